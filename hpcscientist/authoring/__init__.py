@@ -1,0 +1,1 @@
+"""From an idea to code: edits, checks, attempts, debugging from the traceback."""

@@ -1,0 +1,1 @@
+"""Figures for this machine, each beside what it is compared with."""

@@ -1,0 +1,1 @@
+"""The loop: conductor, journal, state, lock, wiring. Here alone do the stages meet."""

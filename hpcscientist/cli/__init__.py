@@ -1,0 +1,1 @@
+"""Click commands, one file a command group, no logic."""

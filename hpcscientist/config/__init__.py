@@ -1,0 +1,1 @@
+"""Configuration: settings, where each value came from, refusal of unknown keys."""

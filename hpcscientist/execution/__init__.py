@@ -1,0 +1,1 @@
+"""One trial: its processes, limits, isolation and scoring; and the backends that queue trials."""

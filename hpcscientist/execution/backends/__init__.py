@@ -1,0 +1,1 @@
+"""Adapters of the backend port. Here alone is submitit imported."""

@@ -1,0 +1,1 @@
+"""Statistics, the decision about an idea, and what the next prompt is told."""

@@ -1,0 +1,50 @@
+"""Writing files so that a reader sees the old or the new content, never a part.
+
+One writer a file. Nothing here takes locks, so it works on NFS and Lustre.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write `data` to `path` by temporary name, fsync and rename.
+
+    Raises OSError (ENOSPC on a full disk) and then leaves neither a temporary file nor a
+    changed `path` behind.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    write_atomic(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_tail(path: Path, size: int) -> str:
+    """Return at most the last `size` bytes of a text file, decoded leniently; "" if missing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read(size).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,1 @@
+"""Proposals (by a model or by the control arm) and the bank that rejects look-alikes."""

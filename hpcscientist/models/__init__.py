@@ -1,0 +1,1 @@
+"""Language models: client, playbook, record of calls, structured replies, prompts."""

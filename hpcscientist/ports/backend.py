@@ -1,0 +1,35 @@
+"""The port to whatever runs trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hpcscientist.records.trial import TrialSpec
+
+OnStart = Callable[[TrialSpec], None]
+
+
+class Backend(Protocol):
+    """Runs trials whose folders are prepared (`spec.json` written, `out/` empty).
+
+    Obligations: `run` returns once each of the trials has ended, be it with a result file
+    or without one (then the worker was lost); it never judges. A worker that already runs
+    one of the trials (left by a driver that was killed) is waited for, not doubled. It
+    calls `on_start` when a trial leaves the queue; queue time is not run time. `run` may
+    be called many times concurrently from one event loop; earlier calls go first. When
+    `run` is cancelled, its trials are stopped before the cancellation is passed on.
+    """
+
+    @property
+    def slots(self) -> int:
+        """How many trials run at once."""
+        ...
+
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart) -> None:
+        """Run trials to their end."""
+        ...
+
+    async def close(self) -> None:
+        """Stop whatever still runs and leave nothing behind. Idempotent."""
+        ...

@@ -1,0 +1,30 @@
+"""The port to a language model."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hpcscientist.records.model import ModelReply, ModelRequest
+
+
+class Model(Protocol):
+    """Answers requests.
+
+    Obligations: `complete` may be called many times concurrently from one event loop; it
+    bounds its own concurrency; it returns text that may or may not fit the request's
+    schema (checking is the caller's); it is cancellable. It raises EndpointError when the
+    endpoint is at fault, PlaybookExhausted when no reply is recorded, nothing else.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name, as recorded in results."""
+        ...
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer one request."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Idempotent."""
+        ...

@@ -1,0 +1,1 @@
+"""Records: what passes between rooms. Frozen, strict, without behaviour beyond derived fields."""

@@ -1,0 +1,136 @@
+"""Trials: what is to be run, and what came of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from hpcscientist.records.base import Record
+from hpcscientist.records.outcome import Outcome
+
+
+class Stage(StrEnum):
+    """Why a trial is run."""
+
+    BASELINE = "baseline"
+    PILOT = "pilot"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+
+
+class Split(StrEnum):
+    """Which held-out inputs are predicted."""
+
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+class Budget(StrEnum):
+    """How much a trial may spend."""
+
+    PILOT = "pilot"
+    FULL = "full"
+
+
+class Direction(StrEnum):
+    """Which way a metric is better."""
+
+    MAXIMIZE = "maximize"
+    MINIMIZE = "minimize"
+
+
+class Isolation(StrEnum):
+    """What keeps the candidate away from everything else."""
+
+    APPTAINER = "apptainer"
+    NONE = "none"
+
+
+class MetricSpec(Record):
+    """A metric that the scorer reports. `minimum_effect` is in the metric's unit."""
+
+    name: str
+    direction: Direction
+    minimum_effect: float = Field(default=0.0, ge=0)
+
+
+class Provenance(Record):
+    """Hashes and versions, copied into every result row."""
+
+    campaign_id: str
+    package_version: str
+    recipe_hash: str
+    data_hash: str
+    code_hash: str
+    image_hash: str | None = None
+    model: str
+
+
+class Limits(Record):
+    """What a trial may use. Seconds, MiB, counts."""
+
+    deadline_s: float = Field(gt=0)
+    memory_mb: int = Field(gt=0)
+    output_mb: int = Field(gt=0)
+    cpus: int = Field(ge=1)
+    gpus: int = Field(ge=0)
+
+
+class Sources(Record):
+    """Where a trial finds things: absolute paths. The candidate is told `data` alone."""
+
+    code: str
+    entry: str
+    data: str
+    labels: str
+    scorer: str
+    scorer_hash: str
+    predictions: str
+    python: str
+    image: str | None = None
+
+
+class TrialSpec(Record):
+    """One execution of one attempt. `run` counts reruns after machine failures, from 1."""
+
+    trial_id: str
+    idea_id: str
+    parent_ids: tuple[str, ...] = ()
+    round: int
+    attempt: int
+    stage: Stage
+    seed: int
+    split: Split
+    budget: Budget
+    run: int = 1
+    metrics: tuple[MetricSpec, ...]
+    limits: Limits
+    sources: Sources
+    isolation: Isolation
+    provenance: Provenance
+    tokens: int = 0
+    queued_at: float
+
+
+class Usage(Record):
+    """What a trial used. Seconds, MiB; times are seconds since the epoch."""
+
+    started_at: float
+    ended_at: float
+    cpu_s: float = 0.0
+    gpu_s: float = 0.0
+    peak_mb: float = 0.0
+    node: str = ""
+    slurm_job: str | None = None
+    slurm_state: str | None = None
+
+
+class TrialReport(Record):
+    """What came of a trial. `predictions_hash` is None unless predictions were scored."""
+
+    trial_id: str
+    run: int
+    outcome: Outcome
+    usage: Usage
+    predictions_hash: str | None = None
