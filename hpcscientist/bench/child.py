@@ -1,0 +1,43 @@
+"""The child process of a measurement: `python -m hpcscientist.bench.child MODULE:FUNCTION ARGS`.
+
+Prints one JSON object: the seconds the function took and the peak of resident memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+
+def main(target: str, arguments: str) -> None:
+    """Call the function once and print what it took."""
+    module, _, name = target.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    values = json.loads(arguments)
+    begin = time.perf_counter()
+    function(*values)
+    seconds = time.perf_counter() - begin
+    print(json.dumps({"seconds": seconds, "peak_mb": _peak_mb()}))
+
+
+def _peak_mb() -> float:
+    """Return the peak of resident memory in MiB.
+
+    Linux lets getrusage's maximum survive exec, so the parent's memory would count; the
+    high-water mark in /proc starts anew.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

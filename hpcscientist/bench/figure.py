@@ -1,0 +1,91 @@
+"""Figures for this machine, and how they are measured: in fresh child processes.
+
+A child imports what it measures before its clock starts, so a figure is about the work
+and not about start-up (the benchmark `startup` measures that). Which figures there are is
+said by the other modules of this folder.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+_CHILD = "hpcscientist.bench.child"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure beside what it is compared with; contract 1.
+
+    `value` is the median of `runs` runs in `unit`, `spread` their largest minus their
+    smallest. `ratio` is `value` over what it is compared with, `target` the most that
+    `ratio` (without one: `value`) should be; None where there is nothing to compare with.
+    """
+
+    name: str
+    value: float
+    unit: str
+    compared_with: str | None
+    ratio: float | None
+    target: float | None
+    spread: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A module-level function and its arguments, which must survive JSON."""
+
+    function: Callable[..., object]
+    arguments: tuple[str | int | float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a call took in each of its runs: seconds, and the peak of resident memory in MiB."""
+
+    seconds: tuple[float, ...]
+    peak_mb: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of the runs, in seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """The largest of the runs minus the smallest, in seconds."""
+        return max(self.seconds) - min(self.seconds)
+
+
+def measure(calls: Mapping[str, Call], runs: int = 3) -> dict[str, Measured]:
+    """Run each call `runs` times, each time in a fresh child process.
+
+    The calls take turns, so that what else the machine does falls on all alike. Raises
+    CalledProcessError when a call fails; its traceback is on stderr.
+    """
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    for _ in range(runs):
+        for name, call in calls.items():
+            taken[name].append(_run(call))
+    return {
+        name: Measured(tuple(t for t, _ in pairs), tuple(m for _, m in pairs))
+        for name, pairs in taken.items()
+    }
+
+
+def as_json(figures: list[Figure]) -> str:
+    """Return the figures as the JSON array of contract 1."""
+    return json.dumps([asdict(figure) for figure in figures], indent=2) + "\n"
+
+
+def _run(call: Call) -> tuple[float, float]:
+    target = f"{call.function.__module__}:{call.function.__qualname__}"
+    command = [sys.executable, "-m", _CHILD, target, json.dumps(call.arguments)]
+    reply = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    taken = json.loads(reply.splitlines()[-1])
+    return float(taken["seconds"]), float(taken["peak_mb"])
