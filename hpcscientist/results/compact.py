@@ -1,0 +1,163 @@
+"""Compaction: the folders of ended trials become a few Parquet files, so inodes stay few.
+
+The order makes a crash harmless at every point: measurements are written, then logs, then
+the folders are taken away, each by one rename. Whatever was written twice is recognised
+by trial id and run, by readers and by the next compaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.results.logs import LOG_SCHEMA, collect, log_files
+from hpcscientist.results.parts import arranged, clear_temporaries, keys_in, write_part
+from hpcscientist.results.scan import loose_files, part_files
+from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_of
+from hpcscientist.results.store import read_table, wanted_run
+
+MANY_PARTS: Final = 64
+_ROWS_AT_ONCE: Final = 250_000  # bounds memory: some 0.7 KiB a row
+_SMALL_BYTES: Final = 32 << 20
+_LOGS_AT_ONCE: Final = 128
+_REMOVED: Final = ".removed-"
+
+_Key = tuple[str, int]
+
+
+def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
+    """Move ended trials from their folders into results/*.parquet; return how many.
+
+    `only` names the trials that may go. Without it all go that have a result, except those
+    that the machine failed: the driver may be about to run them again in the same folder.
+    One caller at a time: the campaign's driver. Raises OSError (ENOSPC on a full disk),
+    with every trial still in its folder or in the compacted files; RunDirectoryError for
+    files of a newer schema.
+    """
+    if paths.results.is_dir():
+        clear_temporaries(paths.results)
+    for folder in paths.trials.glob(f"{_REMOVED}*"):
+        _remove_tree(folder)
+    ended: dict[_Key, TrialPaths] = {}
+    tables = _loose_tables(paths, only, ended)
+    known = keys_in(part_files(paths))
+    fresh = (table for key, table in tables if key not in known)
+    write_part(paths.results, "part", SCHEMA, map(arranged, _grouped(fresh)))
+    logged = keys_in(log_files(paths))
+    unlogged = [(key, trial) for key, trial in ended.items() if key not in logged]
+    write_part(paths.results, "logs", LOG_SCHEMA, _log_tables(unlogged))
+    for trial in ended.values():
+        _take_away(trial.root)
+    _merge(part_files(paths), "part", SCHEMA, arranged)
+    _merge(log_files(paths), "logs", LOG_SCHEMA, lambda table: table)
+    return len(ended)
+
+
+def _loose_tables(
+    paths: RunPaths, only: Collection[str] | None, ended: dict[_Key, TrialPaths]
+) -> Iterator[tuple[_Key, Any]]:
+    """Yield the result of each trial that may go, and enter it in `ended`."""
+    for file in loose_files(paths):
+        trial = TrialPaths(file.parent)
+        if only is not None and trial.root.name not in only:
+            continue
+        table = read_table(file)
+        if table is None:
+            continue
+        key = (table["trial"][0].as_py(), table["run"][0].as_py())
+        if wanted_run(trial) not in (None, key):
+            continue
+        if only is None and table["status"][0].as_py() == "machine_failed":
+            continue
+        ended[key] = trial
+        yield key, table
+
+
+def _grouped(tables: Iterator[Any]) -> Iterator[Any]:
+    """Yield the tables joined to ones of a bounded number of rows."""
+    group: list[Any] = []
+    rows = 0
+    for table in tables:
+        group.append(table)
+        rows += table.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield pa.concat_tables(group)
+            group, rows = [], 0
+    if group:
+        yield pa.concat_tables(group)
+
+
+def _log_tables(trials: Sequence[tuple[_Key, TrialPaths]]) -> Iterator[Any]:
+    for start in range(0, len(trials), _LOGS_AT_ONCE):
+        chunk = trials[start : start + _LOGS_AT_ONCE]
+        rows = [collect(trial, *key) for key, trial in chunk]
+        yield pa.Table.from_pylist(rows, schema=LOG_SCHEMA)
+
+
+def _merge(files: list[Path], kind: str, schema: Any, arrange: Callable[[Any], Any]) -> None:
+    """Merge the small files of one kind into one where they have become many."""
+    small = [file for file in files if _is_small(file)]
+    if len(small) <= MANY_PARTS:
+        return
+    merged: list[Path] = []
+    tables = _grouped(_merged_tables(small, schema, merged))
+    write_part(small[0].parent, kind, schema, map(arrange, tables))
+    for file in merged:
+        file.unlink()
+
+
+def _merged_tables(files: list[Path], schema: Any, merged: list[Path]) -> Iterator[Any]:
+    """Yield the rows of the files, a trial's only once; enter in `merged` what could be read."""
+    seen: set[_Key] = set()
+    for file in files:
+        try:
+            table = pq.read_table(file)
+        except (pa.ArrowException, OSError):
+            continue
+        merged.append(file)
+        refuse_newer(version_of(table.schema), file)
+        table = conform(table) if schema is SCHEMA else table.cast(schema)
+        keys = list(zip(table["trial"].to_pylist(), table["run"].to_pylist(), strict=True))
+        if not seen.isdisjoint(keys):
+            table = table.filter(pa.array([key not in seen for key in keys]))
+        seen.update(keys)
+        yield table
+
+
+def _is_small(file: Path) -> bool:
+    """Whether a file is readable and small; others are left as they are."""
+    try:
+        return file.stat().st_size < _SMALL_BYTES and (
+            pq.read_metadata(file).num_rows < _ROWS_AT_ONCE
+        )
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _take_away(folder: Path) -> None:
+    """Remove a trial's folder: gone for readers by one rename, then deleted."""
+    number, tombstone = 0, folder.with_name(f"{_REMOVED}{folder.name}")
+    while tombstone.exists():
+        number += 1
+        tombstone = folder.with_name(f"{_REMOVED}{folder.name}-{number}")
+    folder.rename(tombstone)
+    _remove_tree(tombstone)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Delete a folder. What cannot be deleted now, the next compaction tries again."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # the candidate may have left folders that forbid deletion
+        for place, folders, _ in os.walk(folder):
+            for name in folders:
+                with contextlib.suppress(OSError):
+                    Path(place, name).chmod(0o700, follow_symlinks=False)
+        shutil.rmtree(folder, ignore_errors=True)

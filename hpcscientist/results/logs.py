@@ -1,0 +1,110 @@
+"""What a trial left besides numbers: its specification, log and progress.
+
+They lie in the trial's folder until it is compacted, and in results/logs-*.parquet after.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+
+LOGS_GLOB = "logs-*.parquet"
+KEY = ("trial", "run")
+
+_FILES: tuple[str, ...] = ("spec", "log", "worker", "progress")
+LOG_SCHEMA: Any = pa.schema(
+    [("trial", pa.string()), ("run", pa.int64()), *((name, pa.large_binary()) for name in _FILES)]
+)
+
+# The candidate writes this one, so it is bounded and followed nowhere.
+_PROGRESS = "progress.jsonl"
+_MOST_PROGRESS = 1 << 20
+
+
+def read(paths: RunPaths, trial_id: str) -> str:
+    """Return a trial's log, compacted or not; "" if it wrote none.
+
+    Raises RunDirectoryError for a trial that does not exist or whose log is unreadable.
+    """
+    return _text(paths, trial_id, "log")
+
+
+def read_spec(paths: RunPaths, trial_id: str) -> str:
+    """Return a trial's spec.json, compacted or not. Raises as `read` does."""
+    return _text(paths, trial_id, "spec")
+
+
+def read_progress(paths: RunPaths, trial_id: str) -> str:
+    """Return what a trial's candidate reported while it ran (shown, never trusted)."""
+    return _text(paths, trial_id, "progress")
+
+
+def collect(trial: TrialPaths, trial_id: str, run: int) -> dict[str, Any]:
+    """Return the row of LOG_SCHEMA for a trial's folder."""
+    row: dict[str, Any] = {"trial": trial_id, "run": run}
+    return row | {name: _loose(trial, name) for name in _FILES}
+
+
+def log_files(paths: RunPaths) -> list[Path]:
+    """Return the compacted files, oldest first."""
+    return sorted(paths.results.glob(LOGS_GLOB))
+
+
+def _text(paths: RunPaths, trial_id: str, name: str) -> str:
+    trial = paths.trial(trial_id)
+    for _ in range(2):  # compaction may move the folder between the two looks
+        if trial.spec.exists() or trial.result.exists():
+            data = _loose(trial, name)
+            if data is not None or trial.root.exists():
+                return (data or b"").decode("utf-8", "replace")
+        rows = _compacted(log_files(paths), trial_id, name)
+        if rows:
+            return (rows[-1][1] or b"").decode("utf-8", "replace")
+    raise RunDirectoryError(f"{paths.root}: no trial {trial_id!r}; `hpcsci results` lists them")
+
+
+def _compacted(files: list[Path], trial_id: str, name: str) -> list[tuple[int, bytes | None]]:
+    """Return (run, content) of a trial's rows, by run; broken files are skipped."""
+    rows: list[tuple[int, bytes | None]] = []
+    for file in files:
+        try:
+            found = pq.read_table(
+                file, columns=["run", name], filters=ds.field("trial") == trial_id
+            )
+        except (pa.ArrowException, OSError):
+            continue
+        rows += zip(found["run"].to_pylist(), found[name].to_pylist(), strict=True)
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _loose(trial: TrialPaths, name: str) -> bytes | None:
+    if name == "progress":
+        return _untrusted(trial.out / _PROGRESS)
+    path = {"spec": trial.spec, "log": trial.log, "worker": trial.worker}[name]
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _untrusted(path: Path) -> bytes | None:
+    """Return the last part of a regular file; None for a link, a pipe, or nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        file.seek(max(0, status.st_size - _MOST_PROGRESS))
+        return file.read(_MOST_PROGRESS)

@@ -1,0 +1,93 @@
+"""Writing the compacted files: numbered, whole or absent, durable before anything is removed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hpcscientist.results.schema import SCHEMA
+
+# Small row groups: a reader that wants one metric skips the others by their statistics.
+ROW_GROUP: Final = 16_384
+
+
+def write_part(folder: Path, kind: str, schema: Any, tables: Iterable[Any]) -> Path | None:
+    """Write tables to the next file KIND-NUMBER.parquet of the folder and return it.
+
+    None, and no file, if the tables hold no row. Raises OSError (ENOSPC on a full disk)
+    and then leaves nothing behind.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{kind}-{_next_number(folder):06d}.parquet"
+    temporary = folder / f".{target.name}.tmp"
+    rows = 0
+    try:
+        with temporary.open("wb") as file:
+            with pq.ParquetWriter(
+                file, schema, compression="zstd", use_dictionary=_dictionaries(schema)
+            ) as writer:
+                for table in tables:
+                    if table.num_rows:
+                        writer.write_table(table, row_group_size=ROW_GROUP)
+                        rows += table.num_rows
+            file.flush()
+            os.fsync(file.fileno())
+        if rows:
+            temporary.rename(target)
+            _sync(folder)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target if rows else None
+
+
+def clear_temporaries(folder: Path) -> None:
+    """Remove what a writer that was killed left behind. There is one writer a campaign."""
+    for file in folder.glob(".*.parquet.tmp"):
+        file.unlink(missing_ok=True)
+
+
+def keys_in(files: Sequence[Path]) -> set[tuple[str, int]]:
+    """Return (trial, run) of all rows of compacted files; unreadable files hold none."""
+    keys: set[tuple[str, int]] = set()
+    for file in files:
+        try:
+            table = pq.read_table(file, columns=["trial", "run"], read_dictionary=["trial"])
+        except (pa.ArrowException, OSError):
+            continue
+        pairs = table.group_by(["trial", "run"]).aggregate([])
+        keys.update(zip(pairs["trial"].to_pylist(), pairs["run"].to_pylist(), strict=True))
+    return keys
+
+
+def arranged(table: Any) -> Any:
+    """Return result rows sorted so that those of one metric lie together."""
+    order = [(name, "ascending") for name in ("position", "metric", "trial", "run")]
+    return table.sort_by(order)
+
+
+def _dictionaries(schema: Any) -> list[str]:
+    """Return the columns that repeat: all strings; log texts and numbers do not."""
+    if schema is not SCHEMA:
+        return ["trial"]
+    strings = [field.name for field in schema if pa.types.is_string(field.type)]
+    return [*strings, "parent.list.element"]
+
+
+def _next_number(folder: Path) -> int:
+    numbers = (re.fullmatch(r"[a-z]+-(\d+)\.parquet", file.name) for file in folder.iterdir())
+    return max((int(match[1]) for match in numbers if match), default=0) + 1
+
+
+def _sync(folder: Path) -> None:
+    """Make a rename durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,136 @@
+"""Reading all result files of a campaign together, loose and compacted, as one table.
+
+A file that cannot be read is left out and counted; the others count in full. A trial met
+both loose and compacted (compaction was interrupted, or is going on) counts once. What
+the rows mean is in `schema`, what is made of them in `aggregate`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, version_of
+
+PART_GLOB = "part-*.parquet"
+_LISTINGS = 10  # a compaction that moves files while we read is met by listing anew
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Rows of the result schema, and how many files could not be read."""
+
+    table: Any
+    unreadable: int
+
+
+def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> Measurements:
+    """Read the named columns of the rows that fit the filter `where` (a dataset expression).
+
+    The columns that identify a row (trial, run, position) come along. Only what is needed
+    is read: columns by projection, and row groups of compacted files by their statistics.
+    Raises RunDirectoryError for a file of a newer schema.
+    """
+    wanted = list(dict.fromkeys([*KEY, *columns, "schema_version"]))
+    # Rows of a newer schema are never filtered away, so that they are noticed.
+    newer = ds.field("schema_version") > VERSION
+    condition = None if where is None else where | newer
+    for _ in range(_LISTINGS):
+        # Loose files first: what is compacted in between is then found among the parts.
+        loose, parts = loose_files(paths), part_files(paths)
+        try:
+            old, bad_parts = _read(parts, "parquet", wanted, condition)
+            new, bad_files = _read(loose, "ipc", wanted, condition)
+        except FileNotFoundError:
+            continue
+        table = pa.concat_tables([old, new])
+        _refuse_newer_rows(table, paths)
+        if len(parts) + bool(loose) > 1:
+            table = distinct(table)
+        return Measurements(table.drop_columns(["schema_version"]), bad_parts + bad_files)
+    raise RunDirectoryError(f"{paths.root}: result files keep moving while they are read; retry")
+
+
+def loose_files(paths: RunPaths) -> list[Path]:
+    """Return the result files of trials that are not compacted, sorted by trial id."""
+    try:
+        with os.scandir(paths.trials) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    return [file for name in names if (file := paths.trial(name).result).exists()]
+
+
+def part_files(paths: RunPaths) -> list[Path]:
+    """Return the compacted result files, oldest first."""
+    return sorted(paths.results.glob(PART_GLOB))
+
+
+def distinct(table: Any) -> Any:
+    """Return the table with the first of each set of rows that have the same key."""
+    numbered = table.select(KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+    first = numbered.group_by(KEY).aggregate([("row", "min")])["row_min"]
+    if len(first) == table.num_rows:
+        return table
+    return table.take(first.take(pc.array_sort_indices(first.combine_chunks())))
+
+
+def _read(
+    files: Sequence[Path], form: str, columns: list[str], where: Any | None
+) -> tuple[Any, int]:
+    """Return the rows of all files that can be read, and the number of the others.
+
+    A data set read fails as a whole, so the bad file is searched by halving: one bad file
+    among thousands costs a few reads more, none costs nothing.
+    """
+    if not files:
+        return _empty(columns), 0
+    try:
+        data = ds.FileSystemDataset.from_paths(
+            [str(file) for file in files],
+            schema=SCHEMA,
+            format=ds.ParquetFileFormat() if form == "parquet" else ds.IpcFileFormat(),
+            filesystem=pa.fs.LocalFileSystem(),
+        )
+        return data.to_table(columns=columns, filter=where), 0
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        if len(files) == 1:
+            _explain(files[0], form, error)
+            return _empty(columns), 1
+    middle = len(files) // 2
+    first, bad = _read(files[:middle], form, columns, where)
+    second, more = _read(files[middle:], form, columns, where)
+    return pa.concat_tables([first, second]), bad + more
+
+
+def _explain(file: Path, form: str, error: Exception) -> None:
+    """Raise RunDirectoryError if the file is unreadable for being newer or not ours to read."""
+    if isinstance(error, PermissionError):
+        raise RunDirectoryError(f"{file}: not readable: {error.strerror}; check its owner")
+    try:
+        schema = pq.read_schema(file) if form == "parquet" else pa.ipc.open_file(file).schema
+    except (pa.ArrowException, OSError):
+        return
+    refuse_newer(version_of(schema), file)
+
+
+def _refuse_newer_rows(table: Any, paths: RunPaths) -> None:
+    highest = pc.max(table["schema_version"]).as_py()
+    refuse_newer(highest, paths.root)
+
+
+def _empty(columns: list[str]) -> Any:
+    return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()

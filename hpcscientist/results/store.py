@@ -1,0 +1,161 @@
+"""One result file a trial: written once by the worker, read back by the driver.
+
+The file's existence means that the trial has ended, so it appears whole or not at all.
+Reading many of them together is in `aggregate`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.records.outcome import (
+    IdeaFailed,
+    IdeaFailure,
+    MachineFailed,
+    MachineFailure,
+    Outcome,
+    Scored,
+)
+from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.results.schema import SCHEMA, VERSION, conform, refuse_newer, version_of
+
+
+def write_result(paths: TrialPaths, spec: TrialSpec, report: TrialReport) -> None:
+    """Write a trial's result file: temporary name, fsync, rename.
+
+    Raises OSError (ENOSPC on a full disk), and then leaves nothing behind.
+    """
+    write_atomic(paths.result, encode(spec, report))
+
+
+def read_result(paths: TrialPaths) -> TrialReport | None:
+    """Return the report of the trial that the folder's spec.json asks for.
+
+    None when there is no result, when the file is half-written or garbage, or when it
+    belongs to another trial or run. Without a spec.json, whatever was written counts.
+    Raises RunDirectoryError for a file of a newer schema.
+    """
+    table = read_table(paths.result)
+    if table is None:
+        return None
+    try:
+        report = _report_of(table)
+    except (ValueError, LookupError):  # pydantic's ValidationError is a ValueError
+        return None
+    wanted = wanted_run(paths)
+    return report if wanted in (None, (report.trial_id, report.run)) else None
+
+
+def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
+    """Return the trial id and run that spec.json asks for; None without a spec.json.
+
+    A spec.json that cannot be read asks for nothing that exists: ("", 0).
+    """
+    try:
+        spec = json.loads(paths.spec.read_bytes())
+        return str(spec["trial_id"]), int(spec.get("run", 1))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return "", 0
+
+
+def encode(spec: TrialSpec, report: TrialReport) -> bytes:
+    """Return the content of a result file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_table(_table_of(spec, report))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def read_table(path: Path) -> Any | None:
+    """Return one result file in today's schema; None when absent, broken or empty.
+
+    Raises RunDirectoryError for a file of a newer schema.
+    """
+    try:
+        # Read, not mapped: the file may be replaced while the table lives.
+        with pa.ipc.open_file(pa.BufferReader(path.read_bytes())) as reader:
+            version = version_of(reader.schema)
+            refuse_newer(version, path)
+            if version is None:
+                return None
+            table = conform(reader.read_all())
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    return table if table.num_rows else None
+
+
+def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
+    outcome, usage, source = report.outcome, report.usage, spec.provenance
+    scored = isinstance(outcome, Scored) and bool(outcome.metrics)
+    metrics = list(outcome.metrics.items()) if isinstance(outcome, Scored) and scored else []
+    rows = max(1, len(metrics))
+    directions = {m.name: m.direction.value for m in spec.metrics}
+    same: dict[str, Any] = {
+        "schema_version": VERSION,
+        "campaign": source.campaign_id,
+        "idea": spec.idea_id,
+        "attempt": spec.attempt,
+        "trial": report.trial_id,
+        "run": report.run,
+        "parent": list(spec.parent_ids),
+        "round": spec.round,
+        "stage": spec.stage.value,
+        "seed": spec.seed,
+        "split": spec.split.value,
+        "budget": spec.budget.value,
+        "isolation": spec.isolation.value,
+        "self_reported": False if scored else None,
+        "status": outcome.kind,
+        "failure": None if isinstance(outcome, Scored) else outcome.failure.value,
+        "detail": None if isinstance(outcome, Scored) else outcome.detail,
+        "queued_at": spec.queued_at,
+        **usage.model_dump(),
+        "code_hash": source.code_hash,
+        "recipe_hash": source.recipe_hash,
+        "data_hash": source.data_hash,
+        "image_hash": source.image_hash,
+        "predictions_hash": report.predictions_hash,
+        "package_version": source.package_version,
+        "model": source.model,
+        "tokens": spec.tokens,
+    }
+    columns = {name: [value] * rows for name, value in same.items()}
+    columns["position"] = list(range(rows))
+    columns["metric"] = [name for name, _ in metrics] or [None]
+    columns["value"] = [value for _, value in metrics] or [None]
+    columns["direction"] = [directions.get(name) for name, _ in metrics] or [None]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _report_of(table: Any) -> TrialReport:
+    first = table.slice(0, 1).to_pylist()[0]
+    usage = {name: first[name] for name in Usage.model_fields}
+    return TrialReport(
+        trial_id=first["trial"],
+        run=first["run"],
+        outcome=_outcome_of(table, first),
+        usage=Usage(**usage),
+        predictions_hash=first["predictions_hash"],
+    )
+
+
+def _outcome_of(table: Any, first: dict[str, Any]) -> Outcome:
+    kind = first["status"]
+    if kind == "scored":
+        names, values = table["metric"].to_pylist(), table["value"].to_pylist()
+        return Scored(metrics={n: v for n, v in zip(names, values, strict=True) if n is not None})
+    if kind == "idea_failed":
+        return IdeaFailed(failure=IdeaFailure(first["failure"]), detail=first["detail"])
+    if kind == "machine_failed":
+        return MachineFailed(failure=MachineFailure(first["failure"]), detail=first["detail"])
+    raise ValueError(f"unknown status {kind!r}")
