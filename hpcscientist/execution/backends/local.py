@@ -1,0 +1,213 @@
+"""Trials as local processes, on submitit's LocalExecutor: one job a trial.
+
+submitit's defaults that bite, and what is done about them: it throttles submissions by
+sleeping (an executor a job), names files by process id, which is reused (a folder a job),
+never cleans up (we do), overwrites CUDA_VISIBLE_DEVICES (handed on by `Launch`), and its
+controller dies noisily of the terminal's Ctrl-C (submitted with SIGINT blocked).
+
+Not covered: a second host. A worker.json of another host without a result counts as lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import submitit
+
+from hpcscientist.errors import DiskFull
+from hpcscientist.execution import folders, presence, processes
+from hpcscientist.execution.backends.slots import Slots
+from hpcscientist.execution.backends.stopping import stop_processes, sweep
+from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
+from hpcscientist.execution.verdict import NO_SPACE
+from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.ports.backend import OnStart
+from hpcscientist.records.trial import TrialSpec
+
+__all__ = ["Launch", "LocalBackend", "sweep"]
+
+_POLL_S = 0.05
+_SLACK_S = 600.0  # our own deadlines come first; submitit's is for a worker that hangs
+_LOG_TAIL = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a job runs: the worker's entry, with the GPUs as the driver has them."""
+
+    entry: Callable[[str], None]
+    visible_gpus: str | None
+
+    def __call__(self, trial_dir: str) -> None:
+        """Run one trial."""
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        if self.visible_gpus is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
+        self.entry(trial_dir)
+
+
+class LocalBackend:
+    """Runs at most `slots` trials at once, first come first served."""
+
+    def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
+        self._paths, self._entry = paths, entry
+        self._slots = Slots(slots)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def slots(self) -> int:
+        """How many trials run at once."""
+        return self._slots.total
+
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart) -> None:
+        """Run trials to their end; see the port."""
+        tasks = [asyncio.create_task(self._run(trial, on_start)) for trial in trials]
+        self._tasks.update(tasks)
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await _cancel(tasks)
+            self._tasks.difference_update(tasks)
+
+    async def close(self) -> None:
+        """Stop what still runs. Idempotent."""
+        await _cancel(list(self._tasks))
+
+    async def _run(self, trial: TrialSpec, on_start: OnStart) -> None:
+        paths = self._paths.trial(trial.trial_id)
+        folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
+        adopted = presence.live_worker(paths, trial.run)
+        if adopted is None:
+            await self._slots.take()
+        else:
+            self._slots.take_now()  # it runs already, whoever waits
+        job: submitit.Job[None] | None = None
+        try:
+            if adopted is None:
+                job = self._submit(trial, folder)
+            on_start(trial)
+            await self._ended(trial, paths, job)
+            self._clear_up(trial, paths, folder)
+        except BaseException:
+            await self._stop(trial, paths, job)
+            self._clear_up(trial, paths, folder, log=False)
+            raise
+        finally:
+            self._slots.give_back()
+
+    def _submit(self, trial: TrialSpec, folder: Path) -> submitit.Job[None]:
+        if folder.exists():  # a driver killed while it submitted left a job that has not begun
+            _end_named(folder)
+        launch = Launch(self._entry, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        try:
+            executor = submitit.LocalExecutor(folder=folder)
+            executor.update_parameters(
+                timeout_min=math.ceil(_longest_s(trial) / 60),
+                stderr_to_stdout=True,
+                signal_delay_s=1,
+            )
+            with _sigint_blocked():
+                return executor.submit(launch, str(self._paths.trial(trial.trial_id).root))
+        except OSError as error:
+            _end_named(folder)
+            if error.errno in NO_SPACE:
+                raise DiskFull(f"no space to submit below {folder.parent}: make room") from error
+            raise
+
+    async def _ended(
+        self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
+    ) -> None:
+        """Wait until neither the job nor a worker of this run is alive."""
+        until = time.monotonic() + _longest_s(trial) + 60
+        while (job is not None and not job.done()) or presence.live_worker(paths, trial.run):
+            if time.monotonic() > until:  # a hung worker whose controller is gone
+                await self._stop(trial, paths, job)
+                return
+            await asyncio.sleep(_POLL_S)
+
+    async def _stop(
+        self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
+    ) -> None:
+        """End the worker and its tree: asked first, killed after a while."""
+        controller = [] if job is None or job.done() else [psutil.Process(int(job.job_id))]
+
+        def alive() -> list[psutil.Process]:
+            worker = presence.live_worker(paths, trial.run)
+            return ([] if worker is None else [worker]) + [p for p in controller if _runs(p)]
+
+        await stop_processes(alive)
+        if job is not None:
+            job.done()  # reaps the controller
+        _end_marked(trial)
+
+    def _clear_up(
+        self, trial: TrialSpec, paths: TrialPaths, folder: Path, log: bool = True
+    ) -> None:
+        """Remove what submitit, or a worker that was killed, left of an ended trial."""
+        if log and not paths.result.exists():
+            _keep_log(paths, folder)
+        if not paths.result.exists():
+            _end_marked(trial)
+            folders.remove_scratch(paths)
+        folders.remove(folder)
+
+
+def _longest_s(trial: TrialSpec) -> float:
+    """Return the seconds after which a job of this trial can only be hanging."""
+    return trial.limits.deadline_s + SCORING_S + _SLACK_S
+
+
+def _end_named(folder: Path) -> None:
+    processes.kill_trees(processes.naming(folder))
+    folders.remove(folder)
+
+
+def _end_marked(trial: TrialSpec) -> None:
+    processes.end_marked(trial.provenance.campaign_id, trial.trial_id)
+
+
+def _runs(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+
+
+def _keep_log(paths: TrialPaths, folder: Path) -> None:
+    """Append what a lost worker said to the trial's log; submitit's files are about to go."""
+    said = "".join(read_tail(path, _LOG_TAIL) for path in sorted(folder.glob("*_log.out")))
+    if not said:
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        with os.fdopen(os.open(paths.log, flags, 0o644), "ab") as file:
+            file.write(f"\n[the worker ended without a result; it said:]\n{said}".encode())
+    except OSError:
+        return  # a full disk, or no file any more: the trial is lost with or without its log
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end, also when cancelled meanwhile."""
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        if not task.cancelling():  # a second request would interrupt its stopping
+            task.cancel()
+    if running:
+        await asyncio.wait(running)
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT, as children inherit; one that arrives meanwhile is delivered after."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

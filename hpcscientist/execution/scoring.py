@@ -1,0 +1,183 @@
+"""Predictions to metrics: a copy of the file is scored in a process that sees the labels.
+
+Nothing else a candidate wrote or printed is ever read for a number.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import math
+import os
+import stat
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from hpcscientist.errors import Interrupted
+from hpcscientist.execution import folders
+from hpcscientist.execution.bounded import BoundedLog
+from hpcscientist.execution.candidate import environment
+from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.verdict import idea_failed, machine_failed
+from hpcscientist.execution.words import one_line
+from hpcscientist.files.hashing import hash_file
+from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.records.outcome import (
+    IdeaFailed,
+    IdeaFailure,
+    MachineFailed,
+    MachineFailure,
+    Outcome,
+    Scored,
+)
+from hpcscientist.records.trial import TrialSpec
+
+DEADLINE_S = 120.0
+_MEMORY_MB = 4096  # the scorer's own allowance, whatever the candidate's was
+_BAD_PREDICTIONS_EXIT = 3
+_REPLY_BYTES = 64 * 1024
+
+
+def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Outcome, str | None]:
+    """Return the outcome and, when scored, the hash of the predictions.
+
+    Raises OSError (no space for the copy) and Interrupted.
+    """
+    with tempfile.TemporaryDirectory(prefix="hpcsci-score-") as private:
+        taken = _take(spec, paths, Path(private) / Path(spec.sources.predictions).name)
+        if isinstance(taken, IdeaFailed):
+            return taken, None
+        if not is_scorer_intact(spec):
+            changed = f"{spec.sources.scorer} was changed while the trial ran: restore it"
+            return machine_failed(MachineFailure.SETUP, changed), None
+        outcome = _run_scorer(spec, Path(private), stop)
+    return outcome, taken if isinstance(outcome, Scored) else None
+
+
+def is_scorer_intact(spec: TrialSpec) -> bool:
+    """Tell whether the scorer is the file that was recorded at launch."""
+    try:
+        return hash_file(Path(spec.sources.scorer)) == spec.sources.scorer_hash
+    except OSError:
+        return False
+
+
+def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
+    """Copy the predictions without trusting a name on the way; return their hash."""
+    name, limit = spec.sources.predictions, spec.limits.output_mb * 2**20
+    try:
+        descriptor = _open_below(paths.root, (paths.out.name, *Path(name).parts))
+    except OSError as error:
+        detail = _UNOPENED.get(error.errno or 0)
+        if detail is None:
+            raise
+        failure = _BAD if error.errno in (errno.ENOENT, errno.EACCES) else IdeaFailure.TAMPERING
+        return idea_failed(failure, detail.format(name))
+    with os.fdopen(descriptor, "rb") as file:
+        fault = _fault(os.fstat(descriptor), name, limit)
+        if fault is not None:
+            return fault
+        content = file.read(limit)
+    copy.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+_BAD = IdeaFailure.BAD_PREDICTIONS
+_UNOPENED = {
+    errno.ENOENT: "it wrote no {}",
+    errno.EACCES: "{} cannot be read",
+    errno.ELOOP: "{} is a symbolic link, not a file of its own",
+    errno.ENOTDIR: "{} is below something that is no folder of its own",
+    errno.ENXIO: "{} is a special file",
+}
+
+
+def _fault(info: os.stat_result, name: str, limit: int) -> IdeaFailed | None:
+    """Return what keeps an opened file from being read as predictions."""
+    if not stat.S_ISREG(info.st_mode):
+        return idea_failed(IdeaFailure.TAMPERING, f"{name} is a folder or special file")
+    if info.st_nlink > 1:
+        return idea_failed(IdeaFailure.TAMPERING, f"{name} is a hard link to another file")
+    if info.st_size > limit:
+        return idea_failed(_BAD, f"{name} is larger than the {limit // 2**20} MiB allowed")
+    return None
+
+
+def _open_below(root: Path, parts: tuple[str, ...]) -> int:
+    """Open a file for reading, following no link in any of `parts`. Raises OSError."""
+    if ".." in parts:
+        raise FileNotFoundError(errno.ENOENT, "outside the output folder")
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+        return os.open(parts[-1], flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcome:
+    predictions = private / Path(spec.sources.predictions).name
+    home = private / "home"
+    home.mkdir()
+    # -P: a module planted beside the scorer or in its working directory is not imported.
+    command = [sys.executable, "-P", "-B", spec.sources.scorer]
+    command += ["--predictions", str(predictions), "--labels", spec.sources.labels]
+    bounds = Bounds(DEADLINE_S, max(_MEMORY_MB, spec.limits.memory_mb), spec.limits.output_mb)
+    out, err = io.BytesIO(), io.BytesIO()
+    ended = supervise(
+        command,
+        Place(home, environment(spec, home)),
+        bounds,
+        stop,
+        BoundedLog(out, _REPLY_BYTES, 0),
+        BoundedLog(err, 0, _REPLY_BYTES),
+    )
+    folders.empty(home)
+    if ended.reason is Reason.STOPPED:
+        raise Interrupted("stopped while scoring")
+    return judge(spec, ended, out.getvalue(), err.getvalue().decode("utf-8", "replace"))
+
+
+def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
+    """Return what the scorer's end means."""
+    said = one_line(stderr)
+    if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:
+        return idea_failed(_BAD, said or "the scorer refused the predictions")
+    if ended.reason is not Reason.EXITED:
+        return _failed(f"the scorer passed its bound of {ended.reason.value}")
+    if ended.exit_code != 0:
+        how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
+        return _failed(f"the scorer failed ({how}): {said}")
+    try:
+        values = json.loads(stdout)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        return _failed("the scorer printed no JSON object")
+    found = {metric.name: _finite(values.get(metric.name)) for metric in spec.metrics}
+    missing = [name for name, value in found.items() if value is None]
+    if missing:
+        return _failed(f"the scorer gave no finite number for {missing[0]!r}")
+    return Scored(metrics={name: value for name, value in found.items() if value is not None})
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _failed(detail: str) -> MachineFailed:
+    return machine_failed(MachineFailure.SCORER, detail)

@@ -1,0 +1,71 @@
+"""The worker: runs one trial, wherever a backend started it, and writes its result.
+
+It imports no model code. A worker that is stopped kills the candidate's whole tree and
+writes nothing; a trial without a result is run again.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from hpcscientist.errors import Interrupted
+from hpcscientist.execution import presence, trial
+from hpcscientist.execution.verdict import NO_SPACE
+from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.records.trial import TrialSpec
+from hpcscientist.results.store import read_result, write_result
+
+_STOPPED_EXIT = 143  # as a shell reports SIGTERM
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def run_trial(trial_dir: str) -> None:
+    """Run the trial of a prepared folder and write its result; call from the main thread.
+
+    A result of the same run that is already there is left alone. Raises SystemExit when
+    stopped by a signal or when there is no space for the result: then there is none.
+    """
+    paths = TrialPaths(Path(trial_dir).absolute())
+    spec = TrialSpec.model_validate_json(paths.spec.read_bytes())
+    with _stop_requests() as stop:
+        known = read_result(paths)
+        if known is not None and known.run == spec.run:
+            return
+        presence.announce(paths, spec.run)
+        # From here on a result's existence means that this run has ended.
+        paths.result.unlink(missing_ok=True)
+        try:
+            report = trial.run(spec, paths, stop)
+        except Interrupted:
+            sys.exit(_STOPPED_EXIT)
+        try:
+            write_result(paths, spec, report)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            sys.exit(f"hpcsci worker: no space for {paths.result}: {error.strerror}")
+
+
+@contextmanager
+def _stop_requests() -> Iterator[threading.Event]:
+    """Turn stopping signals into an event, in place of whatever handled them before."""
+    stop = threading.Event()
+
+    def request(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, request) for number in _STOPPING}
+    # A backend may have started us with signals blocked; see backends/local.py.
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+    try:
+        yield stop
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
