@@ -1,0 +1,105 @@
+"""Score predictions of the handwritten digits. Trusted: runs apart from the candidate.
+
+    score.py --predictions FILE --labels DIR
+
+Prints one JSON object of metrics and exits 0. Exit code 3 with one line on stderr: the
+predictions are bad (the candidate's fault). Anything else is a fault of this scorer. The
+predictions are untrusted bytes: a plain file of at most MAX_BYTES, never unpickled.
+
+accuracy        share of images classified correctly
+balanced_error  mean over the ten classes of the share of images misclassified
+"""
+
+import argparse
+import json
+import os
+import re
+import stat
+import sys
+from pathlib import Path
+
+CLASSES = 10
+MAX_BYTES = 64 * 1024
+BAD_PREDICTIONS = 3
+ROW = re.compile(r"([0-9]{1,6}),([0-9])")
+
+
+class BadPredictions(Exception):
+    """The candidate's predictions cannot be scored."""
+
+
+def read_untrusted(path):
+    """Return the text of a plain file, read without following links or waiting on a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise BadPredictions(f"cannot be opened: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadPredictions("not a plain file")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise BadPredictions(f"larger than {MAX_BYTES} bytes")
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        raise BadPredictions("not ASCII text") from None
+
+
+def parse_predictions(text, ids):
+    """Return {id: label}; every id exactly once, every label an integer from 0 to 9."""
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if lines[0] != "id,label":
+        raise BadPredictions("line 1: the header must be 'id,label'")
+    predicted = {}
+    for number, line in enumerate(lines[1:], start=2):
+        match = ROW.fullmatch(line)
+        if match is None:
+            raise BadPredictions(
+                f"line {number}: expected 'id,label' with a label from 0 to 9, found {line[:40]!r}"
+            )
+        key, label = int(match[1]), int(match[2])
+        if key in predicted:
+            raise BadPredictions(f"line {number}: id {key} appears twice")
+        if key not in ids:
+            raise BadPredictions(f"line {number}: id {key} is not in this split")
+        predicted[key] = label
+    if len(predicted) < len(ids):
+        missing = min(set(ids) - set(predicted))
+        raise BadPredictions(f"{len(ids) - len(predicted)} ids are missing, the first is {missing}")
+    return predicted
+
+
+def read_labels(folder):
+    lines = (folder / "labels.csv").read_text().split()[1:]
+    return dict(tuple(map(int, line.split(","))) for line in lines)
+
+
+def score(predicted, labels):
+    """Return the metrics of complete predictions."""
+    right = [0] * CLASSES
+    total = [0] * CLASSES
+    for key, label in labels.items():
+        total[label] += 1
+        right[label] += predicted[key] == label
+    errors = [1 - r / t for r, t in zip(right, total, strict=True) if t]
+    return {"accuracy": sum(right) / len(labels), "balanced_error": sum(errors) / len(errors)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Score predictions of handwritten digits.")
+    parser.add_argument("--predictions", type=Path, required=True)
+    parser.add_argument("--labels", type=Path, required=True)
+    args = parser.parse_args()
+    labels = read_labels(args.labels)
+    try:
+        predicted = parse_predictions(read_untrusted(args.predictions), labels)
+    except BadPredictions as error:
+        print(f"bad predictions: {error}", file=sys.stderr)
+        return BAD_PREDICTIONS
+    print(json.dumps(score(predicted, labels)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
