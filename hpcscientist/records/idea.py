@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated
 
 from pydantic import Field
@@ -59,3 +60,9 @@ class Attempt(Record):
 def idea_id_of(number: int) -> str:
     """Return the id of the idea with this number, counted from 1."""
     return f"idea-{number:04d}"
+
+
+def idea_seed(seed: int, number: int) -> int:
+    """Return an idea's own seed (31 bits) from the campaign's seed and the idea's number."""
+    digest = hashlib.sha256(f"{seed}/{number}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

@@ -1,0 +1,88 @@
+"""Snapshots of code: one folder a version, written once."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.hashing import hash_texts, hash_tree, tree_files
+from hpcscientist.files.rundir import IdeaPaths
+from hpcscientist.records.authoring import Draft
+from hpcscientist.records.idea import Attempt
+
+
+def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[str, str]) -> Attempt:
+    """Write attempt `number`: its code, a patch against `previous_files`, and its note.
+
+    The code folder appears last and whole. Saving the same draft again changes nothing; a
+    folder with other content (half-written, or from before a re-execution) is replaced.
+    Raises OSError.
+    """
+    folder, code = paths.attempt(number), paths.code(number)
+    code_hash = hash_texts(draft.files)
+    folder.mkdir(parents=True, exist_ok=True)
+    for left_over in folder.glob(".code.*"):
+        shutil.rmtree(left_over)
+    write_text(folder / "diff.patch", patch(previous_files, draft.files))
+    write_text(folder / "note.md", draft.note.rstrip() + "\n")
+    if not code.is_dir() or hash_tree(code) != code_hash:
+        _replace(code, draft.files)
+    idea_id = paths.root.name
+    return Attempt(idea_id=idea_id, number=number, code_hash=code_hash, note=draft.note)
+
+
+def load(paths: IdeaPaths, number: int) -> dict[str, str]:
+    """Return the files of an attempt. Raises FileNotFoundError if it was never saved."""
+    code = paths.code(number)
+    if not code.is_dir():
+        raise FileNotFoundError(f"{code}: no such attempt")
+    # Bytes, so that line endings stay what they are and the hash the same.
+    return {
+        path.relative_to(code).as_posix(): path.read_bytes().decode() for path in tree_files(code)
+    }
+
+
+def patch(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Return a unified diff from one set of files to another, as `patch -p1` reads it."""
+    parts: list[str] = []
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if before != after:
+            diff = difflib.unified_diff(
+                _lines(before or ""),
+                _lines(after or ""),
+                "/dev/null" if before is None else f"a/{name}",
+                "/dev/null" if after is None else f"b/{name}",
+            )
+            parts += [
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+                for line in diff
+            ]
+    return "".join(parts)
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds only, unlike str.splitlines, and keep them."""
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _replace(code: Path, files: Mapping[str, str]) -> None:
+    temporary = code.with_name(f".code.{os.getpid()}")
+    temporary.mkdir()
+    try:
+        for name, text in files.items():
+            path = temporary / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, text)
+        if code.is_dir():
+            shutil.rmtree(code)
+        temporary.rename(code)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

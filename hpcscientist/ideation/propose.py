@@ -1,0 +1,80 @@
+"""Proposals by a language model. Whether one repeats an earlier idea is the bank's matter."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from hpcscientist.models.prompts import render
+from hpcscientist.models.structured import ask
+from hpcscientist.ports.model import Model
+from hpcscientist.records.base import Record
+from hpcscientist.records.idea import Proposal, idea_seed
+from hpcscientist.records.model import Message, ModelRequest
+from hpcscientist.records.proposing import ProposalTask, Proposed
+
+if TYPE_CHECKING:
+    from hpcscientist.recipe.load import Recipe
+
+IN_PROGRESS = "in progress"  # the phrase of an archive entry that has no finding yet
+
+_ID = re.compile(r"\bidea-[0-9]{4,}\b")
+
+
+class ProposeSettings(Record):
+    """How proposals are sampled. A high temperature: ideas are meant to differ."""
+
+    temperature: float = Field(default=1.0, ge=0)
+    max_tokens: int = Field(default=4096, ge=1)
+
+
+class ModelProposer:
+    """Asks a model for ideas; implements `ports.proposer.Proposer`."""
+
+    ordered = False
+
+    def __init__(
+        self, model: Model, recipe: Recipe, seed: int, settings: ProposeSettings | None = None
+    ) -> None:
+        self._model = model
+        self._recipe = recipe
+        self._seed = seed
+        self._settings = settings or ProposeSettings()
+
+    async def propose(self, task: ProposalTask) -> Proposed:
+        """Ask for one idea.
+
+        Parents that the model was not shown are dropped. Raises PlaybookExhausted when no
+        reply is left, ReplyError when there is no usable one, EndpointError.
+        """
+        spec = self._recipe.spec
+        prompt = render(
+            "propose",
+            number=task.number,
+            topic=spec.topic,
+            metrics=spec.metrics,
+            budgets=spec.budgets,
+            reference_files=self._recipe.reference,
+            editable=spec.editable,
+            feedback_text=task.feedback,
+            archive=task.archive,
+        )
+        request = ModelRequest(
+            idea_id=task.idea_id,
+            stage="propose",
+            messages=(Message(role="user", content=prompt),),
+            temperature=self._settings.temperature,
+            max_tokens=self._settings.max_tokens,
+            seed=idea_seed(self._seed, task.number),
+        )
+        proposal = await ask(self._model, request, Proposal)
+        # The archive is bounded; the feedback may name older ideas.
+        known = {entry.idea_id for entry in task.archive} | set(_ID.findall(task.feedback))
+        known.discard(task.idea_id)
+        parents = tuple(p for p in dict.fromkeys(proposal.parent_ids) if p in known)
+        return Proposed(
+            proposal=proposal.model_copy(update={"parent_ids": parents}),
+            shown=tuple(e.idea_id for e in task.archive if e.finding not in ("", IN_PROGRESS)),
+        )
