@@ -24,7 +24,7 @@ def write_part(folder: Path, kind: str, schema: Any, tables: Iterable[Any]) -> P
     and then leaves nothing behind.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{kind}-{_next_number(folder):06d}.parquet"
+    target = folder / f"{kind}-{_next_number(folder, kind):06d}.parquet"
     temporary = folder / f".{target.name}.tmp"
     rows = 0
     try:
@@ -79,8 +79,8 @@ def _dictionaries(schema: Any) -> list[str]:
     return [*strings, "parent.list.element"]
 
 
-def _next_number(folder: Path) -> int:
-    numbers = (re.fullmatch(r"[a-z]+-(\d+)\.parquet", file.name) for file in folder.iterdir())
+def _next_number(folder: Path, kind: str) -> int:
+    numbers = (re.fullmatch(r".*-(\d+)", file.stem) for file in folder.glob(f"{kind}-*.parquet"))
     return max((int(match[1]) for match in numbers if match), default=0) + 1
 
 

@@ -38,7 +38,7 @@ class Measurements:
 def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> Measurements:
     """Read the named columns of the rows that fit the filter `where` (a dataset expression).
 
-    The columns that identify a row (trial, run, position) come along. Only what is needed
+    The columns that identify a row (trial, run, position, schema_version) come along. Only what is needed
     is read: columns by projection, and row groups of compacted files by their statistics.
     Raises RunDirectoryError for a file of a newer schema.
     """
@@ -58,7 +58,7 @@ def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> M
         _refuse_newer_rows(table, paths)
         if len(parts) + bool(loose) > 1:
             table = distinct(table)
-        return Measurements(table.drop_columns(["schema_version"]), bad_parts + bad_files)
+        return Measurements(table, bad_parts + bad_files)
     raise RunDirectoryError(f"{paths.root}: result files keep moving while they are read; retry")
 
 
