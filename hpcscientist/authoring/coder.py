@@ -15,6 +15,7 @@ from pydantic import Field
 from hpcscientist.authoring import checks
 from hpcscientist.authoring.edits import Edit, EditError, apply
 from hpcscientist.authoring.traceback import frames, headline
+from hpcscientist.config.settings import CodeSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.prompts import render
@@ -49,26 +50,17 @@ class FixReply(Record):
     edits: tuple[Edit, ...] = ()
 
 
-class AuthorSettings(Record):
-    """How code is sampled. A low temperature: it is meant to be right."""
-
-    temperature: float = Field(default=0.2, ge=0)
-    max_tokens: int = Field(default=8192, ge=1)
-
-
 _Reply = TypeVar("_Reply", CodeReply, FixReply)
 
 
 class ModelAuthor:
     """Has a model write edits and applies them; implements `ports.author.Author`."""
 
-    def __init__(
-        self, model: Model, recipe: Recipe, settings: AuthorSettings | None = None
-    ) -> None:
+    def __init__(self, model: Model, recipe: Recipe, settings: CodeSettings | None = None) -> None:
         self._model = model
         self._reference = dict(recipe.reference)
         self._spec = recipe.spec
-        self._settings = settings or AuthorSettings()
+        self._settings = settings or CodeSettings()
 
     async def write(self, idea: Idea) -> Draft | GaveUp:
         """Write the first version from the reference. Raises EndpointError."""

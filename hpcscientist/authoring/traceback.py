@@ -43,6 +43,7 @@ class _Block:
 
     ignored: bool = False  # raised in a destructor: not why the program ended
     margin: bool = False  # part of an exception group
+    crash: bool = False  # by faulthandler: frames stand innermost first
     frames: list[tuple[str, int, str, str | None]] = field(default_factory=list)
     exception: str | None = None
 
@@ -52,15 +53,16 @@ def frames(log: str, files: Mapping[str, str]) -> list[Frame]:
 
     The log's paths lie in some scratch folder, so they are matched by the end of the path,
     and by the source line where the log shows one: a library's file may have the same name.
-    Repeats (recursion) are left out. At most MAX_FRAMES.
+    Repeats (recursion) are left out. At most MAX_FRAMES; the innermost of a traceback stay.
     """
     found: dict[Frame, None] = {}
     for block in reversed(_blocks(log)):
-        for path, line, function, shown in block.frames:
-            frame = _own(path, line, function, shown, files)
-            if frame is not None:
-                found.setdefault(frame)
-    return list(found)[:MAX_FRAMES]
+        order = reversed(block.frames) if block.crash else block.frames
+        own = (_own(*place, files) for place in order)
+        new = [frame for frame in dict.fromkeys(own) if frame is not None and frame not in found]
+        room = MAX_FRAMES - len(found)
+        found.update(dict.fromkeys(new[max(0, len(new) - room) :]))
+    return list(found)
 
 
 def headline(log: str) -> str:
@@ -87,6 +89,9 @@ def _blocks(log: str) -> list[_Block]:
             ignored = previous.startswith("Exception ignored ")
             block, unfinished = _Block(ignored=ignored, margin=bare != line), None
             blocks.append(block)
+        elif line.startswith("Fatal Python error: "):
+            block, unfinished = _Block(crash=True, exception=line), None
+            blocks.append(block)
         elif match := _FRAME.match(bare):
             if block is None:  # a syntax error, or the start of the log is cut off
                 block, unfinished = _Block(margin=bare != line), None
@@ -97,7 +102,9 @@ def _blocks(log: str) -> list[_Block]:
             pass
         elif block is not None and text[0].isspace():
             _take_source(block, text)
-        elif block is not None:  # the first line that is not indented names the exception
+        elif (
+            block is not None and not block.crash
+        ):  # the first line that is not indented names the exception
             block.exception = text
             unfinished = block if text.rstrip().endswith(":") else None
             block = None

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
+from hpcscientist.config.settings import ProposeSettings
 from hpcscientist.models.prompts import render
 from hpcscientist.models.structured import ask
 from hpcscientist.ports.model import Model
-from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal, idea_seed
 from hpcscientist.records.model import Message, ModelRequest
 from hpcscientist.records.proposing import ProposalTask, Proposed
@@ -21,13 +19,6 @@ if TYPE_CHECKING:
 IN_PROGRESS = "in progress"  # the phrase of an archive entry that has no finding yet
 
 _ID = re.compile(r"\bidea-[0-9]{4,}\b")
-
-
-class ProposeSettings(Record):
-    """How proposals are sampled. A high temperature: ideas are meant to differ."""
-
-    temperature: float = Field(default=1.0, ge=0)
-    max_tokens: int = Field(default=4096, ge=1)
 
 
 class ModelProposer:

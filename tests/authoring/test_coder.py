@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from authoring_kit import CODE, REFERENCE, ScriptedModel, edit, idea, toy_recipe
+
+from hpcscientist.authoring import checks
+from hpcscientist.authoring.coder import REPEATS, ModelAuthor
+from hpcscientist.errors import EndpointError
+from hpcscientist.files.hashing import hash_texts
+from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.ports.author import Author
+from hpcscientist.recipe.load import load, shipped_folder
+from hpcscientist.records.authoring import Draft, FixTask, GaveUp
+from hpcscientist.records.idea import Proposal, idea_id_of
+from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+
+GOOD = {"note": "Doubled.", "edits": [edit("RATE = 0.1", "RATE = 0.2")]}
+DOUBLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
+NOT_FOUND = {"note": "n", "edits": [edit("RATE = 0.5", "RATE = 0.2")]}
+SYNTAX = {"note": "n", "edits": [edit("RATE = 0.1", "RATE = = 0.2")]}
+UNCHANGED = {"note": "n", "edits": []}
+FORBIDDEN = {"note": "n", "edits": [edit(None, "X = 1\n", file="helper.py")]}
+
+LOG = (
+    "Traceback (most recent call last):\n"
+    '  File "/scratch/t-1/code/experiment.py", line 9, in <module>\n    main()\n'
+    '  File "/scratch/t-1/code/experiment.py", line 6, in main\n    print(RATE * STEPS)\n'
+    "OverflowError: too large\n"
+)
+
+
+def author(replies: dict[str, Any]) -> tuple[ModelAuthor, ScriptedModel]:
+    model = ScriptedModel(replies)
+    return ModelAuthor(model, toy_recipe()), model
+
+
+def failed(round_number: int = 1, seen: tuple[str, ...] = (), log: str = LOG) -> FixTask:
+    return FixTask(
+        idea=idea(),
+        files=DOUBLED,
+        outcome=IdeaFailed(failure=IdeaFailure.ERROR, detail="exit code 1"),
+        log_tail=log,
+        round=round_number,
+        rounds=4,
+        earlier=("the first diagnosis",) if round_number > 1 else (),
+        seen=seen,
+    )
+
+
+def fix(*edits: dict[str, Any], **more: object) -> dict[str, object]:
+    return {"diagnosis": "RATE is too large.", "edits": list(edits), **more}
+
+
+async def test_a_first_version_is_the_edited_reference() -> None:
+    coder, model = author({"code/1": GOOD})
+    port: Author = coder
+    assert await port.write(idea()) == Draft(files=DOUBLED, note="Doubled.")
+    prompt = model.asked[0].messages[0].content
+    for part in (CODE.rstrip(), "Double RATE.", "--budget pilot|full", "WIDTH = 8"):
+        assert part in prompt
+    assert model.asked[0].schema_name == "CodeReply"
+    assert model.asked[0].seed is not None
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (NOT_FOUND, "no line reads 'RATE = 0.5'"),
+        (SYNTAX, "experiment.py:1: syntax error"),
+        (UNCHANGED, "the edits change nothing"),
+        (FORBIDDEN, "helper.py: this file may not be edited"),
+    ],
+)
+async def test_rejected_edits_go_back_with_the_reason(bad: dict[str, Any], problem: str) -> None:
+    coder, model = author({"code/1": bad, "code/2": GOOD})
+    assert await coder.write(idea()) == Draft(files=DOUBLED, note="Doubled.")
+    first, reply, repair = model.asked[1].messages
+    assert first.content.startswith(model.asked[0].messages[0].content[:200])
+    assert reply.role == "assistant"
+    assert problem in repair.content
+
+
+async def test_after_two_repairs_the_idea_is_given_up() -> None:
+    coder, model = author({"code/1": NOT_FOUND, "code/2": UNCHANGED, "code/3": SYNTAX})
+    written = await coder.write(idea())
+    assert isinstance(written, GaveUp)
+    assert written.reason.startswith("no usable code after 2 repairs: experiment.py:1: syntax")
+    assert model.keys == ["code/1", "code/2", "code/3"]
+    # The prompt holds the latest rejected reply alone.
+    assert len(model.asked[2].messages) == 3
+
+
+async def test_repairs_of_form_and_of_edits_have_keys_of_their_own() -> None:
+    coder, model = author(
+        {"code/1": "no JSON", "code/1/repair1": NOT_FOUND, "code/2": "none", "code/2/repair1": GOOD}
+    )
+    assert isinstance(await coder.write(idea()), Draft)
+    assert model.keys == ["code/1", "code/1/repair1", "code/2", "code/2/repair1"]
+
+
+async def test_no_usable_reply_gives_up_with_its_reason() -> None:
+    coder, _ = author({"code/1": "a", "code/1/repair1": "b", "code/1/repair2": "c"})
+    written = await coder.write(idea())
+    assert isinstance(written, GaveUp)
+    assert "no usable reply for code/1" in written.reason
+
+
+async def test_an_exhausted_playbook_gives_up_naming_the_call() -> None:
+    coder, _ = author({})
+    assert await coder.write(idea(3)) == GaveUp(
+        reason="the playbook holds no reply for idea-0003, stage code/1"
+    )
+    coder, _ = author({"code/1": NOT_FOUND})
+    written = await coder.write(idea(3))
+    assert isinstance(written, GaveUp)
+    assert written.reason.startswith("the playbook holds no reply for idea-0003, stage code/2 (exp")
+    assert "\n" not in written.reason
+
+
+async def test_endpoint_faults_are_raised() -> None:
+    coder, _ = author({"code/1": EndpointError("down"), "debug/1": EndpointError("down")})
+    with pytest.raises(EndpointError):
+        await coder.write(idea())
+    with pytest.raises(EndpointError):
+        await coder.fix(failed())
+
+
+async def test_a_fix_edits_the_failed_version_and_sees_where_it_failed() -> None:
+    coder, model = author({"debug/2": fix(edit("RATE = 0.2", "RATE = 0.3"))})
+    mended = await coder.fix(failed(2, seen=(hash_texts(DOUBLED),)))
+    assert mended == Draft(
+        files={**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")},
+        note="RATE is too large.",
+    )
+    prompt = model.asked[0].messages[0].content
+    for part in (
+        "attempt 2 of at most 4",
+        "`experiment.py`, line 9, in `<module>`",
+        "`experiment.py`, line 6, in `main`:\n```python\nprint(RATE * STEPS)\n```",
+        "exit code 1\nOverflowError: too large",
+        "1. the first diagnosis",
+        "RATE = 0.2",
+    ):
+        assert part in prompt
+
+
+async def test_a_log_without_traceback_is_no_trouble() -> None:
+    coder, model = author({"debug/1": fix(edit("RATE = 0.2", "RATE = 0.3"))})
+    assert isinstance(await coder.fix(failed(log="")), Draft)
+    assert "Where it failed" not in model.asked[0].messages[0].content
+
+
+async def test_giving_up_carries_the_diagnosis() -> None:
+    coder, _ = author({"debug/1": fix(give_up=True, diagnosis="It cannot\nwork.")})
+    assert await coder.fix(failed()) == GaveUp(reason="It cannot work.")
+    coder, _ = author({"debug/1": fix(give_up=True, diagnosis="")})
+    assert await coder.fix(failed()) == GaveUp(reason="the model gave no reason")
+
+
+async def test_no_change_or_an_earlier_version_ends_it() -> None:
+    coder, _ = author({"debug/1": fix()})
+    assert await coder.fix(failed()) == GaveUp(reason=REPEATS)
+    coder, _ = author({"debug/1": fix(edit("RATE = 0.2", "RATE = 0.1"))})
+    assert await coder.fix(failed(seen=(hash_texts(REFERENCE),))) == GaveUp(reason=REPEATS)
+
+
+@pytest.mark.parametrize("bad", [edit("RATE = 9", ""), edit("RATE = 0.2", "RATE = (")])
+async def test_a_rejected_fix_is_repaired_once(bad: dict[str, Any]) -> None:
+    good = fix(edit("RATE = 0.2", "RATE = 0.3"))
+    coder, model = author({"debug/3": fix(bad), "debug/1003": good})
+    assert isinstance(await coder.fix(failed(3)), Draft)
+    assert model.keys == ["debug/3", "debug/1003"]
+
+    coder, model = author({"debug/3": fix(bad), "debug/1003": fix(bad)})
+    mended = await coder.fix(failed(3))
+    assert isinstance(mended, GaveUp)
+    assert mended.reason.startswith("no usable edits after a repair: experiment.py:")
+    assert model.keys == ["debug/3", "debug/1003"]
+
+
+async def test_a_fix_without_reply_gives_up() -> None:
+    coder, _ = author({})
+    assert await coder.fix(failed(2)) == GaveUp(
+        reason="the playbook holds no reply for idea-0001, stage debug/2"
+    )
+    coder, _ = author({"debug/1": "a", "debug/1/repair1": "b", "debug/1/repair2": "c"})
+    mended = await coder.fix(failed())
+    assert isinstance(mended, GaveUp)
+    assert "no usable reply for debug/1" in mended.reason
+
+
+async def test_every_idea_of_the_digits_playbook_becomes_code_that_compiles() -> None:
+    recipe = load(shipped_folder() / "digits")
+    assert recipe.playbook is not None
+    model = PlaybookModel(recipe.playbook)
+    coder = ModelAuthor(model, recipe)
+    text = Proposal(title="t", hypothesis="h", method="m", experiment_plan="e", summary="s")
+    for number in model.ideas():
+        one = idea(number).model_copy(update={"idea_id": idea_id_of(number), "proposal": text})
+        written = await coder.write(one)
+        assert isinstance(written, Draft), (number, written)
+        assert checks.check(written.files) == []
+        seen = [hash_texts(written.files)]
+        for round_number in range(1, 6):
+            task = FixTask(
+                idea=one,
+                files=written.files,
+                outcome=IdeaFailed(failure=IdeaFailure.ERROR, detail="d"),
+                log_tail="",
+                round=round_number,
+                rounds=5,
+                seen=tuple(seen),
+            )
+            mended = await coder.fix(task)
+            if isinstance(mended, GaveUp):
+                assert "no usable" not in mended.reason, (number, round_number, mended.reason)
+                assert mended.reason != REPEATS, (number, round_number)
+                break
+            written = mended
+            seen.append(hash_texts(written.files))

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
+from hpcscientist.ideation.propose import ModelProposer
+from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.ports.proposer import Proposer
+from hpcscientist.recipe.load import load, shipped_folder
+from hpcscientist.records.idea import idea_id_of, idea_seed
+from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
+
+REPLY = {
+    "title": "Wider",
+    "hypothesis": "h",
+    "method": "m",
+    "experiment_plan": "e",
+    "summary": "A wider network.",
+    "parent_ids": [],
+}
+
+
+class OneReply:
+    """Gives the same reply to everything, or raises it."""
+
+    name = "one reply"
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+        self.asked: list[ModelRequest] = []
+
+    async def probe(self) -> None:
+        pass
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return ModelReply(
+            text=self.reply if isinstance(self.reply, str) else json.dumps(self.reply),
+            model=self.name,
+            prompt_tokens=1,
+            completion_tokens=1,
+            tokens_estimated=False,
+            latency_s=0.0,
+        )
+
+    async def close(self) -> None:
+        pass
+
+
+def task(number: int = 9, feedback: str = "") -> ProposalTask:
+    findings = {1: "improvement", 2: "in progress", 3: "failed", 4: ""}
+    archive = tuple(
+        ArchiveEntry(idea_id=idea_id_of(n), title=f"T{n}", summary=f"S{n}", finding=finding)
+        for n, finding in findings.items()
+    )
+    return ProposalTask(
+        idea_id=idea_id_of(number),
+        number=number,
+        round=1,
+        feedback=feedback,
+        archive=archive,
+        scores=(),
+    )
+
+
+def proposer(model: Any, seed: int = 5) -> Proposer:
+    return ModelProposer(model, load(shipped_folder() / "digits"), seed)
+
+
+async def test_a_proposal_and_what_it_was_shown() -> None:
+    model = OneReply(REPLY)
+    asked = proposer(model)
+    assert asked.ordered is False
+    proposed = await asked.propose(task())
+    assert proposed.proposal.title == "Wider"
+    assert proposed.shown == ("idea-0001", "idea-0003")
+    assert proposed.knobs is None
+    (request,) = model.asked
+    assert (request.idea_id, request.key) == ("idea-0009", "propose/1")
+    assert request.schema_name == "Proposal"
+    assert request.seed == idea_seed(5, 9)
+
+
+async def test_the_prompt_holds_archive_feedback_and_reference() -> None:
+    model = OneReply(REPLY)
+    recipe = load(shipped_folder() / "digits")
+    await proposer(model).propose(task(feedback="Momentum helped."))
+    prompt = model.asked[0].messages[0].content
+    for part in (
+        recipe.reference["experiment.py"].rstrip(),
+        recipe.spec.topic.title,
+        "idea-0001, T1 [improvement]: S1",
+        "Momentum helped.",
+        "number 9",
+    ):
+        assert part in prompt
+
+
+async def test_unknown_parents_are_dropped() -> None:
+    parents = ["idea-0003", "idea-0099", "nonsense", "idea-0001", "idea-0003", "idea-0009"]
+    model = OneReply({**REPLY, "parent_ids": [*parents, "idea-0007"]})
+    proposed = await proposer(model).propose(task(feedback="idea-0007 was best; idea-00991 no."))
+    assert proposed.proposal.parent_ids == ("idea-0003", "idea-0001", "idea-0007")
+
+
+def test_seeds_differ_by_idea_and_campaign_and_stay_the_same() -> None:
+    seeds = {idea_seed(c, n) for c in range(20) for n in range(1, 51)}
+    assert len(seeds) == 1000
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert idea_seed(0, 1) == 1419524863  # never changes
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        ("no JSON at all", ReplyError),
+        (PlaybookExhausted("none left"), PlaybookExhausted),
+        (EndpointError("down"), EndpointError),
+    ],
+)
+async def test_errors_are_the_port_s(reply: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        await proposer(OneReply(reply)).propose(task())
+
+
+async def test_the_digits_playbook_is_exhausted_after_its_ideas(tmp_path: Path) -> None:
+    recipe = load(shipped_folder() / "digits")
+    assert recipe.playbook is not None
+    model = PlaybookModel(recipe.playbook)
+    last = model.ideas()[-1]
+    asked = ModelProposer(model, recipe, 0)
+    for number in model.ideas():
+        await asked.propose(task(number))
+    with pytest.raises(PlaybookExhausted):
+        await asked.propose(task(last + 1))
