@@ -1,0 +1,61 @@
+"""Writes a small complete recipe that runs, for people to start from."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from hpcscientist.errors import RecipeError
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_SUFFIX = ".tmpl"
+
+
+def create(name: str, folder: Path) -> Path:
+    """Write the recipe `name` to `folder`/`name` and return that path.
+
+    Raises RecipeError for a bad name, an existing target, or a folder that cannot be
+    written, and then leaves nothing behind.
+    """
+    if not _NAME.fullmatch(name):
+        raise RecipeError(
+            f"{name!r} cannot name a recipe; use a lower-case letter, then at most 63 letters, "
+            "digits, '-' or '_'"
+        )
+    target = folder / name
+    if target.exists() or target.is_symlink():
+        raise RecipeError(f"{target} exists already; choose another name or remove it")
+    made_folders = [p for p in (folder, *folder.parents) if not p.exists()]
+    staging = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
+        _write(resources.files("hpcscientist.recipe") / "template", staging, name)
+        staging.chmod(0o755)
+        staging.rename(target)
+    except BaseException as error:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+        for made in made_folders:
+            if made.is_dir() and not any(made.iterdir()):
+                made.rmdir()
+        if isinstance(error, OSError):
+            raise RecipeError(
+                f"{target} cannot be written: {error.strerror}; choose another folder"
+            ) from error
+        raise
+    return target
+
+
+def _write(template: Traversable, target: Path, name: str) -> None:
+    for item in template.iterdir():
+        if item.is_dir():
+            (target / item.name).mkdir()
+            _write(item, target / item.name, name)
+        elif item.name.endswith(_SUFFIX):
+            text = item.read_text(encoding="utf-8").replace("@NAME@", name)
+            (target / item.name.removesuffix(_SUFFIX)).write_text(text, encoding="utf-8")

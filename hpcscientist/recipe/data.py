@@ -1,0 +1,194 @@
+"""Prepares a recipe's data once, and keeps labels in a tree apart from the inputs.
+
+prepare.py writes public/ and private/ into a staging folder below the private root. From
+there the inputs are linked into one view a split (KEY/validation and KEY/test below the data
+root, each with train/ and the split's own folder), and the labels move to KEY below the
+private root, which only the user may enter. KEY names the recipe and the content of its
+prepare.py. What is reused is hashed first: data that changed on disk are refused.
+
+Without a sandbox a candidate of the same user can still look for the labels elsewhere; this
+module only makes sure that they are below no path that a candidate is given.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist.errors import ConfigError, DiskFull, RecipeError
+from hpcscientist.files.atomic import write_json
+from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.recipe.problem import one_line
+from hpcscientist.records.trial import Split
+
+_MANIFEST = "manifest.json"  # written last, below the private root: the data are complete
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedData:
+    """Where the data of a recipe lie. A candidate is told its split's view and no more."""
+
+    views: dict[Split, Path]
+    labels: dict[Split, Path]
+    data_hash: str
+
+
+def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData:
+    """Run the recipe's prepare.py unless its data are there already, and return them.
+
+    Raises RecipeError where prepare.py fails or its output misses something, ConfigError
+    where the roots contain one another, cannot be written, or hold data that changed, and
+    DiskFull.
+    """
+    data_root, private_root = data_root.resolve(), private_root.resolve()
+    if data_root.is_relative_to(private_root) or private_root.is_relative_to(data_root):
+        raise ConfigError(
+            f"the folder of labels {private_root} and the folder of data {data_root} must not "
+            "contain one another; set paths.data and paths.private apart"
+        )
+    key = f"{recipe.spec.name}-{hash_file(recipe.prepare)[:16]}"
+    public, private = data_root / key, private_root / key
+    try:
+        recorded = _recorded_hash(public, private)
+        if recorded is None:
+            data_root.mkdir(parents=True, exist_ok=True)
+            private_root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            recorded = _build(recipe, public, private)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise DiskFull(f"no space left for the data below {data_root}; free some") from error
+        raise ConfigError(
+            f"the data cannot be kept: {error}; set paths.data and paths.private to folders "
+            "that can be written"
+        ) from error
+    return PreparedData(
+        views={split: public / split.value for split in Split},
+        labels={split: private / split.value for split in Split},
+        data_hash=recorded,
+    )
+
+
+def _recorded_hash(public: Path, private: Path) -> str | None:
+    """Return the hash of complete data, None where there are none. Raises ConfigError."""
+    try:
+        recorded = str(json.loads((private / _MANIFEST).read_bytes())["data_hash"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    if not public.is_dir():
+        return None
+    if _hash(public, private) != recorded:
+        raise ConfigError(
+            f"the prepared data changed on disk; delete {public} and {private} to prepare them anew"
+        )
+    return recorded
+
+
+def _hash(public: Path, private: Path) -> str:
+    parts = [hash_tree(public), *(hash_tree(private / split.value) for split in Split)]
+    return "-".join(part[:16] for part in parts)
+
+
+def _build(recipe: Recipe, public: Path, private: Path) -> str:
+    """Run prepare.py and move its output into place; return the data's hash."""
+    staging = Path(tempfile.mkdtemp(prefix=f".{private.name}.", dir=private.parent))
+    view = Path(tempfile.mkdtemp(prefix=f".{public.name}.", dir=public.parent))
+    try:
+        made = staging / "made"
+        made.mkdir()
+        _run(recipe, made)
+        _verify(recipe, made)
+        for split in Split:
+            for part in ("train", split.value):
+                _link_tree(made / "public" / part, view / split.value / part)
+        sealed = made / "private"
+        manifest = {"recipe": recipe.spec.name, "data_hash": _hash(view, sealed)}
+        write_json(sealed / _MANIFEST, manifest)
+        view.chmod(0o755)
+        sealed.chmod(0o700)
+        settled = _recorded_hash(public, private)  # by another process, meanwhile
+        if settled is None:
+            # The manifest arrives last, with the labels: before that, nothing is ready.
+            _place(view, public)
+            _place(sealed, private)
+            settled = _recorded_hash(public, private)
+        if settled is None:
+            raise ConfigError(f"{public} and {private} vanished while they were made; try again")
+        return settled
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(view, ignore_errors=True)
+
+
+def _run(recipe: Recipe, out: Path) -> None:
+    command = [sys.executable, str(recipe.prepare), "--out", str(out)]
+    done = subprocess.run(
+        command,
+        cwd=out,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        last = one_line(said[-1])[:300] if said else "it printed nothing"
+        raise RecipeError(f"failed with exit status {done.returncode}: {last}", recipe.prepare)
+
+
+def _verify(recipe: Recipe, made: Path) -> None:
+    """Refuse output that misses a part, links elsewhere, or shows labels to candidates."""
+    wanted = ["public/train"]
+    wanted += [f"{side}/{split.value}" for side in ("public", "private") for split in Split]
+    for part in wanted:
+        folder = made / part
+        if folder.is_symlink() or not folder.is_dir() or not tree_files(folder):
+            raise RecipeError(f"wrote nothing to OUT/{part}; see recipes/README.md", recipe.prepare)
+    for path in made.rglob("*"):
+        if path.is_symlink():
+            name = path.relative_to(made)
+            raise RecipeError(f"wrote a link, OUT/{name}; copy the file instead", recipe.prepare)
+    hidden = {hash_file(path): path for path in tree_files(made / "private")}
+    for path in tree_files(made / "public"):
+        if twin := hidden.get(hash_file(path)):
+            raise RecipeError(
+                f"OUT/{path.relative_to(made)} equals OUT/{twin.relative_to(made)}; "
+                "candidates would see the labels",
+                recipe.prepare,
+            )
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    """Show the files of one folder in another: hard links, copies where links fail."""
+    for path in tree_files(source):
+        shown = target / path.relative_to(source)
+        shown.parent.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o444)  # a candidate that writes by mistake fails instead of changing data
+        try:
+            shown.hardlink_to(path)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+                raise
+            shutil.copyfile(path, shown)
+            shown.chmod(0o444)
+
+
+def _place(made: Path, target: Path) -> None:
+    """Rename a folder into place, over what an interrupted preparation left there."""
+    try:
+        made.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        if hash_tree(target) != hash_tree(made):
+            stale = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            target.rename(stale)
+            made.rename(target)
+            shutil.rmtree(stale, ignore_errors=True)

@@ -1,0 +1,105 @@
+"""Knobs: module-level constants of the reference code, read and set by their positions.
+
+A constant is `NAME = literal` or `NAME: type = literal` at module level, with a number, a
+string or a boolean as its literal. The source is never executed, and setting a constant
+leaves every other character of the source as it is, comments included.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Mapping
+
+from hpcscientist.errors import RecipeError
+from hpcscientist.recipe.schema import Knob
+from hpcscientist.records.idea import KnobValue
+
+
+def constants(source: str) -> dict[str, tuple[int, KnobValue]]:
+    """Return each module-level constant's line, from 1, and value.
+
+    Raises RecipeError, with the line, where the source is not valid Python.
+    """
+    return {name: (node.lineno, value) for name, node, value in _assignments(source)}
+
+
+def set_constants(source: str, values: Mapping[str, KnobValue]) -> str:
+    """Return the source with constants set. Raises RecipeError where one is missing."""
+    found = [(n, node) for n, node, _ in _assignments(source) if n in values]
+    missing = sorted(set(values) - {name for name, _ in found})
+    if missing:
+        raise RecipeError(
+            f"there is no module-level constant {missing[0]}; add a line {missing[0]} = VALUE"
+        )
+    data = source.encode()
+    starts = _line_starts(data)
+    for name, node in sorted(found, key=lambda item: (item[1].lineno, item[1].col_offset))[::-1]:
+        # Columns count UTF-8 bytes; from the end backwards, so that positions stay true.
+        begin = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        data = data[:begin] + _literal(name, values[name]).encode() + data[end:]
+    return data.decode()
+
+
+def misfit(knob: Knob, value: KnobValue) -> str | None:
+    """Return why a value does not fit a knob, or None where it does."""
+    if knob.type == "choice":
+        if any(type(c) is type(value) and c == value for c in knob.choices):
+            return None
+        return f"{value!r} is not among its choices {list(knob.choices)!r}"
+    right = isinstance(value, int | float) and not isinstance(value, bool)
+    if not right or (knob.type == "int" and not isinstance(value, int)):
+        return f"{value!r} is not of type {knob.type}"
+    low, high = knob.low, knob.high
+    if low is not None and high is not None and not low <= float(value) <= high:
+        return f"{value!r} is not between {low:g} and {high:g}"
+    return None
+
+
+def _assignments(source: str) -> list[tuple[str, ast.expr, KnobValue]]:
+    found: list[tuple[str, ast.expr, KnobValue]] = []
+    for statement in parse(source).body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target, node = statement.targets[0], statement.value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            target, node = statement.target, statement.value
+        else:
+            continue
+        if not isinstance(target, ast.Name):
+            continue
+        try:
+            value = ast.literal_eval(node)
+        except ValueError:
+            continue
+        if isinstance(value, int | float | str | bool):
+            found.append((target.id, node, value))
+    return found
+
+
+def parse(source: str) -> ast.Module:
+    """Parse a file's text. Raises RecipeError with the line where it is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a dubious escape is no reason to refuse
+            return ast.parse(source)
+    except SyntaxError as error:
+        raise RecipeError(f"not valid Python: {error.msg}", line=error.lineno) from None
+    except ValueError as error:  # null bytes
+        raise RecipeError(f"not valid Python: {error}") from None
+
+
+def _line_starts(data: bytes) -> list[int]:
+    """Return where each line begins, by Python's own line ends (LF, CRLF, CR)."""
+    starts = [0]
+    for i, byte in enumerate(data):
+        if byte == 0x0A or (byte == 0x0D and data[i + 1 : i + 2] != b"\n"):
+            starts.append(i + 1)
+    return starts
+
+
+def _literal(name: str, value: KnobValue) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RecipeError(f"{name} cannot be set to {value!r}; choose a finite number")
+    return repr(value)

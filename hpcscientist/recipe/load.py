@@ -1,0 +1,127 @@
+"""Finds recipes by name or folder and loads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+
+import hpcscientist
+from hpcscientist.errors import RecipeError
+from hpcscientist.files.hashing import hash_tree, tree_files
+from hpcscientist.recipe.document import read_document
+from hpcscientist.recipe.files import (
+    PLAYBOOK,
+    PREPARE,
+    RECIPE_FILE,
+    REFERENCE,
+    SCORER,
+    SEED_IDEAS,
+    file_problems,
+)
+from hpcscientist.recipe.replies import seed_ideas
+from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.idea import Proposal
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A loaded recipe. `reference` maps the name of every reference file to its text."""
+
+    folder: Path
+    spec: RecipeSpec
+    reference: dict[str, str]
+    seed_ideas: tuple[Proposal, ...]
+    playbook: Path | None
+
+    @property
+    def scorer(self) -> Path:
+        """The trusted scorer."""
+        return self.folder / SCORER
+
+    @property
+    def prepare(self) -> Path:
+        """The script that makes or finds the data."""
+        return self.folder / PREPARE
+
+    @cached_property
+    def recipe_hash(self) -> str:
+        """The hash of all files of the recipe, as they were when first asked for."""
+        return hash_tree(self.folder)
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the recipes that come with the package."""
+    package = Path(hpcscientist.__file__).resolve().parent
+    installed = package / "shipped"
+    return installed if installed.is_dir() else package.parent / "recipes"
+
+
+def is_shipped(path: Path) -> bool:
+    """Say whether a recipe came with the package."""
+    return path.resolve().is_relative_to(shipped_folder().resolve())
+
+
+def available() -> list[Path]:
+    """Return the recipes of ./recipes and those shipped, by name; the former hide the latter."""
+    found: dict[str, Path] = {}
+    for root in (Path("recipes"), shipped_folder()):
+        for file in sorted(root.glob(f"*/{RECIPE_FILE}")):
+            found.setdefault(file.parent.name, file.parent)
+    return [found[name] for name in sorted(found)]
+
+
+def find(name_or_path: str) -> Path:
+    """Return a recipe's folder.
+
+    A folder where the text is a path or names a folder with a recipe.toml; else the recipe
+    of that name in ./recipes or among those shipped. Raises RecipeError with the nearest name.
+    """
+    path = Path(name_or_path).expanduser()
+    is_path = os.sep in name_or_path
+    if name_or_path and (path / RECIPE_FILE).is_file():
+        return path
+    if path.name == RECIPE_FILE and path.is_file():
+        return path.parent
+    if is_path:
+        what = "holds no recipe.toml" if path.is_dir() else "does not exist"
+        raise RecipeError(f"{path} {what}; give a recipe's folder, or a name without a slash")
+    known = {folder.name: folder for folder in available()}
+    if name_or_path in known:
+        return known[name_or_path]
+    close = get_close_matches(name_or_path, known, n=1)
+    mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+    raise RecipeError(f"there is no recipe {name_or_path!r}; {mend}")
+
+
+def load(path: Path) -> Recipe:
+    """Load the recipe in a folder.
+
+    Raises RecipeError, with file and line, for the first thing that rules out a campaign;
+    `hpcsci recipe check` names all of them.
+    """
+    folder = path.resolve()
+    spec = read_document(folder / RECIPE_FILE)
+    if isinstance(spec, list):
+        raise spec[0].as_error()
+    for problem in file_problems(folder, spec):
+        raise problem.as_error()
+    ideas: list[Proposal] = []
+    if (folder / SEED_IDEAS).exists():
+        ideas, problems = seed_ideas(folder / SEED_IDEAS)
+        if problems:
+            raise problems[0].as_error()
+    reference = folder / REFERENCE
+    playbook = folder / PLAYBOOK
+    return Recipe(
+        folder=folder,
+        spec=spec,
+        reference={
+            file.relative_to(reference).as_posix(): file.read_bytes().decode()
+            for file in tree_files(reference)
+        },
+        seed_ideas=tuple(ideas),
+        playbook=playbook if playbook.is_file() else None,
+    )
