@@ -102,10 +102,8 @@ def _blocks(log: str) -> list[_Block]:
             pass
         elif block is not None and text[0].isspace():
             _take_source(block, text)
-        elif (
-            block is not None and not block.crash
-        ):  # the first line that is not indented names the exception
-            block.exception = text
+        elif block is not None and not block.crash:
+            block.exception = text  # the first line that is not indented
             unfinished = block if text.rstrip().endswith(":") else None
             block = None
         elif unfinished is not None and unfinished.exception:
