@@ -34,9 +34,10 @@ def read_untrusted(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise BadPredictions(f"cannot be opened: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BadPredictions("not a plain file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadPredictions("not a plain file")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise BadPredictions(f"larger than {MAX_BYTES} bytes")
