@@ -21,6 +21,10 @@ class Model(Protocol):
         """The model's name, as recorded in results."""
         ...
 
+    async def probe(self) -> None:
+        """Return when the model can be asked; raise EndpointError naming the mend if not."""
+        ...
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Stage, TrialReport
@@ -106,11 +106,12 @@ class TrialStarted(Record):
     type: Literal["trial_started"] = "trial_started"
     trial_id: str
     run: int
+    generation: int
 
     @property
     def key(self) -> str:
-        """Once a run of a trial."""
-        return f"{self.type}/{self.trial_id}/{self.run}"
+        """Once a run of a trial and a driver: a stopped run is started again on resume."""
+        return f"{self.type}/{self.trial_id}/{self.run}/{self.generation}"
 
 
 class TrialEnded(Record):
@@ -194,5 +195,3 @@ Event = Annotated[
     | CampaignEnded,
     Field(discriminator="type"),
 ]
-
-EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,123 @@
+"""`hpcsci bench makespan`: how well the loop overlaps thinking and experiments.
+
+With a scripted model of fixed latency and trials of fixed length, the makespan of a
+campaign stands beside its lower bound: the larger of the critical path and of the total
+work over the slots that do it. Everything else is real: conductor, journal (fsync at each
+event), chat records, result files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.bench.figure import Figure
+from hpcscientist.bench.scripted import ScriptedBackend, ScriptedModel
+from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.wiring import Session, assemble, model_minds
+from hpcscientist.config.settings import Settings
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.recipe.create import create
+from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.records.trial import Budget, Isolation, Split
+
+TARGET = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The fixed times in seconds, and the slots."""
+
+    latency_s: float = 0.5
+    pilot_s: float = 0.5
+    full_s: float = 1.0
+    slots: int = 16
+
+    def bound(self, ideas: int, seeds: int, concurrency: int) -> float:
+        """The lower bound of the makespan, in seconds.
+
+        Critical path: the first baseline trial, then propose, code, pilot and full trials
+        of one idea. Work: all trials over the slots, or all calls over the model's
+        concurrency.
+        """
+        path = self.full_s + 2 * self.latency_s + self.pilot_s + self.full_s
+        trials = (seeds + ideas * seeds) * self.full_s + ideas * self.pilot_s
+        calls = 2 * ideas * self.latency_s
+        return max(path, trials / self.slots, calls / concurrency)
+
+
+def figures(counts: tuple[int, ...] = (8, 32, 128), script: Script | None = None) -> list[Figure]:
+    """Run one campaign for each number of ideas."""
+    script = script or Script()
+    found = []
+    for ideas in counts:
+        with tempfile.TemporaryDirectory(prefix="hpcsci-bench-") as folder:
+            seconds, bound = asyncio.run(_campaign(Path(folder), ideas, script))
+        found.append(
+            Figure(
+                name=f"makespan, {ideas} ideas",
+                value=seconds,
+                unit="s",
+                compared_with=f"lower bound {bound:.2f} s",
+                ratio=seconds / bound,
+                target=TARGET if ideas >= 32 else None,
+                spread=0.0,
+                runs=1,
+            )
+        )
+    return found
+
+
+async def _campaign(folder: Path, ideas: int, script: Script) -> tuple[float, float]:
+    recipe = load(create("bench", folder))
+    paths = RunPaths(folder / "run")
+    paths.trials.mkdir(parents=True)
+    paths.recipe.symlink_to(recipe.folder)
+    config = _config(recipe, ideas, script)
+    state = CampaignState()
+    journal = Journal(paths.journal, state.apply)
+    session = Session(paths, journal, state, generation=1)
+    entry = recipe.spec.entry
+    model = ScriptedModel(script.latency_s, entry, recipe.reference[entry])
+    seconds = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
+    backend = ScriptedBackend(paths, script.slots, seconds)
+    wired = assemble(config, recipe, session, model_minds(model, config, recipe, session), backend)
+    begin = time.perf_counter()
+    await wired.conductor.run()
+    taken = time.perf_counter() - begin
+    await wired.close()
+    journal.close()
+    if state.count_ideas("scored") != ideas:
+        raise RuntimeError(f"{state.count_ideas('scored')} of {ideas} ideas were scored")
+    concurrency = config.settings.client.concurrency
+    return taken, script.bound(ideas, recipe.spec.seeds, concurrency)
+
+
+def _config(recipe: Recipe, ideas: int, script: Script) -> CampaignConfig:
+    nowhere = {Split.VALIDATION: os.devnull, Split.TEST: os.devnull}
+    return CampaignConfig(
+        campaign_id="bench",
+        created="",
+        package_version=__version__,
+        python=sys.executable,
+        recipe_name=recipe.spec.name,
+        recipe_origin=str(recipe.folder),
+        recipe_hash=recipe.recipe_hash,
+        data_hash="",
+        views=nowhere,
+        labels=nowhere,
+        model_spec="scripted",
+        model_name="scripted",
+        isolation=Isolation.NONE,
+        slots=script.slots,
+        in_flight=2 * script.slots,
+        settings=Settings(ideas=ideas),
+    )

@@ -1,0 +1,108 @@
+"""A language model of fixed latency and a backend of fixed trial lengths, for `makespan`.
+
+Both are adapters of the real ports and write what the real ones write, so that the loop
+that is measured is the one that users run: conductor, journal, chat records, result files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.ports.backend import OnStart
+from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Budget, TrialReport, TrialSpec, Usage
+from hpcscientist.results import store
+
+
+class ScriptedModel:
+    """Proposes ideas that have nothing in common, and appends a comment as their code."""
+
+    def __init__(self, latency_s: float, entry: str, reference: str) -> None:
+        self._latency_s = latency_s
+        self._entry = entry
+        self._reference = reference
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return "scripted"
+
+    async def probe(self) -> None:
+        """Always there."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer after the fixed latency."""
+        await asyncio.sleep(self._latency_s)
+        reply = self._propose(request) if request.stage == "propose" else self._code(request)
+        return ModelReply(
+            text=json.dumps(reply),
+            model=self.name,
+            prompt_tokens=1000,
+            completion_tokens=200,
+            tokens_estimated=False,
+            latency_s=self._latency_s,
+        )
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    def _propose(self, request: ModelRequest) -> dict[str, object]:
+        word = request.idea_id.replace("-", "")
+        return {
+            "title": f"Scripted {word}",
+            "hypothesis": word,
+            "method": word,
+            "experiment_plan": word,
+            "summary": " ".join(f"{word}{letter}" for letter in "abcdefgh"),
+        }
+
+    def _code(self, request: ModelRequest) -> dict[str, object]:
+        text = f"{self._reference}\n# {request.idea_id}\n"
+        return {
+            "note": "a comment",
+            "edits": [{"file": self._entry, "search": None, "replace": text}],
+        }
+
+
+class ScriptedBackend:
+    """Trials that last as long as they are told, on a number of slots, first come first served."""
+
+    def __init__(self, paths: RunPaths, slots: int, seconds: dict[Budget, float]) -> None:
+        self._paths = paths
+        self._slots = slots
+        self._seconds = seconds
+        self._free = asyncio.Semaphore(slots)
+
+    @property
+    def slots(self) -> int:
+        """How many trials run at once."""
+        return self._slots
+
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart) -> None:
+        """Let each trial last its time, then write its result file."""
+        async with asyncio.TaskGroup() as group:
+            for spec in trials:
+                group.create_task(self._run(spec, on_start))
+
+    async def close(self) -> None:
+        """Nothing runs outside this process."""
+
+    async def _run(self, spec: TrialSpec, on_start: OnStart) -> None:
+        async with self._free:
+            on_start(spec)
+            begin = time.time()
+            await asyncio.sleep(self._seconds[spec.budget])
+            # Values differ by seed and not by idea: nothing here should look like a finding.
+            value = (spec.seed % 1000) / 1000
+            report = TrialReport(
+                trial_id=spec.trial_id,
+                run=spec.run,
+                outcome=Scored(metrics={metric.name: value for metric in spec.metrics}),
+                usage=Usage(started_at=begin, ended_at=time.time()),
+            )
+            store.write_result(self._paths.trial(spec.trial_id), spec, report)

@@ -1,0 +1,115 @@
+"""The journal: append-only, one writer, fsync at each event.
+
+A line is `{"n": 1, "t": seconds, "event": {...}}`. A torn last line (the driver was killed
+while writing) is cut off when the driver opens the journal, and ignored by readers; an
+unreadable line anywhere else is an error, for then the file was changed by somebody.
+Not covered: who may write. See `campaign.lock`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.errors import DiskFull, RunDirectoryError
+from hpcscientist.records.base import Record
+from hpcscientist.records.events import Event
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Line(Record):
+    """A line of the journal: its number, its time in seconds since the epoch, its event."""
+
+    n: int
+    t: float
+    event: Event
+
+
+def read(path: Path) -> list[Event]:
+    """Return the events of a journal, without changing it."""
+    return _parse(path)[0]
+
+
+class Journal:
+    """The writer. `record` is idempotent: an event whose key is known is dropped."""
+
+    def __init__(self, path: Path, observe: Callable[[Event], None]) -> None:
+        """Open the journal, cut a torn last line off, and show `observe` every old event."""
+        self._path = path
+        self._observe = observe
+        self._keys: set[str] = set()
+        events, self._size = _parse(path)
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            os.ftruncate(self._file, self._size)
+            os.lseek(self._file, self._size, os.SEEK_SET)
+        except OSError as error:
+            raise RunDirectoryError(f"{path}: cannot be written: {error.strerror}") from error
+        for event in events:
+            self._keys.add(event.key)
+            observe(event)
+
+    def __contains__(self, key: str) -> bool:
+        """Whether an event with this key is recorded."""
+        return key in self._keys
+
+    def record(self, event: Event) -> bool:
+        """Append an event and wait until it is on the disk; False if its key was known.
+
+        Raises DiskFull, and then the journal is as it was before.
+        """
+        if event.key in self._keys:
+            return False
+        line = Line(n=len(self._keys) + 1, t=round(time.time(), 3), event=event)
+        self._append(line.model_dump_json().encode() + b"\n")
+        self._keys.add(event.key)
+        self._observe(event)
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _append(self, data: bytes) -> None:
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            os.lseek(self._file, self._size, os.SEEK_SET)
+            if error.errno in NO_SPACE:
+                raise DiskFull(
+                    f"{self._path.parent}: no space left; free some and run `hpcsci resume`"
+                ) from error
+            raise RunDirectoryError(f"{self._path}: cannot be written: {error.strerror}") from error
+        self._size += len(data)
+
+
+def _parse(path: Path) -> tuple[list[Event], int]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}") from error
+    lines = data.split(b"\n")
+    lines.pop()  # what follows the last newline: nothing, or a torn line
+    events: list[Event] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            events.append(Line.model_validate_json(line).event)
+        except ValidationError as error:
+            if number == len(lines):  # a torn block can end in a newline of its own
+                return events, sum(len(kept) + 1 for kept in lines[:-1])
+            raise RunDirectoryError(
+                f"{path}:{number}: is damaged; restore the file from a backup"
+            ) from error
+    return events, sum(len(line) + 1 for line in lines)

@@ -1,0 +1,184 @@
+"""Launching a campaign: check everything, then make the run directory, or make nothing.
+
+`plan` touches nothing. `create` makes the run directory whole or removes what it made;
+campaign.toml is written last, for it is what makes a folder a run directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.config.layers import default_data_root, default_private_root
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import RunDirectoryError, UsageError
+from hpcscientist.execution import isolation
+from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.open import open_model, parse_spec
+from hpcscientist.recipe import data
+from hpcscientist.recipe.load import Recipe, find, is_shipped, load
+from hpcscientist.records.trial import Isolation
+
+QUICKSTART = "digits"
+# The library of a recipe can be large and no trial reads it.
+NOT_COPIED = ("library", "__pycache__")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """A launch that was checked. `model_assumed` is true where no --model was given."""
+
+    settings: Settings
+    recipe: Recipe
+    model_spec: str
+    model_name: str
+    model_assumed: bool
+    isolation: Isolation
+    run_dir: Path
+    slots: int
+    in_flight: int
+
+    @property
+    def trials_at_most(self) -> int:
+        """Upper bound of the trials: baseline, then pilot and all seeds for each attempt."""
+        seeds = self.recipe.spec.seeds
+        attempts = 1 if self.model_spec == "search" else self.settings.loop.debug_rounds + 1
+        return seeds + self.settings.ideas * attempts * (1 + seeds)
+
+
+def plan(settings: Settings, folder: Path) -> LaunchPlan:
+    """Check a launch from a working directory, without touching anything.
+
+    Raises UsageError (recipe, model, sandbox, run directory) or EndpointError.
+    """
+    path = find(settings.recipe)
+    recipe = load(path)
+    spec = settings.model or _assumed_model(recipe, path)
+    parsed = parse_spec(spec)
+    chosen = isolation.choose(recipe.spec.image)
+    trusted = parsed.kind == "search" or (spec == "playbook" and is_shipped(path))
+    isolation.require_permission(chosen, trusted, settings.allow_unsandboxed)
+    if parsed.kind == "search" and not recipe.spec.knobs:
+        raise UsageError(
+            f"recipe {recipe.spec.name!r} has no knobs to search; add [[knobs]] to its "
+            "recipe.toml or choose another --model"
+        )
+    name = "search" if parsed.kind == "search" else asyncio.run(_probe(spec, recipe, settings))
+    cores = len(os.sched_getaffinity(0))
+    slots = settings.local.slots or max(1, cores // recipe.spec.resources.cpus)
+    return LaunchPlan(
+        settings=settings,
+        recipe=recipe,
+        model_spec=spec,
+        model_name=name,
+        model_assumed=not settings.model,
+        isolation=chosen,
+        run_dir=_run_dir(settings, recipe, folder),
+        slots=slots,
+        in_flight=settings.loop.ideas_in_flight or max(4, 2 * slots),
+    )
+
+
+def create(plan: LaunchPlan) -> RunPaths:
+    """Prepare the data and make the run directory; leave nothing behind on failure."""
+    settings, recipe = plan.settings, plan.recipe
+    prepared = data.prepare(recipe, default_data_root(settings), default_private_root(settings))
+    paths = RunPaths(plan.run_dir)
+    existed = paths.root.exists()
+    try:
+        paths.trials.mkdir(parents=True)
+        (paths.root / "ideas").mkdir()
+        spec = _snapshot(plan, paths)
+        config = CampaignConfig(
+            campaign_id=f"{recipe.spec.name}-{secrets.token_hex(4)}",
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            package_version=__version__,
+            python=sys.executable,
+            recipe_name=recipe.spec.name,
+            recipe_origin=str(recipe.folder),
+            recipe_hash=hash_tree(paths.recipe),
+            data_hash=prepared.data_hash,
+            views={split: str(view) for split, view in prepared.views.items()},
+            labels={split: str(labels) for split, labels in prepared.labels.items()},
+            model_spec=spec,
+            model_name=plan.model_name,
+            isolation=plan.isolation,
+            slots=plan.slots,
+            in_flight=plan.in_flight,
+            settings=settings,
+        )
+        frozen.write(paths, config)
+    except OSError as error:
+        discard(paths, keep_root=existed)
+        raise RunDirectoryError(
+            f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
+        ) from error
+    except BaseException:
+        discard(paths, keep_root=existed)
+        raise
+    return paths
+
+
+def discard(paths: RunPaths, *, keep_root: bool) -> None:
+    """Remove a run directory in which nothing was learned."""
+    if not keep_root:
+        shutil.rmtree(paths.root, ignore_errors=True)
+        return
+    for child in paths.root.iterdir():
+        if child.is_dir() and not child.is_symlink():
+            shutil.rmtree(child, ignore_errors=True)
+        else:
+            child.unlink(missing_ok=True)
+
+
+def _assumed_model(recipe: Recipe, path: Path) -> str:
+    if recipe.spec.name == QUICKSTART and is_shipped(path):
+        return "playbook"
+    raise UsageError(
+        f"recipe {recipe.spec.name!r} needs a model: give --model http://HOST:PORT/v1#NAME, "
+        "--model search, or --model playbook"
+    )
+
+
+async def _probe(spec: str, recipe: Recipe, settings: Settings) -> str:
+    model = open_model(spec, recipe.playbook, settings.client)
+    try:
+        await model.probe()
+        return model.name
+    finally:
+        await model.close()
+
+
+def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
+    if settings.run_dir:
+        path = (folder / settings.run_dir).absolute()
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path}: is no folder; give another --run-dir")
+        if path.is_dir() and any(path.iterdir()):
+            raise UsageError(
+                f"{path}: is not empty; go on with `hpcsci resume`, or give another --run-dir"
+            )
+        return path
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return (folder / "scratch" / f"{recipe.spec.name}-{stamp}-{secrets.token_hex(2)}").absolute()
+
+
+def _snapshot(plan: LaunchPlan, paths: RunPaths) -> str:
+    """Copy the recipe, and a playbook given by file; return the spec to resume with."""
+    shutil.copytree(plan.recipe.folder, paths.recipe, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    kind, _, file = plan.model_spec.partition(":")
+    if kind != "playbook" or not file:
+        return plan.model_spec
+    copy = paths.root / "playbook.jsonl"
+    shutil.copyfile(file, copy)
+    return f"playbook:{copy}"

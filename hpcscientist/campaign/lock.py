@@ -1,0 +1,140 @@
+"""One driver a campaign, without file locks.
+
+Each driver that takes a campaign up creates the next numbered file (1.json, 2.json, …) in
+the lock folder with O_EXCL, which is atomic on NFS and Lustre too; the highest number
+drives. Files are never removed while they are the highest, so two takers can never win
+the same number. A holder on this host is dead when its process is; a holder elsewhere
+when its heartbeat (the file's modification time) is older than `STALE_S`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
+from hpcscientist.files.atomic import write_json
+
+BEAT_S = 10.0
+STALE_S = 60.0
+
+
+class DriverLock:
+    """The right to drive a campaign; held from construction to `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the campaign up. Raises CampaignBusy when another driver is alive."""
+        self._folder = folder
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunDirectoryError(f"{folder}: cannot be written: {error.strerror}") from error
+        self.generation = self._take()
+        for old in _generations(folder):
+            if old < self.generation:
+                _file(folder, old).unlink(missing_ok=True)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="driver-heartbeat")
+        self._thread.start()
+
+    def release(self) -> None:
+        """Give the campaign back."""
+        self._stop.set()
+        self._thread.join()
+        write_json(_file(self._folder, self.generation), {**_me(), "released": True})
+
+    def _take(self) -> int:
+        while True:
+            highest = max(_generations(self._folder), default=0)
+            holder = read_holder(self._folder)
+            if holder is not None and holder["alive"]:
+                raise CampaignBusy(
+                    f"{self._folder.parent}: a driver runs on {holder['host']} "
+                    f"(process {holder['pid']}); stop it with `hpcsci cancel`, or follow it with "
+                    "`hpcsci status`"
+                )
+            try:
+                target = _file(self._folder, highest + 1)
+                descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                continue  # somebody was faster: look again
+            except OSError as error:
+                raise RunDirectoryError(
+                    f"{self._folder}: cannot be written: {error.strerror}"
+                ) from error
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    json.dump(_me(), file)
+            except OSError as error:
+                target.unlink()
+                raise DiskFull(f"{self._folder}: cannot be written: {error.strerror}") from error
+            return highest + 1
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT_S):
+            try:
+                os.utime(_file(self._folder, self.generation))
+            except OSError:
+                continue  # the journal will say what is wrong with the disk
+
+
+def read_holder(folder: Path) -> dict[str, Any] | None:
+    """Return the last driver's host, pid, `alive` and `local`; None if nobody holds it."""
+    highest = max(_generations(folder), default=0)
+    if highest == 0:
+        return None
+    path = _file(folder, highest)
+    try:
+        text, modified = path.read_text(), path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        holder: dict[str, Any] = json.loads(text)
+    except ValueError:
+        # Created and not yet filled, or its writer died in between: young means alive.
+        young = time.time() - modified < BEAT_S
+        return {"host": "?", "pid": 0, "alive": young, "local": False}
+    if holder.get("released"):
+        return None
+    me = _me()
+    holder["local"] = (holder["host"], holder["boot"]) == (me["host"], me["boot"])
+    if holder["local"]:
+        holder["alive"] = started_at(holder["pid"]) == holder["started"]
+    elif holder["host"] == me["host"]:
+        holder["alive"] = False  # this host was rebooted since
+    else:
+        holder["alive"] = time.time() - modified < STALE_S
+    return holder
+
+
+def started_at(pid: int) -> int | None:
+    """Return a process's start time in clock ticks since boot; None if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _me() -> dict[str, Any]:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "boot": boot, "pid": pid, "started": started_at(pid)}
+
+
+def _generations(folder: Path) -> list[int]:
+    try:
+        files = list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    return [int(f.stem) for f in files if f.suffix == ".json" and f.stem.isdigit()]
+
+
+def _file(folder: Path, generation: int) -> Path:
+    return folder / f"{generation}.json"

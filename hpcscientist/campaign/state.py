@@ -1,0 +1,153 @@
+"""The campaign's state: a fold over the journal. Pure; reads and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hpcscientist.records.events import (
+    AttemptWritten,
+    CampaignEnded,
+    CampaignStarted,
+    DriverStarted,
+    DriverStopped,
+    Event,
+    IdeaEnded,
+    IdeaProposed,
+    NoteTaken,
+    ReplyRecorded,
+    TrialEnded,
+    TrialQueued,
+    TrialStarted,
+)
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Stage, TrialReport
+
+Phase = Literal["queued", "running", "scored", "failed"]
+
+
+@dataclass(slots=True)
+class TrialState:
+    """The last run of a trial."""
+
+    trial_id: str
+    idea_id: str
+    attempt: int
+    stage: Stage
+    seed: int
+    run: int
+    phase: Phase = "queued"
+    report: TrialReport | None = None
+
+
+@dataclass(slots=True)
+class IdeaState:
+    """An idea, from its proposal to its end."""
+
+    idea_id: str
+    number: int
+    round: int
+    title: str
+    parent_ids: tuple[str, ...]
+    attempts: int = 0
+    ended: IdeaEnded | None = None
+
+
+@dataclass(slots=True)
+class CampaignState:
+    """Everything the journal says."""
+
+    campaign_id: str = ""
+    ideas: dict[str, IdeaState] = field(default_factory=dict)
+    trials: dict[str, TrialState] = field(default_factory=dict)
+    full: dict[tuple[str, int], dict[str, TrialState]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cpu_s: float = 0.0
+    gpu_s: float = 0.0
+    stopped: DriverStopped | None = None
+    ended: bool = False
+
+    def apply(self, event: Event) -> None:
+        """Take one event in."""
+        match event:
+            case CampaignStarted():
+                self.campaign_id = event.campaign_id
+            case DriverStarted():
+                self.stopped = None
+                self._requeue()
+            case DriverStopped():
+                self.stopped = event
+                self._requeue()
+            case CampaignEnded():
+                self.ended = True
+            case NoteTaken():
+                self.notes.append(event.text)
+            case ReplyRecorded():
+                self.prompt_tokens += event.prompt_tokens
+                self.completion_tokens += event.completion_tokens
+            case IdeaProposed():
+                self.ideas[event.idea_id] = IdeaState(
+                    event.idea_id, event.number, event.round, event.title, event.parent_ids
+                )
+            case AttemptWritten():
+                self.ideas[event.idea_id].attempts = event.attempt
+            case IdeaEnded():
+                self.ideas[event.idea_id].ended = event
+            case TrialQueued() | TrialStarted() | TrialEnded():
+                self._apply_trial(event)
+
+    def _requeue(self) -> None:
+        for trial in self.trials.values():
+            if trial.phase == "running":
+                trial.phase = "queued"
+
+    def _apply_trial(self, event: TrialQueued | TrialStarted | TrialEnded) -> None:
+        match event:
+            case TrialQueued():
+                queued = TrialState(
+                    event.trial_id,
+                    event.idea_id,
+                    event.attempt,
+                    event.stage,
+                    event.seed,
+                    event.run,
+                )
+                self.trials[event.trial_id] = queued
+                if event.stage in (Stage.BASELINE, Stage.SEARCH):
+                    attempt = self.full.setdefault((event.idea_id, event.attempt), {})
+                    attempt[event.trial_id] = queued
+            case TrialStarted():
+                self.trials[event.trial_id].phase = "running"
+            case TrialEnded():
+                trial = self.trials[event.report.trial_id]
+                trial.report = event.report
+                trial.phase = "scored" if isinstance(event.report.outcome, Scored) else "failed"
+                self.cpu_s += event.report.usage.cpu_s
+                self.gpu_s += event.report.usage.gpu_s
+
+    def count_trials(self, phase: Phase) -> int:
+        """How many trials are in a phase."""
+        return sum(trial.phase == phase for trial in self.trials.values())
+
+    def count_ideas(self, status: Literal["scored", "failed", "rejected"]) -> int:
+        """How many ideas ended with a status."""
+        return sum(i.ended is not None and i.ended.status == status for i in self.ideas.values())
+
+    def scores(self, idea_id: str, attempt: int, metric: str) -> dict[int, float]:
+        """Return seed -> value of an attempt's full trials on validation that were scored."""
+        return {
+            trial.seed: trial.report.outcome.metrics[metric]
+            for trial in self.full.get((idea_id, attempt), {}).values()
+            if trial.report is not None and isinstance(trial.report.outcome, Scored)
+        }
+
+
+def fold(events: Iterable[Event]) -> CampaignState:
+    """Fold a journal into its state."""
+    state = CampaignState()
+    for event in events:
+        state.apply(event)
+    return state

@@ -1,0 +1,58 @@
+"""Where a campaign stands: the journal's fold and whether a driver is alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcscientist.campaign import journal
+from hpcscientist.campaign.lock import read_holder
+from hpcscientist.campaign.state import CampaignState, fold
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.rundir import RunPaths
+
+SECONDS_PER_HOUR = 3600.0
+
+
+def read_state(paths: RunPaths) -> CampaignState:
+    """Return the state of a run directory. Raises RunDirectoryError if it is none."""
+    if not paths.campaign.is_file():
+        raise RunDirectoryError(
+            f"{paths.root}: is no run directory (no {paths.campaign.name}); "
+            "give the folder that `hpcsci launch` named"
+        )
+    return fold(journal.read(paths.journal))
+
+
+def status(paths: RunPaths) -> dict[str, Any]:
+    """Return `hpcsci status --json`, contract 1. Hours of run time, counts."""
+    state = read_state(paths)
+    holder = read_holder(paths.lock)
+    return {
+        "campaign": state.campaign_id,
+        "state": _phase(state, alive=holder is not None and bool(holder["alive"])),
+        "ideas": {
+            "proposed": len(state.ideas),
+            "rejected": state.count_ideas("rejected"),
+            "authored": sum(idea.attempts > 0 for idea in state.ideas.values()),
+            "scored": state.count_ideas("scored"),
+            "failed": state.count_ideas("failed"),
+        },
+        "trials": {
+            "queued": state.count_trials("queued"),
+            "running": state.count_trials("running"),
+            "scored": state.count_trials("scored"),
+            "failed": state.count_trials("failed"),
+        },
+        "tokens": {"prompt": state.prompt_tokens, "completion": state.completion_tokens},
+        "gpu_hours": state.gpu_s / SECONDS_PER_HOUR,
+        "cpu_hours": state.cpu_s / SECONDS_PER_HOUR,
+    }
+
+
+def _phase(state: CampaignState, *, alive: bool) -> str:
+    if state.ended:
+        return "finished"
+    if alive:
+        return "running"
+    # Killed without a word, or stopped on purpose: either way `resume` goes on.
+    return "failed" if state.stopped is not None and state.stopped.failed else "stopped"

@@ -1,0 +1,151 @@
+"""Running trials exactly once: the journal, the result files and the backend put together.
+
+A trial that has a report in the journal is never run again; one that has a result file is
+read; only then is the intent journalled and the backend asked. What the machine spoilt is
+run again within the budget; what the idea spoilt is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import DiskFull
+from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.ports.backend import Backend
+from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
+from hpcscientist.records.outcome import MachineFailed, MachineFailure
+from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.results import store
+
+# A disk with less than this is full: a result file and a log would not fit.
+FULL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRunner:
+    """Runs trials for one driver. `retries` counts reruns after machine failures."""
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    backend: Backend
+    generation: int
+    retries: int
+
+    async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
+        """Run trials and return their reports in the same order.
+
+        Raises DiskFull when the run directory's disk is full: then the campaign stops
+        instead of spending its retries.
+        """
+        pending = list(specs)
+        reports: dict[str, TrialReport] = {}
+        while pending:
+            missing = [spec for spec in pending if not self._known(spec)]
+            for spec in missing:
+                self._prepare(spec)
+            if missing:
+                await self.backend.run(missing, self._started)
+            again: list[TrialSpec] = []
+            for spec in pending:
+                report = self._collect(spec)
+                reports[spec.trial_id] = report
+                if isinstance(report.outcome, MachineFailed) and spec.run <= self.retries:
+                    again.append(spec.model_copy(update={"run": spec.run + 1}))
+            pending = again
+            await asyncio.sleep(0)
+        return [reports[spec.trial_id] for spec in specs]
+
+    def _recorded(self, spec: TrialSpec) -> TrialReport | None:
+        trial = self.state.trials.get(spec.trial_id)
+        report = trial.report if trial is not None else None
+        if report is not None and report.run >= spec.run:
+            return report
+        return None
+
+    def _known(self, spec: TrialSpec) -> bool:
+        if self._recorded(spec) is not None:
+            return True
+        report = store.read_result(self.paths.trial(spec.trial_id))
+        return report is not None and report.run == spec.run
+
+    def _prepare(self, spec: TrialSpec) -> None:
+        """Journal the intent, then lay the trial's folder out, without touching a live run."""
+        self.journal.record(
+            TrialQueued(
+                trial_id=spec.trial_id,
+                idea_id=spec.idea_id,
+                attempt=spec.attempt,
+                stage=spec.stage,
+                seed=spec.seed,
+                run=spec.run,
+            )
+        )
+        trial = self.paths.trial(spec.trial_id)
+        try:
+            if spec.run > 1:
+                trial.result.unlink(missing_ok=True)
+            trial.out.mkdir(parents=True, exist_ok=True)
+            if not _holds(trial, spec):
+                write_atomic(trial.spec, spec.model_dump_json(indent=1).encode())
+        except OSError as error:
+            raise DiskFull(
+                f"{trial.root}: cannot be written: {error.strerror}; mend that and run "
+                "`hpcsci resume`"
+            ) from error
+
+    def _started(self, spec: TrialSpec) -> None:
+        self.journal.record(
+            TrialStarted(trial_id=spec.trial_id, run=spec.run, generation=self.generation)
+        )
+
+    def _collect(self, spec: TrialSpec) -> TrialReport:
+        recorded = self._recorded(spec)
+        if recorded is not None:
+            return recorded
+        trial = self.paths.trial(spec.trial_id)
+        report = store.read_result(trial)
+        if report is None or report.run != spec.run:
+            report = self._lost(spec)
+        if isinstance(report.outcome, MachineFailed):
+            self._keep_failure(spec, report, report.outcome)
+        self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report))
+        return report
+
+    def _keep_failure(self, spec: TrialSpec, report: TrialReport, outcome: MachineFailed) -> None:
+        """Write the result that the worker could not, unless the disk is the reason."""
+        trial = self.paths.trial(spec.trial_id)
+        free = shutil.disk_usage(self.paths.root).free
+        if outcome.failure is MachineFailure.DISK_FULL or free < FULL_BYTES:
+            trial.result.unlink(missing_ok=True)  # not a result: the trial runs again on resume
+            raise DiskFull(f"{self.paths.root}: no space left; free some and run `hpcsci resume`")
+        if not trial.result.exists():
+            store.write_result(trial, spec, report)
+
+    def _lost(self, spec: TrialSpec) -> TrialReport:
+        now = time.time()
+        return TrialReport(
+            trial_id=spec.trial_id,
+            run=spec.run,
+            outcome=MachineFailed(
+                failure=MachineFailure.LOST,
+                detail=f"the worker ended without a result; see {spec.trial_id}/log",
+            ),
+            usage=Usage(started_at=now, ended_at=now),
+        )
+
+
+def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
+    """Whether the folder already holds this run's spec (the driver was killed since)."""
+    try:
+        old = TrialSpec.model_validate_json(trial.spec.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return old.model_copy(update={"queued_at": spec.queued_at}) == spec

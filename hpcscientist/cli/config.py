@@ -1,0 +1,30 @@
+"""`hpcsci config show`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from hpcscientist.config.layers import resolve
+
+
+@click.group()
+def config() -> None:
+    """Show the configuration."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
+def show(as_json: bool) -> None:
+    """Print each value with its origin."""
+    _, values = resolve({}, os.environ, Path.cwd())
+    if as_json:
+        rows = [{"key": v.key, "value": v.value, "origin": v.origin} for v in values]
+        click.echo(json.dumps(rows))
+        return
+    width = max(len(v.key) for v in values)
+    for entry in values:
+        click.echo(f"{entry.key:{width}} = {json.dumps(entry.value):24} # {entry.origin}")

@@ -1,0 +1,74 @@
+"""`hpcsci launch` and `hpcsci resume`."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpcscientist.campaign import launch as launching
+from hpcscientist.campaign.drive import drive
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.status import read_state
+from hpcscientist.cli.options import run_directory, settings_from
+from hpcscientist.cli.progress import Progress, header
+from hpcscientist.cli.results import print_results
+from hpcscientist.errors import BaselineFailed
+from hpcscientist.files.rundir import RunPaths
+
+NOTHING_SCORED = 3
+
+
+@click.command()
+@click.option("--recipe", metavar="R", help="A recipe's name or folder [quickstart: digits].")
+@click.option("--ideas", type=int, metavar="N", help="How many ideas to propose.")
+@click.option("--rounds", type=int, metavar="K", help="A barrier after each N/K ideas.")
+@click.option(
+    "--model", metavar="SPEC", help="http://HOST:PORT/v1#NAME, playbook[:FILE] or search."
+)
+@click.option("--backend", type=click.Choice(["auto", "local"]), help="What runs the trials.")
+@click.option("--seed", type=int, metavar="N", help="The campaign's seed.")
+@click.option("--run-dir", metavar="DIR", help="The campaign's folder [a new one in scratch/].")
+@click.option("--dry-run", is_flag=True, help="Show what would be run, and touch nothing.")
+@click.option(
+    "--allow-unsandboxed",
+    is_flag=True,
+    default=None,
+    help="Run generated code although there is no sandbox.",
+)
+def launch(dry_run: bool, **options: Any) -> int:
+    """Start a campaign and follow it to its end."""
+    # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plan = launching.plan(settings_from(**options), Path.cwd())
+    header(plan)
+    if dry_run:
+        return 0
+    existed = plan.run_dir.exists()
+    paths = launching.create(plan)
+    try:
+        state = drive(paths, Progress())
+    except BaselineFailed:
+        if not read_state(paths).ideas:  # nothing was learned and nothing was paid for
+            launching.discard(paths, keep_root=existed)
+        raise
+    return _finish(paths, state)
+
+
+@click.command()
+@run_directory
+def resume(directory: Path) -> int:
+    """Go on with the campaign in DIR, whatever interrupted it."""
+    paths = RunPaths(directory.absolute())
+    read_state(paths)
+    return _finish(paths, drive(paths, Progress()))
+
+
+def _finish(paths: RunPaths, state: CampaignState) -> int:
+    print_results(paths, "table")
+    for note in state.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"results: hpcsci results {paths.root}", err=True)
+    return 0 if state.count_ideas("scored") else NOTHING_SCORED

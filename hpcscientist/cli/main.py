@@ -1,0 +1,71 @@
+"""The entry point: the command list, exit codes, and errors as one line on stderr.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 finished but no trial was scored,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from hpcscientist import __version__
+from hpcscientist.cli.lazy import LazyGroup
+from hpcscientist.errors import HpcsciError
+
+INTERRUPTED = 130
+
+COMMANDS = {
+    "launch": ("hpcscientist.cli.launch:launch", "Start a campaign."),
+    "resume": ("hpcscientist.cli.launch:resume", "Go on after any interruption."),
+    "cancel": ("hpcscientist.cli.follow:cancel", "Stop a campaign; leave nothing running."),
+    "status": ("hpcscientist.cli.follow:status", "Where a campaign stands."),
+    "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
+    "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
+    "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
+    "bench": ("hpcscientist.cli.bench:bench", "Figures for this machine."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="hpcsci")
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+def cli(debug: bool) -> None:
+    """Closed-loop automated research, on a laptop or a Slurm cluster."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; errors become one line on stderr."""
+    debug = "--debug" in arguments
+    rest = [a for a in arguments if a != "--debug"] or ["--help"]
+    try:
+        code = cli.main(rest, prog_name="hpcsci", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", INTERRUPTED)
+    except HpcsciError as error:
+        if debug:
+            raise
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:  # the reader of our output has gone, as in `hpcsci results | head`
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        return _fail(f"unexpected {type(error).__name__}: {error}; --debug shows where", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    line = " ".join(message.split())
+    click.echo(f"hpcsci: {line}", err=True)
+    return code
+
+
+def main() -> None:
+    """Run `hpcsci`."""
+    sys.exit(run(sys.argv[1:]))

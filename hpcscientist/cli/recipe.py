@@ -1,0 +1,62 @@
+"""`hpcsci recipe list|new|check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hpcscientist.campaign.rehearsal import rehearse
+from hpcscientist.cli.options import settings_from
+from hpcscientist.errors import RecipeError
+from hpcscientist.recipe import check as checking
+from hpcscientist.recipe import create, load
+from hpcscientist.records.outcome import Scored
+
+
+@click.group()
+def recipe() -> None:
+    """List, make and check recipes."""
+
+
+@recipe.command("list")
+def list_() -> None:
+    """List the recipes of this folder and those shipped."""
+    for path in load.available():
+        spec = load.load(path).spec
+        click.echo(f"{spec.name:16} {spec.topic.title}  [{path}]")
+
+
+@recipe.command()
+@click.argument("name")
+@click.option("--into", type=click.Path(path_type=Path), default=Path("recipes"), show_default=True)
+def new(name: str, into: Path) -> None:
+    """Write a small complete recipe NAME that runs, to start from."""
+    path = create.create(name, into)
+    click.echo(f"{path}", err=False)
+    click.echo(f"try it: hpcsci launch --recipe {path} --model search --ideas 6", err=True)
+
+
+@recipe.command()
+@click.argument("name")
+@click.option("--run", is_flag=True, help="Also prepare the data and run the reference once.")
+def check(name: str, run: bool) -> None:
+    """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
+    path = load.find(name)
+    problems = checking.check(path)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    if problems:
+        many = "s" if len(problems) > 1 else ""
+        raise RecipeError(f"{path}: {len(problems)} problem{many}; mend the lines above")
+    if run:
+        rehearsal = rehearse(load.load(path), settings_from())
+        if not isinstance(rehearsal.report.outcome, Scored):
+            click.echo(rehearsal.log, err=True)
+            outcome = rehearsal.report.outcome
+            raise RecipeError(
+                f"{path}: the reference code fails ({outcome.failure.value}): {outcome.detail}"
+            )
+        for metric, value in rehearsal.report.outcome.metrics.items():
+            click.echo(f"reference at pilot budget: {metric} {value:.6g}", err=True)
+    click.echo(f"{path}: ok")

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
+from hpcscientist.errors import CampaignBusy
+
+
+def test_held_by_one_and_given_back(tmp_path: Path) -> None:
+    lock = DriverLock(tmp_path / "lock")
+    with pytest.raises(CampaignBusy, match=str(os.getpid())):
+        DriverLock(tmp_path / "lock")
+    lock.release()
+    assert read_holder(tmp_path / "lock") is None
+    again = DriverLock(tmp_path / "lock")
+    assert again.generation == lock.generation + 1
+    again.release()
+
+
+def test_holder_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from hpcscientist.campaign.lock import DriverLock\n"
+        "DriverLock(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "lock")], check=False)
+    holder = read_holder(tmp_path / "lock")
+    assert holder is not None
+    assert not holder["alive"]
+    DriverLock(tmp_path / "lock").release()
+
+
+def foreign(tmp_path: Path, age_s: float) -> Path:
+    folder = tmp_path / "lock"
+    folder.mkdir()
+    path = folder / "1.json"
+    path.write_text(json.dumps({"host": "elsewhere", "boot": "b", "pid": 1, "started": 1}))
+    beat = time.time() - age_s
+    os.utime(path, (beat, beat))
+    return folder
+
+
+def test_holder_elsewhere_is_alive_while_its_heart_beats(tmp_path: Path) -> None:
+    with pytest.raises(CampaignBusy, match="elsewhere"):
+        DriverLock(foreign(tmp_path, age_s=STALE_S / 2))
+
+
+def test_holder_elsewhere_is_replaced_when_its_heart_stopped(tmp_path: Path) -> None:
+    lock = DriverLock(foreign(tmp_path, age_s=2 * STALE_S))
+    assert lock.generation == 2
+    lock.release()
+
+
+def test_reused_process_id_is_not_the_holder(tmp_path: Path) -> None:
+    lock = DriverLock(tmp_path / "lock")
+    path = tmp_path / "lock" / "1.json"
+    data = json.loads(path.read_text())
+    lock.release()
+    path.write_text(json.dumps({**data, "started": data["started"] - 1}))
+    holder = read_holder(tmp_path / "lock")
+    assert holder is not None
+    assert not holder["alive"]
+
+
+def test_many_takers_one_winner(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from hpcscientist.campaign.lock import DriverLock\n"
+        "from hpcscientist.errors import CampaignBusy\n"
+        "sys.stdin.readline()\n"
+        "try:\n    DriverLock(Path(sys.argv[1])); print('won', flush=True)\n"
+        "except CampaignBusy:\n    print('busy', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    takers = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "lock")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(6)
+    ]
+    for taker in takers:
+        assert taker.stdin is not None
+        taker.stdin.write("go\n")
+        taker.stdin.flush()
+    outcomes = [taker.stdout.readline().strip() for taker in takers if taker.stdout]
+    for taker in takers:
+        taker.communicate()
+    assert sorted(outcomes) == ["busy"] * 5 + ["won"]

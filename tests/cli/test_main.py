@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.cli.main import COMMANDS, run
+
+HEAVY = ("torch", "ray", "pyarrow", "sklearn", "scipy", "optuna", "submitit", "pydantic", "rich")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import json, sys\nfrom hpcscientist.cli.main import run\nrun(['--help'])\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    assert "click" in loaded
+    assert not set(HEAVY) & set(loaded)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert "Usage: hpcsci" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("hpcsci, version ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["nothing"], 2), (["launch", "--wrong"], 2), (["recipe"], 2)]
+)
+def test_wrong_use_is_one_line(
+    arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    arguments = ["status", str(tmp_path)]
+    code = f"from hpcscientist.cli.main import run; run(['--debug', *{arguments!r}])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
+    assert "RunDirectoryError" in done.stderr
+
+
+def test_config_show_names_origins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hpcsci.toml").write_text("ideas = 3\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HPCSCI_SEED", "4")
+    assert run(["config", "show", "--json"]) == 0
+    rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["ideas"]["value"], rows["seed"]["value"]) == (3, 4)
+    assert rows["ideas"]["origin"].endswith("hpcsci.toml")
+    assert rows["seed"]["origin"] == "variable HPCSCI_SEED"
+    assert rows["loop.q"]["origin"] == "default"
+    assert run(["config", "show"]) == 0
+    assert "# default" in capsys.readouterr().out

@@ -1,0 +1,104 @@
+"""Running whole campaigns in processes of their own, as a user does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiny_recipe import write_recipe
+
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.results import store
+
+LIMIT_S = 180
+HPCSCI = [sys.executable, "-c", "from hpcscientist.cli.main import main; main()"]
+NOT_COMPARED = {"cpu_hours", "gpu_hours"}
+
+
+def hpcsci(*arguments: str | Path, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*HPCSCI, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S, check=False, **options
+    )
+
+
+@dataclass(frozen=True)
+class TinyCampaign:
+    """A campaign of the tiny recipe in a folder of its own."""
+
+    folder: Path
+
+    @property
+    def paths(self) -> RunPaths:
+        return RunPaths(self.folder / "run")
+
+    @property
+    def count_file(self) -> Path:
+        return self.folder / "executed"
+
+    @property
+    def asked_file(self) -> Path:
+        return self.folder / "asked"
+
+    @classmethod
+    def prepare(cls, folder: Path) -> TinyCampaign:
+        campaign = cls(folder)
+        write_recipe(folder, campaign.count_file)
+        return campaign
+
+    def launch_arguments(self, ideas: int = 5) -> list[str]:
+        options = ["--model", "playbook", "--allow-unsandboxed", "--ideas", str(ideas)]
+        return ["launch", "--recipe", "./tiny", "--run-dir", "run", *options]
+
+    def drive(self, moment: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in a driver that dies at a moment; `never`: that does not."""
+        script = Path(__file__).with_name("kill_driver.py")
+        command = [sys.executable, script, self.asked_file, moment, "--", *arguments]
+        return subprocess.run(
+            list(map(str, command)),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def findings(self) -> list[dict[str, Any]]:
+        """The result table without what a rerun may change."""
+        done = hpcsci("results", "run", "--format", "json", cwd=self.folder)
+        assert done.returncode == 0, done.stderr
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        return [{k: v for k, v in row.items() if k not in NOT_COMPARED} for row in rows]
+
+    def scored_trials(self) -> set[str]:
+        """Trials whose result can be read now."""
+        trials = self.paths.trials.iterdir() if self.paths.trials.exists() else ()
+        return {t.name for t in trials if store.read_result(self.paths.trial(t.name)) is not None}
+
+    def executions(self) -> Counter[str]:
+        """How often each trial's candidate ran to its end."""
+        return (
+            Counter(self.count_file.read_text().split()) if self.count_file.exists() else Counter()
+        )
+
+    def asked(self) -> Counter[str]:
+        """How often each call reached the model."""
+        return (
+            Counter(self.asked_file.read_text().splitlines())
+            if self.asked_file.exists()
+            else Counter()
+        )
+
+    def recorded_calls(self) -> set[str]:
+        """Calls whose reply is on the disk, as "idea key"."""
+        found = set()
+        for chat in self.paths.root.glob("ideas/*/chat.jsonl"):
+            for line in chat.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    found.add(f"{chat.parent.name} {json.loads(line)['key']}")
+        return found

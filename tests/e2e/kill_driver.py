@@ -1,0 +1,62 @@
+"""Runs `hpcsci` in a process that kills itself at a named moment: see test_kill.
+
+    python kill_driver.py ASKED_FILE MOMENT -- hpcsci arguments
+
+MOMENT is `never`, or KIND:N:before, KIND:N:torn or KIND:N:after: at the N-th event of a kind
+the process is killed before the event is written, with half of its line written, or after.
+Every call that reaches the playbook leaves a line in ASKED_FILE.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.cli.main import run
+from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.records.model import ModelReply, ModelRequest
+
+
+def main() -> int:
+    asked, moment, _, *arguments = sys.argv[1:]
+    _note_questions(Path(asked))
+    if moment != "never":
+        _die_at(*moment.split(":"))
+    return run(arguments)
+
+
+def _note_questions(path: Path) -> None:
+    complete = PlaybookModel.complete
+
+    async def noted(self: PlaybookModel, request: ModelRequest) -> ModelReply:
+        with path.open("a") as file:
+            file.write(f"{request.idea_id} {request.key}\n")
+        return await complete(self, request)
+
+    PlaybookModel.complete = noted  # type: ignore[method-assign]
+
+
+def _die_at(kind: str, ordinal: str, when: str) -> None:
+    append = Journal._append
+    seen = 0
+
+    def appended(self: Journal, data: bytes) -> None:
+        nonlocal seen
+        if f'"type":"{kind}"'.encode() in data:
+            seen += 1
+            if seen == int(ordinal):
+                if when == "torn":
+                    os.write(self._file, data[: len(data) // 2])
+                elif when == "after":
+                    append(self, data)
+                os.kill(os.getpid(), signal.SIGKILL)
+        append(self, data)
+
+    Journal._append = appended  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Wrong use: one line on stderr that names the mend, the right exit code, nothing left."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from campaigns import TinyCampaign, hpcsci
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    TinyCampaign.prepare(tmp_path)
+    return tmp_path
+
+
+def check_refused(folder: Path, code: int, says: str, *arguments: str, lines: int = 1) -> None:
+    before = sorted(folder.rglob("*"))
+    done = hpcsci(*arguments, cwd=folder)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == lines, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("hpcsci: ")
+    assert says in last
+    assert "Traceback" not in done.stderr
+    assert sorted(folder.rglob("*")) == before, "something half made was left"
+
+
+TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandboxed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("launch", "--recipe", "digit"), 2, "digits"),
+        (("launch", "--recipe", "./nowhere"), 2, "nowhere"),
+        (("launch", "--recipe", "./tiny"), 2, "--model"),
+        (("launch", "--recipe", "./tiny", "--model", "playbook"), 2, "--allow-unsandboxed"),
+        (("launch", "--model", "gpt"), 2, "http://HOST:PORT/v1#NAME"),
+        (("launch", "--model", "http://127.0.0.1:1/v1"), 2, "#NAME"),
+        (("launch", "--model", "playbook:nowhere.jsonl"), 2, "nowhere.jsonl"),
+        ((*TINY, "--ideas", "0"), 2, "--ideas"),
+        ((*TINY, "--ideas", "-3"), 2, "--ideas"),
+        ((*TINY, "--ideas", "many"), 2, "--ideas"),
+        ((*TINY, "--rounds", "-1"), 2, "--rounds"),
+        ((*TINY, "--seed", "-1"), 2, "--seed"),
+        ((*TINY, "--run-dir", "tiny"), 2, "--run-dir"),
+        ((*TINY, "--run-dir", "tiny/recipe.toml"), 2, "--run-dir"),
+        ((*TINY, "--run-dir", "/proc/run"), 1, "--run-dir"),
+        ((*TINY, "--backend", "pbs"), 2, "--backend"),
+        (("resume", "tiny"), 1, "run directory"),
+        (("status", "nowhere"), 1, "run directory"),
+        (("results", "nowhere"), 1, "run directory"),
+        (("cancel", "nowhere"), 1, "run directory"),
+        (("results", "tiny", "--format", "xml"), 2, "--format"),
+        (("lanch",), 2, "lanch"),
+        (("bench", "speed"), 2, "startup"),
+        (("recipe", "new", "../evil"), 2, "evil"),
+        (("recipe", "new", "tiny", "--into", "."), 2, "tiny"),
+    ],
+)
+def test_wrong_use(folder: Path, arguments: tuple[str, ...], code: int, says: str) -> None:
+    check_refused(folder, code, says, *arguments)
+
+
+def test_malformed_toml_names_the_line(folder: Path) -> None:
+    recipe = folder / "tiny" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("seeds = 2", "seeds = = 2"))
+    check_refused(folder, 2, "recipe.toml:2", *TINY)
+
+
+def test_missing_metric(folder: Path) -> None:
+    recipe = folder / "tiny" / "recipe.toml"
+    text = recipe.read_text()
+    start, end = text.index("[[metrics]]"), text.index("[budgets.pilot]")
+    recipe.write_text(text[:start] + text[end:])
+    check_refused(folder, 2, "metrics", *TINY)
+
+
+def test_reference_that_crashes_leaves_nothing(folder: Path) -> None:
+    experiment = folder / "tiny" / "reference" / "experiment.py"
+    experiment.write_text(experiment.read_text().replace("import random", "import rondom"))
+    done = hpcsci(*TINY, "--run-dir", "run", cwd=folder)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "rondom" in last
+    assert "recipe check" in last
+    assert not (folder / "run").exists()
+    checked = hpcsci("recipe", "check", "./tiny", "--run", cwd=folder)
+    assert checked.returncode == 2
+    assert "Traceback (most recent call last)" in checked.stderr, "the candidate's own traceback"
+
+
+def test_scorer_without_the_metric(folder: Path) -> None:
+    scorer = folder / "tiny" / "score.py"
+    scorer.write_text(scorer.read_text().replace('"accuracy"', '"precision"'))
+    done = hpcsci(*TINY, "--run-dir", "run", cwd=folder)
+    assert done.returncode == 1
+    assert "accuracy" in done.stderr.splitlines()[-1]
+    assert not (folder / "run").exists()
+
+
+def test_unreachable_endpoint(folder: Path) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        (folder / "hpcsci.toml").write_text("[client]\nretries = 1\nbackoff_s = 0.01\n")
+        model = f"http://127.0.0.1:{port}/v1#m"
+        arguments = ("launch", "--recipe", "./tiny", "--allow-unsandboxed", "--model", model)
+        check_refused(folder, 1, str(port), *arguments)
+
+
+def test_unknown_configuration_key(folder: Path) -> None:
+    (folder / "hpcsci.toml").write_text("idaes = 3\n")
+    check_refused(folder, 2, "'ideas'", *TINY)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere: /proc stands in for it")
+def test_run_directory_without_permission(folder: Path) -> None:
+    (folder / "locked").mkdir(mode=0o500)
+    check_refused(folder, 1, "locked", *TINY, "--run-dir", "locked/run")
+
+
+def test_dry_run_touches_nothing(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    done = hpcsci(*TINY, "--dry-run", cwd=folder)
+    assert done.returncode == 0
+    assert "at most" in done.stderr
+    assert sorted(folder.rglob("*")) == before

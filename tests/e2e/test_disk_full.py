@@ -1,0 +1,65 @@
+"""A full disk stops a campaign with one line; nothing recorded is lost; resume goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from campaigns import TinyCampaign, hpcsci
+
+from hpcscientist.campaign import journal
+
+pytestmark = [pytest.mark.e2e, pytest.mark.root]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a tmpfs of 12 MiB: the full disk was NOT tested")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a tmpfs ({mounted.stderr.strip()}): NOT tested")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_full_disk_is_survived(small_disk: Path, tmp_path: Path) -> None:
+    expected = TinyCampaign.prepare(tmp_path / "reference")
+    assert expected.drive("never", *expected.launch_arguments()).returncode == 0
+
+    campaign = TinyCampaign.prepare(small_disk)
+    died = campaign.drive("trial_ended:4:after", *campaign.launch_arguments())
+    assert died.returncode < 0, died.stderr
+    hpcsci("cancel", "run", cwd=small_disk)  # let what still ran end before the disk is filled
+    before = journal.read(campaign.paths.journal)
+    _fill(small_disk)
+    failed = hpcsci("resume", "run", cwd=small_disk)
+    assert failed.returncode == 1, failed.stderr
+    assert "space" in failed.stderr.splitlines()[-1]
+    assert "Traceback" not in failed.stderr
+    assert journal.read(campaign.paths.journal)[: len(before)] == before
+
+    (small_disk / "ballast").unlink()
+    resumed = hpcsci("resume", "run", cwd=small_disk)
+    assert resumed.returncode == 0, resumed.stderr
+    assert campaign.findings() == expected.findings()
+
+
+def _fill(disk: Path) -> None:
+    with (disk / "ballast").open("wb", buffering=0) as file:
+        while True:
+            try:
+                file.write(b"\0" * min(4096, max(1, shutil.disk_usage(disk).free)))
+            except OSError:
+                return

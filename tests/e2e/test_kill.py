@@ -1,0 +1,159 @@
+"""Killed at any moment, a campaign resumes to the same findings and repeats nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from campaigns import TinyCampaign, hpcsci
+
+from hpcscientist.campaign import journal
+from hpcscientist.records.events import Event
+
+pytestmark = pytest.mark.e2e
+
+# Every kind of event, at an occurrence in the middle of the campaign where there are several.
+MOMENTS = {
+    "campaign_started": 1,
+    "driver_started": 1,
+    "reply_recorded": 4,
+    "idea_proposed": 2,
+    "attempt_written": 2,
+    "trial_queued": 3,
+    "trial_started": 4,
+    "trial_ended": 5,
+    "idea_ended": 2,
+    "note_taken": 1,
+    "campaign_ended": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    campaign = TinyCampaign.prepare(tmp_path_factory.mktemp("uninterrupted"))
+    done = campaign.drive("never", *campaign.launch_arguments())
+    assert done.returncode == 0, done.stderr
+    findings = campaign.findings()
+    assert [row["status"] for row in findings] == [
+        "baseline",
+        "scored",
+        "rejected",
+        "scored",
+        "failed",
+    ]
+    return findings
+
+
+def check_resumed(campaign: TinyCampaign, expected: list[dict[str, Any]]) -> None:
+    """Resume, and hold everything against what was there before."""
+    scored, ran = campaign.scored_trials(), campaign.executions()
+    recorded, asked = campaign.recorded_calls(), campaign.asked()
+    done = campaign.drive("never", "resume", "run")
+    assert done.returncode == 0, done.stderr
+    assert campaign.findings() == expected
+    for trial in scored:
+        assert campaign.executions()[trial] == ran[trial], f"{trial} was run again"
+    for call in recorded:
+        assert campaign.asked()[call] == asked[call], f"{call} was asked for again"
+    events = journal.read(campaign.paths.journal)
+    assert len({event.key for event in events}) == len(events)
+
+
+def test_every_kind_of_event_is_covered() -> None:
+    kinds = {kind.model_fields["type"].default for kind in get_args(get_args(Event)[0])}
+    # A clean stop writes driver_stopped: test_signals is about it.
+    assert kinds == set(MOMENTS) | {"driver_stopped"}
+
+
+@pytest.mark.parametrize("when", ["before", "torn", "after"])
+@pytest.mark.parametrize("kind", list(MOMENTS))
+def test_killed_at_an_event(
+    kind: str, when: str, tmp_path: Path, uninterrupted: list[dict[str, Any]]
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    died = campaign.drive(f"{kind}:{MOMENTS[kind]}:{when}", *campaign.launch_arguments())
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    check_resumed(campaign, uninterrupted)
+
+
+def test_killed_at_random_moments_again_and_again(
+    tmp_path: Path, uninterrupted: list[dict[str, Any]]
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    draw = random.Random(5)
+    arguments = campaign.launch_arguments()
+    script = Path(__file__).with_name("kill_driver.py")
+    for _ in range(6):
+        command = [sys.executable, script, campaign.asked_file, "never", "--", *arguments]
+        driver = subprocess.Popen(
+            list(map(str, command)), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            driver.wait(timeout=draw.uniform(0.8, 3.0))
+        except subprocess.TimeoutExpired:
+            os.kill(driver.pid, signal.SIGKILL)
+        driver.communicate()
+        if campaign.paths.campaign.exists():
+            arguments = ["resume", "run"]
+    check_resumed(campaign, uninterrupted)
+
+
+def test_half_written_result_is_run_again(
+    tmp_path: Path, uninterrupted: list[dict[str, Any]]
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    died = campaign.drive("trial_ended:5:before", *campaign.launch_arguments())
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    recorded = {
+        e.report.trial_id for e in journal.read(campaign.paths.journal) if e.type == "trial_ended"
+    }
+    (torn, *_) = sorted(campaign.scored_trials() - recorded)
+    result = campaign.paths.trial(torn).result
+    result.write_bytes(result.read_bytes()[:100])
+    check_resumed(campaign, uninterrupted)
+
+
+def test_finished_campaign_resumes_to_its_results(tmp_path: Path) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    assert campaign.drive("never", *campaign.launch_arguments(2)).returncode == 0
+    before = campaign.paths.journal.read_bytes()
+    again = hpcsci("resume", "run", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert campaign.paths.journal.read_bytes() == before
+    assert "improve" in again.stdout or "Fewer slips" in again.stdout
+
+
+def test_second_driver_is_refused(tmp_path: Path) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    died = campaign.drive("trial_queued:1:after", *campaign.launch_arguments(1))
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(campaign.paths.lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    refused = hpcsci("resume", "run", cwd=tmp_path)
+    holder.communicate()
+    assert refused.returncode == 1
+    assert str(holder.pid) in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert hpcsci("resume", "run", cwd=tmp_path).returncode == 0
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from hpcscientist.campaign.lock import DriverLock
+lock = DriverLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+lock.release()
+"""
