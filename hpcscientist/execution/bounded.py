@@ -30,7 +30,7 @@ class BoundedLog:
             return
         self._tail.append(data)
         self._held += len(data)
-        while self._held - len(self._tail[0]) >= self._keep:
+        while self._tail and self._held - len(self._tail[0]) >= self._keep:
             self._drop(len(self._tail[0]))
             self._tail.popleft()
 

@@ -77,11 +77,14 @@ def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
             raise
         failure = _BAD if error.errno in (errno.ENOENT, errno.EACCES) else IdeaFailure.TAMPERING
         return idea_failed(failure, detail.format(name))
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         fault = _fault(os.fstat(descriptor), name, limit)
         if fault is not None:
             return fault
-        content = file.read(limit)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(limit)
+    finally:
+        os.close(descriptor)
     copy.write_bytes(content)
     return hashlib.sha256(content).hexdigest()
 

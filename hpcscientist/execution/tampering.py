@@ -40,13 +40,16 @@ def undo(before: Seal, paths: TrialPaths) -> str | None:
     Raises OSError.
     """
     found: list[str] = []
+    if paths.root.is_symlink() or not paths.root.is_dir():
+        found.append("it removed the trial's folder")
+        folders.renew(paths.root)
     for name in sorted(_names(paths) - before.names):
         if not name.startswith(_NETWORK_LEFTOVER):
             found.append(f"it put {name!r} into the trial's folder")
             folders.remove(paths.root / name)
     for name, content in sorted(before.contents.items()):
         path = paths.root / name
-        if _content(path) != content:
+        if not _holds(path, content):
             found.append(f"it changed {name}")
             folders.remove(path)
             write_atomic(path, content)
@@ -63,9 +66,11 @@ def _names(paths: TrialPaths) -> frozenset[str]:
     return frozenset(path.name for path in paths.root.iterdir())
 
 
-def _content(path: Path) -> bytes | None:
-    """Return a regular file's content; None for anything else."""
-    return None if _is_foreign_file(path) else path.read_bytes()
+def _holds(path: Path, content: bytes) -> bool:
+    """Tell whether a path is a file of its own with this content; read no more than needed."""
+    if _is_foreign_file(path) or path.stat().st_size != len(content):
+        return False
+    return path.read_bytes() == content
 
 
 def _is_foreign_file(path: Path) -> bool:

@@ -1,0 +1,231 @@
+"""What every backend owes the campaign. An adapter joins by an entry in BACKENDS."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from trialkit import Bench, assert_gone, assert_nothing_runs, noted_pid
+
+from hpcscientist.execution import presence
+from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.ports.backend import Backend
+from hpcscientist.records.outcome import IdeaFailed, Scored
+from hpcscientist.records.trial import TrialSpec
+from hpcscientist.results.store import read_result
+from hpcscientist.worker.entry import run_trial
+
+Make = Callable[[RunPaths, int], Backend]
+BACKENDS: dict[str, Make] = {"local": lambda paths, slots: LocalBackend(paths, slots, run_trial)}
+
+
+@pytest.fixture(params=BACKENDS)
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    yield BACKENDS[request.param]
+    assert_nothing_runs()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 (files of other processes)
+            await asyncio.sleep(0.02)
+
+
+def no_start(spec: TrialSpec) -> None:
+    return None
+
+
+def outcome(bench: Bench, spec: TrialSpec) -> object:
+    report = read_result(bench.run.trial(spec.trial_id))
+    return None if report is None else report.outcome
+
+
+def nothing_is_kept(bench: Bench) -> bool:
+    return not any(bench.run.submission.iterdir())
+
+
+async def test_runs_to_a_result_whatever_the_candidate_does(bench: Bench, make: Make) -> None:
+    good = bench.trial("predict()", "good")
+    bad = bench.trial("raise ValueError('no')", "bad")
+    started: list[str] = []
+    backend = make(bench.run, 2)
+    await backend.run([good, bad], lambda spec: started.append(spec.trial_id))
+    await backend.close()
+    assert outcome(bench, good) == Scored(metrics={"accuracy": 0.75})
+    assert isinstance(outcome(bench, bad), IdeaFailed)
+    assert started == ["good", "bad"]
+    assert nothing_is_kept(bench)
+
+
+async def test_runs_as_many_at_once_as_there_are_slots(bench: Bench, make: Make) -> None:
+    # Each of two waits for the other: they end only if they run at the same time. A
+    # third one would see both still running if it started too early.
+    pair = [
+        bench.trial(
+            f"note('up'); await_file(TRIAL.parent / '{other}' / 'out' / 'up'); predict()", me
+        )
+        for me, other in (("a", "b"), ("b", "a"))
+    ]
+    third = bench.trial(
+        "done = [(TRIAL.parent / n / 'out' / 'predictions.csv').exists() for n in 'ab']\n"
+        "predict() if any(done) else sys.exit('too early')",
+        "c",
+    )
+    backend = make(bench.run, 2)
+    assert backend.slots == 2
+    await asyncio.gather(*(backend.run([spec], no_start) for spec in (*pair, third)))
+    await backend.close()
+    assert all(isinstance(outcome(bench, spec), Scored) for spec in (*pair, third))
+
+
+async def test_earlier_calls_go_first(bench: Bench, make: Make) -> None:
+    specs = [bench.trial("predict()", name) for name in "dacb"]
+    order: list[str] = []
+    backend = make(bench.run, 1)
+    calls = [backend.run(specs[:2], lambda s: order.append(s.trial_id))]
+    calls += [backend.run([spec], lambda s: order.append(s.trial_id)) for spec in specs[2:]]
+    await asyncio.gather(*calls)
+    await backend.close()
+    assert order == list("dacb")
+
+
+async def test_a_worker_left_by_a_killed_driver_is_waited_for(bench: Bench, make: Make) -> None:
+    spec = bench.trial(
+        "note(f'run-{os.getpid()}')\nawait_file(TRIAL.parent.parent / 'go')\npredict()"
+    )
+    paths = bench.run.trial(spec.trial_id)
+    code = f"from hpcscientist.worker.entry import run_trial; run_trial({str(paths.root)!r})"
+    started: list[str] = []
+    with subprocess.Popen([sys.executable, "-c", code]) as worker:  # noqa: ASYNC220
+        await until(lambda: any(paths.out.glob("run-*")))
+        backend = make(bench.run, 1)
+        call = asyncio.create_task(backend.run([spec], lambda s: started.append(s.trial_id)))
+        await until(lambda: bool(started))
+        assert not call.done()
+        (bench.run.root / "go").write_text("")
+        await call
+        await backend.close()
+        assert worker.wait(30) == 0
+    assert isinstance(outcome(bench, spec), Scored)
+    assert len(list(paths.out.glob("run-*"))) == 1
+
+
+async def test_a_worker_of_an_earlier_run_is_not_taken_for_this_one(
+    bench: Bench, make: Make
+) -> None:
+    spec = bench.trial("predict()", run=2)
+    presence.announce(bench.run.trial(spec.trial_id), 1)  # this very process, which lives on
+    backend = make(bench.run, 1)
+    await backend.run([spec], no_start)
+    await backend.close()
+    assert isinstance(outcome(bench, spec), Scored)
+
+
+async def test_cancelling_leaves_no_process(bench: Bench, make: Make) -> None:
+    running = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')", "running")
+    queued = bench.trial("predict()", "queued")
+    paths = bench.run.trial("running")
+    started: list[str] = []
+    backend = make(bench.run, 1)
+    call = asyncio.create_task(backend.run([running, queued], lambda s: started.append(s.trial_id)))
+    await until((paths.out / "main").exists)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    for name in ("daemon", "main"):
+        assert_gone(noted_pid(paths, name))
+    assert presence.live_worker(paths) is None
+    assert started == ["running"]
+    assert outcome(bench, running) is None
+    assert nothing_is_kept(bench)
+    await backend.close()
+
+
+async def test_cancelling_at_once_leaves_no_process(bench: Bench, make: Make) -> None:
+    # The worker is still starting then, and knows of no signal yet.
+    spec = bench.trial("linger()")
+    started: list[str] = []
+    backend = make(bench.run, 1)
+    call = asyncio.create_task(backend.run([spec], lambda s: started.append(s.trial_id)))
+    await until(lambda: bool(started))
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert presence.live_worker(bench.run.trial(spec.trial_id)) is None
+    assert nothing_is_kept(bench)
+
+
+async def test_close_stops_what_runs_and_may_be_repeated(bench: Bench, make: Make) -> None:
+    spec = bench.trial("linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    backend = make(bench.run, 1)
+    call = asyncio.create_task(backend.run([spec], no_start))
+    await until((paths.out / "main").exists)
+    await asyncio.gather(backend.close(), backend.close())
+    await backend.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert_gone(noted_pid(paths, "main"))
+    assert outcome(bench, spec) is None
+
+
+async def test_a_lost_worker_ends_the_trial_without_a_result(bench: Bench, make: Make) -> None:
+    spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    backend = make(bench.run, 1)
+    call = asyncio.create_task(backend.run([spec], no_start))
+    await until((paths.out / "main").exists)
+    worker = presence.read(paths)
+    assert worker is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    await call
+    await backend.close()
+    assert outcome(bench, spec) is None
+    for name in ("daemon", "main"):
+        assert_gone(noted_pid(paths, name))
+    assert "the worker ended without a result" in paths.log.read_text()
+    assert nothing_is_kept(bench)
+
+
+async def test_a_failing_on_start_stops_the_trial_and_is_passed_on(
+    bench: Bench, make: Make
+) -> None:
+    def fail(spec: TrialSpec) -> None:
+        raise OSError(28, "No space left on device")
+
+    backend = make(bench.run, 1)
+    with pytest.raises(OSError, match="No space"):
+        await backend.run([bench.trial("linger()")], fail)
+    again = bench.trial("predict()", "again")
+    await backend.run([again], no_start)  # the slot came back
+    await backend.close()
+    assert isinstance(outcome(bench, again), Scored)
+
+
+async def test_a_rerun_replaces_an_old_result(bench: Bench, make: Make) -> None:
+    spec = bench.trial("predict()")
+    paths = bench.run.trial(spec.trial_id)
+    backend = make(bench.run, 1)
+    await backend.run([spec], no_start)
+    first = paths.result.read_bytes()
+    await backend.run([spec], no_start)  # the same run: nothing is run twice
+    assert paths.result.read_bytes() == first
+    again = spec.model_copy(update={"run": 2})
+    paths.spec.write_text(again.model_dump_json())
+    await backend.run([again], no_start)
+    await backend.close()
+    report = read_result(paths)
+    assert report is not None
+    assert report.run == 2
+
+
+def test_the_port_is_satisfied(tmp_path: Path) -> None:
+    backend: Backend = LocalBackend(RunPaths(tmp_path), 1, run_trial)
+    assert backend.slots == 1

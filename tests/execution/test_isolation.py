@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.errors import UsageError
+from hpcscientist.execution.isolation import choose, require_permission, statement
+from hpcscientist.records.trial import Isolation
+
+
+def test_choose_needs_both_the_program_and_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, program = tmp_path / "i.sif", tmp_path / "apptainer"
+    image.write_text("")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert choose(str(image)) is Isolation.NONE
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert choose(str(image)) is Isolation.APPTAINER
+    assert choose(str(tmp_path / "missing.sif")) is Isolation.NONE
+    assert choose(None) is Isolation.NONE
+
+
+def test_statement_hides_nothing() -> None:
+    said = statement(Isolation.NONE)
+    for word in ("labels", "library that bundles the data", "network", "write"):
+        assert word in said
+    assert "without network" in statement(Isolation.APPTAINER)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_permission(isolation: Isolation, trusted: bool, allowed: bool) -> None:
+    if isolation is Isolation.NONE and not trusted and not allowed:
+        with pytest.raises(UsageError, match="--allow-unsandboxed"):
+            require_permission(isolation, trusted, allowed)
+    else:
+        require_permission(isolation, trusted, allowed)

@@ -1,0 +1,167 @@
+"""What only the local backend has: adoption by command line, sweeping, GPUs, a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+from trialkit import Bench, assert_gone, assert_nothing_runs, noted_pid
+
+from hpcscientist.errors import DiskFull
+from hpcscientist.execution import presence
+from hpcscientist.execution.backends import local, stopping
+from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
+from hpcscientist.execution.presence import Presence
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import TrialSpec
+from hpcscientist.results.store import read_result
+from hpcscientist.worker.entry import run_trial
+
+DRIVER = """
+import asyncio, pathlib, sys
+from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.trial import TrialSpec
+from hpcscientist.worker.entry import run_trial
+paths = RunPaths(pathlib.Path(sys.argv[1]))
+specs = [TrialSpec.model_validate_json(paths.trial(n).spec.read_bytes()) for n in sys.argv[2:]]
+backend = LocalBackend(paths, len(specs), run_trial)
+asyncio.run(backend.run(specs, lambda spec: print("started", flush=True)))
+"""
+
+
+def killed_driver(paths: RunPaths, *names: str, ready: list[Path]) -> None:
+    """Start a driver, wait for files its trials write (or for the submission), kill -9 it."""
+    command = [sys.executable, "-c", textwrap.dedent(DRIVER), str(paths.root), *names]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as driver:
+        assert driver.stdout is not None
+        for _ in names:
+            assert driver.stdout.readline()
+        while not all(path.exists() for path in ready):
+            psutil.wait_procs([psutil.Process(driver.pid)], timeout=0.02)
+            assert driver.poll() is None
+        os.kill(driver.pid, signal.SIGKILL)
+
+
+def no_start(spec: TrialSpec) -> None:
+    return None
+
+
+def test_sweep_stops_what_a_killed_driver_left(bench: Bench) -> None:
+    body = "daemon(linger); await_file(OUT / 'daemon'); linger('main')"
+    names = ("one", "two")
+    trials = [bench.run.trial(bench.trial(body, name).trial_id) for name in names]
+    killed_driver(bench.run, *names, ready=[t.out / "main" for t in trials])
+    assert sweep(bench.run) >= 2
+    for paths in trials:
+        assert presence.live_worker(paths) is None
+        assert not paths.result.exists()
+        for name in ("daemon", "main"):
+            assert_gone(noted_pid(paths, name))
+    assert_nothing_runs()
+    assert sweep(bench.run) == 0
+
+
+def test_sweep_of_an_empty_run_directory(tmp_path: Path) -> None:
+    assert sweep(RunPaths(tmp_path)) == 0
+
+
+async def test_a_job_that_had_not_begun_is_replaced(bench: Bench) -> None:
+    body = "count = TRIAL.parent.parent / 'count'\ncount.open('a').write('x')\npredict()"
+    spec = bench.trial(body)
+    killed_driver(bench.run, spec.trial_id, ready=[])
+    backend = LocalBackend(bench.run, 1, run_trial)
+    await backend.run([spec], no_start)
+    await backend.close()
+    report = read_result(bench.run.trial(spec.trial_id))
+    assert report is not None
+    assert isinstance(report.outcome, Scored)
+    assert not any(bench.run.submission.iterdir())
+    assert_nothing_runs()
+
+
+async def test_a_worker_of_another_host_counts_as_lost(bench: Bench) -> None:
+    spec = bench.trial("predict()")
+    paths = bench.run.trial(spec.trial_id)
+    started = psutil.Process().create_time()
+    elsewhere = Presence(host=socket.gethostname() + "x", pid=os.getpid(), started=started, run=1)
+    paths.worker.write_text(elsewhere.model_dump_json())
+    backend = LocalBackend(bench.run, 1, run_trial)
+    await backend.run([spec], no_start)
+    assert paths.result.exists()
+
+
+async def test_a_worker_that_does_not_listen_is_killed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.5)
+    spec = bench.trial("os.kill(os.getppid(), signal.SIGSTOP)\nlinger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(backend.run([spec], no_start))
+    async with asyncio.timeout(30):
+        while not (paths.out / "main").exists():  # noqa: ASYNC110 (another process's file)
+            await asyncio.sleep(0.02)
+    await backend.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert presence.live_worker(paths) is None
+    assert_gone(noted_pid(paths, "main"))
+    assert_nothing_runs()
+
+
+async def test_a_worker_that_hangs_is_given_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(local, "_longest_s", lambda trial: -58.0)
+    spec = bench.trial("os.kill(os.getppid(), signal.SIGSTOP)\nlinger('main')")
+    backend = LocalBackend(bench.run, 1, run_trial)
+    monkeypatch.setattr(LocalBackend, "_submit", slow_limit(LocalBackend._submit, monkeypatch))
+    await backend.run([spec], no_start)
+    assert not bench.run.trial(spec.trial_id).result.exists()
+    assert_nothing_runs()
+
+
+def slow_limit(submit: object, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Give submitit's own controller an ordinary limit: only ours is under test."""
+    assert callable(submit)
+
+    def wrapped(self: LocalBackend, trial: TrialSpec, folder: Path) -> object:
+        ours = local._longest_s
+        with monkeypatch.context() as patch:
+            patch.setattr(local, "_longest_s", lambda trial: 600.0)
+            job = submit(self, trial, folder)
+        assert local._longest_s is ours
+        return job
+
+    return wrapped
+
+
+@pytest.mark.parametrize("given", ["4,5", None])
+def test_gpus_reach_the_worker_as_the_driver_has_them(
+    monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    seen: list[str | None] = []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # what submitit sets
+    Launch(lambda _: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")), given)("trial")
+    assert seen == [given]
+
+
+async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("submitit.LocalExecutor.submit", refuse)
+    backend = LocalBackend(bench.run, 1, run_trial)
+    with pytest.raises(DiskFull, match="make room"):
+        await backend.run([bench.trial("predict()")], no_start)

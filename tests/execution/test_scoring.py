@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from trialkit import Bench
+
+from hpcscientist.errors import Interrupted
+from hpcscientist.execution import scoring
+from hpcscientist.files.hashing import hash_file
+from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
+
+
+def score(bench: Bench, scorer: str, stop: threading.Event | None = None) -> Outcome:
+    bench.scorer.write_text(scorer)
+    spec = bench.trial("predict()")
+    sources = spec.sources.model_copy(update={"scorer_hash": hash_file(bench.scorer)})
+    paths = bench.run.trial(spec.trial_id)
+    (paths.out / "predictions.csv").write_text("1\n")
+    spec = spec.model_copy(update={"sources": sources})
+    return scoring.score(spec, paths, stop or threading.Event())[0]
+
+
+def test_only_declared_metrics_are_kept(bench: Bench) -> None:
+    outcome = score(bench, 'print(\'{"other": 2, "accuracy": 1, "more": "text"}\')')
+    assert outcome == Scored(metrics={"accuracy": 1.0})
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        "raise ValueError('broken')",
+        "import os; os.kill(os.getpid(), 9)",
+        "print('accuracy: 1')",
+        "print('[1]')",
+        "print('{}')",
+        "print('{\"other\": 1}')",
+        "print('{\"accuracy\": NaN}')",
+        "print('{\"accuracy\": Infinity}')",
+        "print('{\"accuracy\": true}')",
+        'print(\'{"accuracy": "1"}\')',
+        "print('{\"accuracy\": 1' + '0' * 400 + '}')",
+        "print('[' * 60000)",
+        "print('{\"accuracy\": 1}'); print('done')",
+        "import sys; sys.exit(2)",
+    ],
+)
+def test_a_scorer_that_fails_is_the_machines_fault(bench: Bench, scorer: str) -> None:
+    outcome = score(bench, scorer)
+    assert isinstance(outcome, MachineFailed)
+    assert outcome.failure.value == "scorer"
+    assert "\n" not in outcome.detail
+
+
+def test_a_scorer_that_hangs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "DEADLINE_S", 1.0)
+    outcome = score(bench, "import time; time.sleep(60)")
+    assert isinstance(outcome, MachineFailed)
+    assert outcome.failure.value == "scorer"
+
+
+def test_bad_predictions_come_with_the_scorers_words(bench: Bench) -> None:
+    outcome = score(bench, "import sys; print('row 3: not a digit', file=sys.stderr); sys.exit(3)")
+    assert outcome == IdeaFailed.model_validate_json(
+        '{"failure": "bad_predictions", "detail": "row 3: not a digit"}'
+    )
+
+
+def test_the_scorer_sees_a_copy(bench: Bench) -> None:
+    text = (
+        "import sys, pathlib; p = pathlib.Path(sys.argv[2]); p.write_text('')\n"
+        "print('{\"accuracy\": 1}' if p.name == 'predictions.csv' else '')"
+    )
+    assert isinstance(score(bench, text), Scored)
+    assert (bench.run.trial("trial-1").out / "predictions.csv").read_text() == "1\n"
+
+
+def test_a_module_planted_beside_the_scorer_is_not_imported(bench: Bench) -> None:
+    (bench.scorer.parent / "json.py").write_text("raise SystemExit(9)")
+    assert isinstance(score(bench, "import json; print(json.dumps({'accuracy': 1}))"), Scored)
+
+
+def test_stopping(bench: Bench) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        score(bench, "print('{\"accuracy\": 1}')", stop)

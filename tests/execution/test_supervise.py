@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from trialkit import assert_gone
+
+from hpcscientist.execution.bounded import BoundedLog
+from hpcscientist.execution.processes import children
+from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
+
+DAEMON = """
+import os, signal, sys, time
+def daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            with open("pid.tmp", "w") as file:
+                file.write(str(os.getpid()))
+            os.rename("pid.tmp", "pid")
+            while True:
+                time.sleep(60)
+        os._exit(0)
+    os.wait()
+    while not os.path.exists("pid"):
+        time.sleep(0.01)
+"""
+
+
+def run(
+    folder: Path,
+    code: str,
+    bounds: Bounds | None = None,
+    stop: threading.Event | None = None,
+) -> tuple[Ended, str]:
+    log = io.BytesIO()
+    ended = supervise(
+        [sys.executable, "-c", code],
+        Place(folder, {"PATH": os.environ["PATH"]}),
+        bounds or Bounds(deadline_s=30, memory_mb=512, output_mb=8, watched=(folder,)),
+        stop or threading.Event(),
+        BoundedLog(log),
+    )
+    return ended, log.getvalue().decode()
+
+
+def test_exit_code_output_and_usage(tmp_path: Path) -> None:
+    ended, said = run(tmp_path, "import sys; print('a'); print('b', file=sys.stderr); sys.exit(5)")
+    assert (ended.exit_code, ended.signal, ended.reason) == (5, None, Reason.EXITED)
+    assert sorted(said.split()) == ["a", "b"]
+    assert ended.cpu_s > 0
+    assert ended.peak_mb > 0
+    assert ended.survivors == ()
+
+
+def test_signal_is_told_apart_from_exit(tmp_path: Path) -> None:
+    ended, _ = run(tmp_path, "import os; os.kill(os.getpid(), 15)")
+    assert (ended.exit_code, ended.signal, ended.reason) == (None, 15, Reason.EXITED)
+
+
+def test_a_daemon_does_not_outlive_a_normal_exit(tmp_path: Path) -> None:
+    ended, _ = run(tmp_path, DAEMON + "daemon()")
+    assert ended.reason is Reason.EXITED
+    assert_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_daemon_does_not_outlive_the_deadline(tmp_path: Path) -> None:
+    bounds = Bounds(deadline_s=2, memory_mb=512, output_mb=8)
+    ended, _ = run(tmp_path, DAEMON + "daemon()\nwhile True: time.sleep(60)", bounds)
+    assert ended.reason is Reason.DEADLINE
+    assert ended.signal == 9
+    assert_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_chain_of_forks_that_changes_sessions_is_caught(tmp_path: Path) -> None:
+    # Each process lives only until it has forked the next: no list of process ids is ever
+    # up to date.
+    before = children(os.getpid())
+    chain = "import os\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
+    ended, _ = run(tmp_path, chain)
+    assert ended.survivors == ()
+    assert children(os.getpid()) == before
+
+
+def test_processes_that_fork_while_they_are_killed_are_caught(tmp_path: Path) -> None:
+    before = children(os.getpid())
+    code = (
+        "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "for _ in range(3): os.fork()\n"
+        "while True:\n    if os.fork() == 0: os.setsid(); os._exit(0)\n"
+    )
+    ended, _ = run(tmp_path, code, Bounds(deadline_s=1, memory_mb=512, output_mb=8))
+    assert ended.reason is Reason.DEADLINE
+    assert children(os.getpid()) == before
+
+
+def test_memory_is_watched_over_the_whole_tree(tmp_path: Path) -> None:
+    code = (
+        "import os, time\nfor _ in range(2):\n"
+        "    if os.fork() == 0: break\nheld = b'x' * (100 << 20)\ntime.sleep(60)\n"
+    )
+    ended, _ = run(tmp_path, code, Bounds(deadline_s=30, memory_mb=200, output_mb=8))
+    assert ended.reason is Reason.MEMORY
+    assert ended.peak_mb > 200
+
+
+def test_shared_memory_is_counted_once(tmp_path: Path) -> None:
+    code = (
+        "import os, time\nheld = b'x' * (80 << 20)\nchildren = [os.fork() for _ in range(1)]\n"
+        "if not all(children): time.sleep(1); os._exit(0)\nos.wait()\n"
+    )
+    ended, _ = run(tmp_path, code, Bounds(deadline_s=30, memory_mb=150, output_mb=8))
+    assert (ended.reason, ended.exit_code) == (Reason.EXITED, 0)
+
+
+def test_many_small_files_past_the_bound(tmp_path: Path) -> None:
+    code = (
+        "import time\nfor n in range(40): open(f'f{n}', 'wb').write(bytes(1 << 16))\n"
+        "time.sleep(60)\n"
+    )
+    bounds = Bounds(deadline_s=30, memory_mb=512, output_mb=1, watched=(tmp_path,))
+    ended, _ = run(tmp_path, code, bounds)
+    assert ended.reason is Reason.OUTPUT
+
+
+def test_one_large_file_is_refused_by_the_kernel(tmp_path: Path) -> None:
+    bounds = Bounds(deadline_s=30, memory_mb=512, output_mb=1, watched=(tmp_path,))
+    ended, said = run(tmp_path, "open('f', 'wb').truncate(1 << 40)", bounds)
+    assert ended.exit_code == 1
+    assert "File too large" in said
+
+
+def test_stop_ends_it(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    ended, _ = run(tmp_path, "import time; time.sleep(60)", stop=stop)
+    assert ended.reason is Reason.STOPPED
+
+
+def test_closing_its_output_hides_nothing(tmp_path: Path) -> None:
+    code = "import os, time\nos.close(1); os.close(2)\ntime.sleep(60)"
+    ended, _ = run(tmp_path, code, Bounds(deadline_s=1, memory_mb=512, output_mb=8))
+    assert ended.reason is Reason.DEADLINE
+
+
+def test_a_flood_of_output_neither_blocks_nor_fills_the_disk(tmp_path: Path) -> None:
+    code = "import os\nfor _ in range(800): os.write(1, b'x' * 65536)\nos.write(1, b'the end')"
+    ended, said = run(tmp_path, code)
+    assert ended.exit_code == 0
+    assert said.endswith("the end")
+    assert "bytes of output were dropped" in said
+    assert len(said) < 600_000
+
+
+def test_children_of_before_are_left_alone(tmp_path: Path) -> None:
+    own = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+    try:
+        run(tmp_path, "pass")
+        assert own in children(os.getpid())
+    finally:
+        os.kill(own, 9)
+        os.waitpid(own, 0)
+
+
+def test_limits_inside(tmp_path: Path) -> None:
+    code = (
+        "import os, resource as r\nprint(r.getrlimit(r.RLIMIT_CORE), r.getrlimit(r.RLIMIT_FSIZE),"
+        "r.getrlimit(r.RLIMIT_NOFILE)[0] <= 4096, os.getsid(0) == os.getpid())"
+    )
+    _, said = run(tmp_path, code)
+    assert said.strip() == f"(0, 0) ({8 << 20}, {8 << 20}) True True"
+
+
+def test_what_cannot_be_started_is_an_os_error(tmp_path: Path) -> None:
+    place, bounds = Place(tmp_path, {}), Bounds(1, 64, 1)
+    with pytest.raises(FileNotFoundError):
+        supervise(["/no/such"], place, bounds, threading.Event(), BoundedLog(io.BytesIO()))

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trialkit import FILL, Bench, assert_gone, assert_nothing_runs, noted_pid, small_disk
+
+from hpcscientist.errors import Interrupted
+from hpcscientist.execution import trial
+from hpcscientist.execution.supervise import Ended, Reason
+from hpcscientist.execution.verdict import classify
+from hpcscientist.files.hashing import hash_tree
+from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
+from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec
+
+
+def run(bench: Bench, body: str, **changes: Any) -> TrialReport:
+    spec = bench.trial(body, **changes)
+    return trial.run(spec, bench.run.trial(spec.trial_id))
+
+
+def failure(outcome: Outcome) -> tuple[str, str]:
+    assert isinstance(outcome, IdeaFailed | MachineFailed)
+    assert "\n" not in outcome.detail
+    return outcome.failure.value, outcome.detail
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process and no private folder outlives a trial, whatever it was."""
+    private = tmp_path / "tmp"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    yield
+    assert list(private.iterdir()) == []
+    assert_nothing_runs()
+
+
+def test_scored(bench: Bench) -> None:
+    report = run(bench, "print('hello'); predict()")
+    assert report.outcome == Scored(metrics={"accuracy": 0.75})
+    assert report.predictions_hash == hashlib.sha256(b"1\n0\n1\n1\n").hexdigest()
+    assert report.usage.cpu_s > 0
+    assert report.usage.peak_mb > 0
+    assert report.usage.started_at <= report.usage.ended_at
+    assert (report.trial_id, report.run) == ("trial-1", 1)
+    assert bench.run.trial("trial-1").log.read_text() == "hello\n"
+
+
+def test_error_names_the_exception(bench: Bench) -> None:
+    report = run(bench, "print('before')\nraise KeyError('width')")
+    assert failure(report.outcome) == ("error", "KeyError: 'width'")
+    assert report.predictions_hash is None
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ("print('cannot open x'); sys.exit(4)", "cannot open x"),
+        ("sys.exit(4)", "exit code 4, with nothing printed"),
+        ("os.kill(os.getpid(), 11)", "killed by signal 11: nothing printed"),
+    ],
+)
+def test_error_without_a_traceback(bench: Bench, body: str, detail: str) -> None:
+    assert failure(run(bench, body).outcome) == ("error", detail)
+
+
+def test_timeout_leaves_no_daemon_behind(bench: Bench) -> None:
+    body = "daemon(linger)\nawait_file(OUT / 'daemon')\npredict()\nwhile True: time.sleep(60)"
+    report = run(bench, body, deadline_s=2.0)
+    assert failure(report.outcome) == ("timeout", "it ran past its deadline of 2 s")
+    assert_gone(noted_pid(bench.run.trial("trial-1")))
+
+
+def test_a_daemon_cannot_change_what_is_scored(bench: Bench) -> None:
+    report = run(bench, "daemon(linger)\nawait_file(OUT / 'daemon')\npredict()")
+    assert isinstance(report.outcome, Scored)
+    assert_gone(noted_pid(bench.run.trial("trial-1")))
+
+
+def test_out_of_memory(bench: Bench) -> None:
+    report = run(bench, "held = b'x' * (300 << 20)\ntime.sleep(60)", memory_mb=128)
+    assert failure(report.outcome)[0] == "out_of_memory"
+    assert report.usage.peak_mb > 128
+
+
+def test_a_kill_that_was_not_ours_is_most_often_memory(bench: Bench) -> None:
+    outcome = run(bench, "os.kill(os.getpid(), 9)").outcome
+    said = "killed by signal 9, most often for lack of memory"
+    assert failure(outcome) == ("out_of_memory", said)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for n in range(40): (OUT / str(n)).write_bytes(bytes(1 << 16))",
+        "pathlib.Path.home().joinpath('x').write_bytes(bytes(1 << 20)); predict(' ' * 10000)",
+        "signal.signal(signal.SIGXFSZ, signal.SIG_DFL); (OUT / 'x').write_bytes(bytes(1 << 21))",
+    ],
+)
+def test_too_much_output(bench: Bench, body: str) -> None:
+    kind, detail = failure(run(bench, body, output_mb=1).outcome)
+    assert kind == "error"
+    assert "1 MiB" in detail
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("pass", "bad_predictions"),
+        ("predict('1\\nnan\\n0\\n1\\n')", "bad_predictions"),
+        ("predict('one')", "bad_predictions"),
+        ("predict('')", "bad_predictions"),
+        ("(OUT / 'predictions.csv').symlink_to(LABELS)", "tampering"),
+        ("os.link(LABELS, OUT / 'predictions.csv')", "tampering"),
+        ("os.mkfifo(OUT / 'predictions.csv')", "tampering"),
+        ("os.mkdir(OUT / 'predictions.csv')", "tampering"),
+        ("import socket; os.chdir(OUT); socket.socket(1).bind('predictions.csv')", "tampering"),
+        ("os.rmdir(OUT); OUT.symlink_to(LABELS.parent)", "tampering"),
+    ],
+)
+def test_predictions_that_are_none(bench: Bench, body: str, kind: str) -> None:
+    report = run(bench, f"LABELS = pathlib.Path({str(bench.labels)!r})\n{body}")
+    assert failure(report.outcome)[0] == kind
+    assert report.predictions_hash is None
+    assert bench.labels.read_text() == "1\n0\n1\n0\n"
+
+
+def test_sparse_predictions_are_refused_by_size(bench: Bench) -> None:
+    # A candidate of the same user may find a larger file and move it; its own are bounded.
+    sparse = bench.root / "sparse"
+    with sparse.open("wb") as file:
+        file.truncate(1 << 40)
+    report = run(bench, f"os.rename({str(sparse)!r}, OUT / 'predictions.csv')")
+    kind, detail = failure(report.outcome)
+    assert (kind, "8 MiB" in detail) == ("bad_predictions", True)
+
+
+def test_predictions_below_a_linked_folder(bench: Bench) -> None:
+    spec = bench.trial(f"(OUT / 'sub').symlink_to({str(bench.labels.parent)!r})")
+    sources = spec.sources.model_copy(update={"predictions": "sub/labels.csv"})
+    spec = spec.model_copy(update={"sources": sources})
+    report = trial.run(spec, bench.run.trial(spec.trial_id))
+    assert failure(report.outcome)[0] == "tampering"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(TRIAL / 'result.arrow').write_bytes(b'ARROW1')",
+        "(TRIAL / 'more').mkdir(); (TRIAL / 'more' / 'x').write_text('')",
+        "(TRIAL / 'spec.json').write_text('{}')",
+        "(TRIAL / 'spec.json').unlink()",
+        "(TRIAL / 'worker.json').unlink(); (TRIAL / 'worker.json').symlink_to('/dev/zero')",
+        "(TRIAL / 'log').unlink()",
+        "os.truncate(TRIAL / 'spec.json', 1 << 22)",
+        "TRIAL.rename(TRIAL.with_name('moved'))",
+        "TRIAL.rename(TRIAL.with_name('moved')); TRIAL.symlink_to('moved')",
+        "raise SystemExit((TRIAL / 'result.arrow').write_bytes(b'ARROW1'))",
+    ],
+)
+def test_tampering_with_the_trials_folder(bench: Bench, body: str) -> None:
+    spec = bench.trial(f"predict()\n{body}")
+    paths = bench.run.trial(spec.trial_id)
+    paths.worker.write_text("{}")
+    before = paths.spec.read_bytes()
+    assert failure(trial.run(spec, paths).outcome)[0] == "tampering"
+    assert {p.name for p in paths.root.iterdir()} <= {"spec.json", "worker.json", "log", "out"}
+    assert paths.spec.read_bytes() == before
+    assert paths.worker.read_text() == "{}"
+
+
+def test_code_that_edits_itself_edits_a_copy(bench: Bench) -> None:
+    body = "pathlib.Path(__file__).write_text('')\npathlib.Path('x.py').write_text('')\npredict()"
+    spec = bench.trial(body)
+    report = trial.run(spec, bench.run.trial(spec.trial_id))
+    assert isinstance(report.outcome, Scored)
+    assert hash_tree(Path(spec.sources.code)) == spec.provenance.code_hash
+
+
+def test_a_metric_it_prints_is_not_read(bench: Bench) -> None:
+    body = "print('{\"accuracy\": 1.0}')\nnote('result.json', '{\"accuracy\": 1.0}')\npredict()"
+    assert run(bench, body).outcome == Scored(metrics={"accuracy": 0.75})
+
+
+def test_huge_output_is_bounded(bench: Bench) -> None:
+    report = run(bench, "for _ in range(500): os.write(1, b'x' * 65536)\npredict()")
+    assert isinstance(report.outcome, Scored)
+    assert bench.run.trial("trial-1").log.stat().st_size < 600_000
+
+
+def test_environment_is_scrubbed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    run(bench, "note('env', '\\n'.join(os.environ)); note('cwd', os.getcwd()); predict()")
+    out = bench.run.trial("trial-1").out
+    seen = set((out / "env").read_text().split())
+    assert seen <= {
+        *("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "MPLBACKEND"),
+        *("PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTHONUSERBASE"),
+        *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
+        *("HPCSCI_TRIAL", "HPCSCI_CAMPAIGN"),
+    }
+    assert (out / "cwd").read_text().startswith(tempfile.gettempdir())
+
+
+def test_what_an_earlier_run_left_in_out_is_gone(bench: Bench) -> None:
+    spec = bench.trial("pass")
+    paths = bench.run.trial(spec.trial_id)
+    (paths.out / "predictions.csv").write_text("1\n0\n1\n0\n")
+    assert failure(trial.run(spec, paths).outcome)[0] == "bad_predictions"
+
+
+@pytest.mark.parametrize("broken", ["code", "no code", "scorer", "no scorer", "data", "entry"])
+def test_what_is_missing_or_changed_is_the_machines_fault(bench: Bench, broken: str) -> None:
+    spec = bench.trial("predict()")
+    code = Path(spec.sources.code)
+    match broken:
+        case "code":
+            (code / "experiment.py").write_text("pass")
+        case "no code":
+            (code / "experiment.py").unlink()
+            code.rmdir()
+        case "scorer":
+            bench.scorer.write_text("print('{\"accuracy\": 1}')")
+        case "no scorer":
+            bench.scorer.unlink()
+        case "data":
+            (bench.root / "data").rename(bench.root / "elsewhere")
+        case "entry":
+            sources = spec.sources.model_copy(update={"entry": "main.py"})
+            spec = spec.model_copy(update={"sources": sources})
+    assert failure(trial.run(spec, bench.run.trial(spec.trial_id)).outcome)[0] == "setup"
+
+
+def test_a_scorer_changed_by_the_candidate_is_not_run(bench: Bench) -> None:
+    text = "print('{\"accuracy\": 1.0}')"
+    body = f"predict(); pathlib.Path({str(bench.scorer)!r}).write_text({text!r})"
+    assert failure(run(bench, body).outcome)[0] == "setup"
+
+
+def test_an_interpreter_that_is_missing_is_the_machines_fault(bench: Bench) -> None:
+    spec = bench.trial("predict()")
+    sources = spec.sources.model_copy(update={"python": "/no/such/python"})
+    spec = spec.model_copy(update={"sources": sources})
+    outcome = trial.run(spec, bench.run.trial(spec.trial_id)).outcome
+    assert failure(outcome) == ("setup", "No such file or directory: /no/such/python")
+
+
+def test_stopping_reports_nothing(bench: Bench) -> None:
+    spec, stop = bench.trial("linger()"), threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        trial.run(spec, bench.run.trial(spec.trial_id), stop)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "body", [FILL, f"try:\n    {FILL}\nexcept OSError:\n    pass"], ids=["crashes", "truncates"]
+)
+def test_a_full_disk_is_the_machines_fault(bench: Bench, body: str) -> None:
+    with small_disk(bench.run.root, 4):
+        assert failure(run(bench, body).outcome)[0] == "disk_full"
+
+
+def ended(**changes: Any) -> Ended:
+    known: dict[str, Any] = {"exit_code": 0, "signal": None, "reason": Reason.EXITED}
+    return Ended(**(known | {"wall": 1.0, "cpu_s": 1.0, "peak_mb": 1.0} | changes))
+
+
+def contained(spec: TrialSpec) -> TrialSpec:
+    return spec.model_copy(update={"isolation": Isolation.APPTAINER})
+
+
+def test_a_container_that_does_not_start_is_the_machines_fault(bench: Bench) -> None:
+    spec, log = bench.trial("predict()"), "FATAL:   could not open image\n"
+    end = ended(exit_code=255)
+    assert failure(classify(contained(spec), end, log))[0] == "setup"  # type: ignore[arg-type]
+    assert failure(classify(spec, end, log))[0] == "error"  # type: ignore[arg-type]
+
+
+def test_survivors_are_the_machines_fault(bench: Bench) -> None:
+    outcome = classify(bench.trial("predict()"), ended(survivors=(12, 13)), "")
+    assert outcome is not None
+    assert failure(outcome)[0] == "setup"
+    assert "12, 13" in outcome.detail
+
+
+def test_a_colon_in_a_path_is_said_before_apptainer_trips_over_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "a:b").prepare()
+    spec = contained(bench.trial("predict()"))
+    kind, detail = failure(trial.run(spec, bench.run.trial(spec.trial_id)).outcome)
+    assert kind == "setup"
+    assert "without colon" in detail

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from trialkit import FILL, Bench, assert_gone, assert_nothing_runs, noted_pid, small_disk
+
+from hpcscientist.execution import presence
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.results.store import read_result, write_result
+from hpcscientist.worker import entry
+
+
+def worker(trial_dir: Path) -> subprocess.Popen[bytes]:
+    code = "import sys; from hpcscientist.worker.entry import run_trial; run_trial(sys.argv[1])"
+    return subprocess.Popen([sys.executable, "-c", code, str(trial_dir)])
+
+
+def test_runs_the_trial_and_writes_its_result(bench: Bench) -> None:
+    spec = bench.trial("predict()")
+    paths = bench.run.trial(spec.trial_id)
+    handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+    entry.run_trial(str(paths.root))
+    report = read_result(paths)
+    assert report is not None
+    assert report.outcome == Scored(metrics={"accuracy": 0.75})
+    known = presence.read(paths)
+    assert known is not None
+    assert (known.pid, known.run) == (os.getpid(), 1)
+    assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == handlers
+    assert {p.name for p in paths.root.iterdir()} == {
+        *("spec.json", "worker.json", "log", "out", "result.arrow")
+    }
+
+
+def stored(spec: TrialSpec) -> TrialReport:
+    usage = Usage(started_at=1.0, ended_at=2.0, node="n")
+    return TrialReport(
+        trial_id=spec.trial_id, run=spec.run, outcome=Scored(metrics={"accuracy": 0.1}), usage=usage
+    )
+
+
+def test_a_result_of_this_run_is_left_alone(bench: Bench) -> None:
+    spec = bench.trial("predict()")
+    paths = bench.run.trial(spec.trial_id)
+    write_result(paths, spec, stored(spec))
+    entry.run_trial(str(paths.root))
+    assert read_result(paths) == stored(spec)
+    assert not paths.worker.exists()
+
+
+@pytest.mark.parametrize("old", ["half-written", "another run"])
+def test_any_other_result_is_replaced(bench: Bench, old: str) -> None:
+    spec = bench.trial("predict()")
+    paths = bench.run.trial(spec.trial_id)
+    write_result(paths, spec, stored(spec))
+    if old == "half-written":
+        paths.result.write_bytes(paths.result.read_bytes()[:100])
+    else:
+        spec = spec.model_copy(update={"run": 2})
+        paths.spec.write_text(spec.model_dump_json())
+    entry.run_trial(str(paths.root))
+    report = read_result(paths)
+    assert report is not None
+    assert report.run == spec.run
+    assert report.outcome == Scored(metrics={"accuracy": 0.75})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_kills_the_tree_and_writes_nothing(bench: Bench, number: int) -> None:
+    spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    with worker(paths.root) as process:
+        while not (paths.out / "main").exists():
+            psutil.wait_procs([psutil.Process(process.pid)], timeout=0.02)
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(30) == 143
+    for name in ("daemon", "main"):
+        assert_gone(noted_pid(paths, name))
+    assert_nothing_runs()
+    assert not paths.result.exists()
+
+
+def test_no_space_for_the_result(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(entry, "write_result", refuse)
+    paths = bench.run.trial(bench.trial("predict()").trial_id)
+    with pytest.raises(SystemExit, match="no space"):
+        entry.run_trial(str(paths.root))
+    assert not paths.result.exists()
+
+
+@pytest.mark.root
+def test_a_disk_without_room_for_the_result(bench: Bench) -> None:
+    with small_disk(bench.run.root, 4):
+        paths = bench.run.trial(bench.trial(FILL).trial_id)
+        with worker(paths.root) as process:
+            assert process.wait(60) == 1
+        assert {p.name for p in paths.root.iterdir()} == {"spec.json", "worker.json", "log", "out"}
+
+
+def test_the_worker_imports_no_model_code() -> None:
+    code = (
+        "import sys, hpcscientist.worker.entry\n"
+        "heavy = ('hpcscientist.models', 'hpcscientist.ideation', 'hpcscientist.campaign',"
+        " 'sklearn', 'scipy', 'optuna', 'submitit', 'rich', 'httpx')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == "[]"
