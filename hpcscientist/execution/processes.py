@@ -194,8 +194,7 @@ def end_marked(campaign_id: str, trial_id: str | None = None, limit_s: float = 1
     while (found := marked(campaign_id, trial_id)) and time.monotonic() < until:
         ended.update(found)
         kill_trees(found)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.wait_procs([psutil.Process(pid) for pid in found], timeout=0.05)
+        time.sleep(0.01)  # their end is their parents' to collect, not ours
     return ended
 
 
