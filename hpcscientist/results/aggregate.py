@@ -103,15 +103,16 @@ def overview(paths: RunPaths, metric: str) -> Overview:
 
 
 def _scores_of(found: Measurements, metric: str, split: Split, stages: Sequence[Stage]) -> Scores:
+    wanted = pa.array([stage.value for stage in stages], pa.string())
     field = pc.field
     table = found.table.filter(
         (field("metric") == metric)
         & (field("split") == split.value)
         & (field("status") == "scored")
-        & field("stage").isin([stage.value for stage in stages])
+        & pc.is_in(field("stage"), wanted)
         & pc.is_finite(field("value"))
     )
-    rank = pc.index_in(table["stage"], pa.array([stage.value for stage in stages], pa.string()))
+    rank = pc.index_in(table["stage"], wanted)
     order = [(name, "ascending") for name in ("idea", "attempt", "seed", "rank", "run", "trial")]
     table = table.append_column("rank", rank).sort_by(order)
     values: dict[AttemptKey, dict[int, float]] = {}

@@ -25,7 +25,7 @@ from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_o
 from hpcscientist.results.store import read_table, wanted_run
 
 MANY_PARTS: Final = 64
-_ROWS_AT_ONCE: Final = 250_000  # bounds memory: some 0.7 KiB a row
+_ROWS_AT_ONCE: Final = 100_000  # bounds memory: some 0.7 KiB a row
 _SMALL_BYTES: Final = 32 << 20
 _LOGS_AT_ONCE: Final = 128
 _REMOVED: Final = ".removed-"

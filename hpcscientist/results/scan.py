@@ -38,8 +38,9 @@ class Measurements:
 def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> Measurements:
     """Read the named columns of the rows that fit the filter `where` (a dataset expression).
 
-    The columns that identify a row (trial, run, position, schema_version) come along. Only what is needed
-    is read: columns by projection, and row groups of compacted files by their statistics.
+    The columns that identify a row (trial, run, position, schema_version) come along. Only
+    what is needed is read: columns by projection, row groups of compacted files by their
+    statistics.
     Raises RunDirectoryError for a file of a newer schema.
     """
     wanted = list(dict.fromkeys([*KEY, *columns, "schema_version"]))
@@ -54,7 +55,8 @@ def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> M
             new, bad_files = _read(loose, "ipc", wanted, condition)
         except FileNotFoundError:
             continue
-        table = pa.concat_tables([old, new])
+        # Thousands of files are thousands of chunks; every later step is slow on those.
+        table = pa.concat_tables([old, new]).combine_chunks()
         _refuse_newer_rows(table, paths)
         if len(parts) + bool(loose) > 1:
             table = distinct(table)

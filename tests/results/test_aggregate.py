@@ -190,9 +190,7 @@ def test_files_that_a_compaction_moves_meanwhile_are_found(
     assert set(scores(paths, "accuracy").of("idea-0001", 1)) == set(range(4))
 
 
-def test_only_the_columns_needed_are_read(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_columns_needed_are_read(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     put(paths, make_spec("a"), {"accuracy": 0.5})
     asked: list[set[str]] = []
     original = scan._read

@@ -1,0 +1,133 @@
+"""`hpcsci results`: four formats of the same rows; what was not measured is null."""
+
+from __future__ import annotations
+
+import csv as csv_reader
+import io
+import json as json_reader
+import math
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hpcscientist.records.finding import ResultRow, Verdict
+from hpcscientist.results import export
+
+
+def row(number: int, **fields: Any) -> ResultRow:
+    values: dict[str, Any] = dict.fromkeys(ResultRow.model_fields)
+    values |= {
+        "idea_id": f"idea-{number:04d}",
+        "parent_ids": ("idea-0001", "idea-0002"),
+        "round": 1,
+        "title": "Wider [bold]layers[/bold] with a long name that goes on :smile: and on",
+        "status": "failed",
+        "metric": "accuracy",
+        "direction": "maximize",
+    }
+    return ResultRow(**(values | fields))
+
+
+MEASURED: dict[str, Any] = {
+    "status": "scored",
+    "finding": Verdict.IMPROVEMENT,
+    "mean": 0.912345,
+    "std": 0.0123,
+    "n": 5,
+    "baseline_mean": 0.9,
+    "delta": 0.012345,
+    "ci_low": 0.00123,
+    "ci_high": 0.0234,
+    "p_adjusted": 0.01234,
+    "cpu_hours": 0.5,
+    "attempts": 2,
+}
+ROWS = [row(3, **MEASURED), row(4, reason="timeout: ran past\n30 s", mean=math.nan)]
+
+
+def as_text(form: export.Format, rows: list[ResultRow]) -> str:
+    stream = io.StringIO()
+    export.write(rows, form, stream, io.BytesIO())
+    return stream.getvalue()
+
+
+def test_json_has_the_contract_s_fields_in_order_and_nulls() -> None:
+    first, second = json_reader.loads(as_text("json", ROWS))
+    assert list(first) == list(ResultRow.model_fields)
+    assert (first["finding"], first["mean"], first["parent_ids"]) == (
+        "improvement",
+        0.912345,
+        ["idea-0001", "idea-0002"],
+    )
+    assert {second[k] for k in ("finding", "mean", "n", "delta", "cpu_hours", "confirmed")} == {
+        None
+    }
+    assert json_reader.loads(as_text("json", [])) == []
+
+
+def test_csv_leaves_nulls_empty() -> None:
+    first, second = csv_reader.DictReader(io.StringIO(as_text("csv", ROWS)))
+    assert list(first) == list(ResultRow.model_fields)
+    assert (first["mean"], first["n"], first["parent_ids"]) == (
+        "0.912345",
+        "5",
+        "idea-0001 idea-0002",
+    )
+    assert {second[k] for k in ("finding", "mean", "n", "delta", "confirmed")} == {""}
+    confirmed = next(csv_reader.DictReader(io.StringIO(as_text("csv", [row(1, confirmed=True)]))))
+    assert confirmed["confirmed"] == "true"
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[1:], []])
+def test_arrow_is_typed_whatever_the_rows(rows: list[ResultRow]) -> None:
+    stream = io.BytesIO()
+    export.write(rows, "arrow", io.StringIO(), stream)
+    table = pa.ipc.open_stream(stream.getvalue()).read_all()
+    assert table.to_pylist() == json_reader.loads(as_text("json", rows))
+    kinds = {name: str(table.schema.field(name).type) for name in table.schema.names}
+    assert (kinds["mean"], kinds["n"], kinds["confirmed"], kinds["reason"]) == (
+        "double",
+        "int64",
+        "bool",
+        "string",
+    )
+
+
+def test_table_fits_100_columns_and_shows_what_matters() -> None:
+    text = as_text("table", ROWS)
+    assert max(map(len, text.splitlines())) <= 100
+    for part in ("idea-0003", "improvement", "0.9123", "+0.0123", "[+0.00123, +0.0234]", "0.012"):
+        assert part in text
+    assert "[bold]" in text  # a title is text, not markup
+    assert "idea-0004 failed: timeout: ran past 30 s" in text
+    assert "nan" not in text
+    assert "\x1b" not in text
+    assert "confirmed" not in text
+    assert as_text("table", [])
+
+
+def test_table_shows_confirmation_once_there_is_one() -> None:
+    text = as_text("table", [row(3, **MEASURED, confirmed=False, test_delta=-0.001), ROWS[1]])
+    assert "confirmed" in text
+    assert "-0.001" in text
+
+
+def test_table_where_the_terminal_knows_only_ascii() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+    export.table([row(1, **(MEASURED | {"title": "Größer \x1b[31m"}))], stream)
+    text = raw.getvalue().decode("ascii")
+    assert "Gr??er  [31m" in text
+    assert "\x1b" not in text
+
+
+def test_json_and_csv_import_neither_arrow_nor_rich() -> None:
+    code = (
+        "import sys; from hpcscientist.results import export;"
+        "export.json([], sys.stdout); export.csv([], sys.stdout);"
+        "sys.exit('pyarrow' in sys.modules or 'rich' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
