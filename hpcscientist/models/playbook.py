@@ -1,0 +1,127 @@
+"""The playbook adapter: replays replies that were recorded in a file, for every stage.
+
+The format is described in recipes/README.md: one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from hpcscientist.errors import ModelSpecError, PlaybookExhausted
+from hpcscientist.models.text import estimate_tokens, one_line
+from hpcscientist.records.base import Record
+from hpcscientist.records.model import ModelReply, ModelRequest
+
+_NUMBER = re.compile(r"[0-9]+\Z")
+_Call = tuple[int, str, int, int]
+
+
+class PlaybookEntry(Record):
+    """One line of a playbook: which call it answers, and with what."""
+
+    idea: int = Field(ge=1)
+    stage: str = Field(min_length=1)
+    ordinal: int = Field(default=1, ge=1)
+    repair: int = Field(default=0, ge=0)
+    reply: dict[str, Any] | None = None
+    text: str | None = None
+    prompt_tokens: int | None = Field(default=None, ge=0)
+    completion_tokens: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _has_one_reply(self) -> PlaybookEntry:
+        if (self.reply is None) == (self.text is None):
+            raise ValueError("give either reply or text")
+        return self
+
+    @property
+    def call(self) -> _Call:
+        """The call that this line answers."""
+        return self.idea, self.stage, self.ordinal, self.repair
+
+    @property
+    def answer(self) -> str:
+        """The text of the reply."""
+        return self.text if self.text is not None else json.dumps(self.reply, ensure_ascii=False)
+
+
+class PlaybookModel:
+    """The adapter to a playbook. Answers depend on the call's key alone."""
+
+    def __init__(self, path: Path) -> None:
+        """Read and check the whole file. Raises ModelSpecError with file and line."""
+        self._path = path
+        self._entries = _read(path)
+
+    @property
+    def name(self) -> str:
+        """`playbook:` and the file's name."""
+        return f"playbook:{self._path.name}"
+
+    def ideas(self) -> tuple[int, ...]:
+        """Return the numbers of the ideas that have replies, sorted."""
+        return tuple(sorted({idea for idea, *_ in self._entries}))
+
+    async def probe(self) -> None:
+        """Nothing to reach: the file was read and checked."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer one request from the file. Raises PlaybookExhausted."""
+        await asyncio.sleep(0)  # as any model would, let others run and be cancelled
+        found = _NUMBER.search(request.idea_id)
+        number = int(found.group()) if found else 0
+        entry = self._entries.get((number, request.stage, request.ordinal, request.repair))
+        if entry is None:
+            raise PlaybookExhausted(
+                f"{self._path} holds no reply for {request.idea_id}, stage {request.key}; "
+                "ask for fewer ideas, add the reply, or give another --model"
+            )
+        asked, answer = "".join(m.content for m in request.messages), entry.answer
+        prompt, completion = entry.prompt_tokens, entry.completion_tokens
+        return ModelReply(
+            text=answer,
+            model=self.name,
+            prompt_tokens=estimate_tokens(asked) if prompt is None else prompt,
+            completion_tokens=estimate_tokens(answer) if completion is None else completion,
+            tokens_estimated=prompt is None or completion is None,
+            latency_s=0.0,
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _read(path: Path) -> dict[_Call, PlaybookEntry]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ModelSpecError(
+            f"{path}: the playbook cannot be read ({error.strerror}); give playbook:FILE"
+        ) from error
+    entries: dict[_Call, PlaybookEntry] = {}
+    places: dict[_Call, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = PlaybookEntry.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            problem = f"{where}: {first['msg']}" if where else first["msg"]
+            raise ModelSpecError(f"{path}:{number}: {one_line(problem)}") from error
+        if entry.call in entries:
+            raise ModelSpecError(
+                f"{path}:{number}: the reply for idea {entry.idea}, stage {entry.stage}, ordinal "
+                f"{entry.ordinal}, repair {entry.repair} is in line {places[entry.call]} already"
+            )
+        entries[entry.call], places[entry.call] = entry, number
+    if not entries:
+        raise ModelSpecError(f"{path}: the playbook is empty; write one JSON object a line")
+    return entries

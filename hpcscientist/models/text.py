@@ -1,0 +1,34 @@
+"""Small text helpers shared by the adapters: reasoning, token estimates, single lines."""
+
+from __future__ import annotations
+
+_OPEN, _CLOSE = "<think>", "</think>"
+_CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code
+
+
+def strip_reasoning(text: str) -> str:
+    """Return the answer without the reasoning that precedes it.
+
+    Knows `<think>…</think>` at the start, the same without its opening tag (some chat
+    templates put that tag into the prompt), and reasoning that was cut off: then no answer
+    is left. Tags further inside an answer are left alone.
+    """
+    stripped = text.strip()
+    if stripped.startswith(_OPEN):
+        return stripped.partition(_CLOSE)[2].strip()
+    if not stripped.startswith(("{", "[", "```")):
+        before, _, after = stripped.partition(_CLOSE)
+        if after and _OPEN not in before:
+            return after.strip()
+    return stripped
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has; 0 for an empty one."""
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Return the text with all white space collapsed, cut to `limit` characters."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= limit else joined[: limit - 1] + "…"

@@ -1,0 +1,443 @@
+"""The client against a real HTTP server that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from misbehaving_endpoint import (
+    Act,
+    Endpoint,
+    Seen,
+    answer,
+    completion,
+    error,
+    hang,
+    models,
+    raw,
+    reset,
+    trickle,
+)
+from tenacity import Future, RetryCallState
+
+from hpcscientist.errors import EndpointError, ModelSpecError
+from hpcscientist.models.client import OpenAIModel
+from hpcscientist.models.retry import Backoff, Transient, retry_after_s
+from hpcscientist.config.settings import ClientSettings
+from hpcscientist.records.model import Message, ModelRequest
+
+KEY = "sk-secret-123"
+QUICK = ClientSettings(timeout_s=5, retries=2, backoff_s=0.001, backoff_max_s=0.002, concurrency=4)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+OK = answer(completion("ok"))
+
+
+def request(schema: bool = False) -> ModelRequest:
+    return ModelRequest(
+        idea_id="idea-0001",
+        stage="propose",
+        messages=(Message(role="user", content="12345678"),),
+        schema_name="Thing" if schema else None,
+        reply_schema=SCHEMA if schema else None,
+        seed=4,
+    )
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    async with Endpoint() as server:
+        yield server
+
+
+@pytest.fixture
+async def model(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
+    client = OpenAIModel(endpoint.url, "tiny", QUICK, KEY)
+    yield client
+    await client.close()
+
+
+def impatient(endpoint: Endpoint, timeout_s: float) -> OpenAIModel:
+    return OpenAIModel(
+        endpoint.url, "tiny", QUICK.model_copy(update={"timeout_s": timeout_s, "retries": 1}), KEY
+    )
+
+
+async def failure(model: OpenAIModel, schema: bool = False) -> str:
+    with pytest.raises(EndpointError) as caught:
+        await model.complete(request(schema))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert KEY not in message
+    return message
+
+
+async def test_what_is_sent(endpoint: Endpoint, model: OpenAIModel) -> None:
+    await model.complete(request(schema=True))
+    seen: Seen = endpoint.posts[0]
+    assert seen.path == "/v1/chat/completions"
+    assert seen.headers["authorization"] == f"Bearer {KEY}"
+    assert seen.body == {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "12345678"}],
+        "temperature": 0.7,
+        "max_tokens": 4096,
+        "stream": False,
+        "seed": 4,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "Thing", "schema": SCHEMA},
+        },
+    }
+
+
+async def test_no_key_no_header(endpoint: Endpoint) -> None:
+    model = OpenAIModel(endpoint.url, "tiny", QUICK)
+    await model.complete(request())
+    await model.close()
+    assert "authorization" not in endpoint.posts[0].headers
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        error(500, "boom"),
+        error(503, "loading"),
+        error(429, "slow down", {"Retry-After": "7200"}),
+        error(429, "slow down", {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}),
+        error(429, "slow down", {"Retry-After": "whenever"}),
+        error(408, "slow"),
+        error(409, "conflict"),
+        reset,
+        raw(b""),
+        raw(b"this is not HTTP\r\n\r\n"),
+        answer(b'{"choices": [{"message": {"con'),
+        answer(completion("ok"), missing=40),
+        answer(b"<html>log in</html>"),
+        answer([1, 2]),
+        answer({}),
+        answer({"choices": []}),
+        answer({"choices": [{"text": "an old completion"}]}),
+        answer({"error": {"message": "out of memory"}}),
+        answer(b"[" * 200_000),
+        answer(completion("ok"), headers={"Content-Encoding": "gzip"}),
+    ],
+)
+async def test_a_try_that_may_be_repeated_is(
+    endpoint: Endpoint, model: OpenAIModel, bad: Act
+) -> None:
+    endpoint.script = [bad, bad, OK]
+    assert (await model.complete(request())).text == "ok"
+    assert len(endpoint.posts) == 3
+    endpoint.seen.clear()
+    endpoint.script = [bad]
+    message = await failure(model)
+    assert len(endpoint.posts) == 3
+    assert endpoint.url in message
+    assert "3 times" in message
+
+
+@pytest.mark.parametrize("bad", [hang, trickle])
+async def test_the_deadline_bounds_a_whole_try(endpoint: Endpoint, bad: Act) -> None:
+    model = impatient(endpoint, 0.1)
+    endpoint.script = [bad]
+    assert "no complete reply within 0.1 s" in await failure(model)
+    assert len(endpoint.posts) == 2
+    await model.close()
+
+
+async def test_a_hang_is_got_over(endpoint: Endpoint) -> None:
+    model = impatient(endpoint, 1.0)
+    endpoint.script = [hang, OK]
+    assert (await model.complete(request())).text == "ok"
+    await model.close()
+
+
+async def test_an_endless_reply_is_cut(
+    endpoint: Endpoint, model: OpenAIModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcscientist.models.client._BODY_LIMIT", 2**20)
+    endpoint.script = [answer(completion("x" * 2**20))]
+    assert "longer than 1 MiB" in await failure(model)
+
+
+@pytest.mark.parametrize(
+    ("status", "mend"),
+    [(400, "server's log"), (401, "HPCSCI_API_KEY"), (403, "HPCSCI_API_KEY"), (307, "redirects")],
+)
+async def test_refusals_are_final(
+    endpoint: Endpoint, model: OpenAIModel, status: int, mend: str
+) -> None:
+    endpoint.script = [error(status, f"no good:\nBearer {KEY}")]
+    message = await failure(model)
+    assert mend in message
+    assert "no good: Bearer ***" in message
+    assert len(endpoint.posts) == 1
+
+
+async def test_a_key_cut_in_half_is_hidden_too(endpoint: Endpoint, model: OpenAIModel) -> None:
+    endpoint.script = [error(401, "x" * 292 + KEY)]
+    assert KEY[:4] not in await failure(model)
+
+
+async def test_a_prompt_that_is_too_long(endpoint: Endpoint, model: OpenAIModel) -> None:
+    endpoint.script = [error(400, "the maximum context length is 8 tokens")]
+    assert "longer context" in await failure(model)
+
+
+async def test_retries_are_logged_without_the_key(
+    endpoint: Endpoint, model: OpenAIModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    endpoint.script = [
+        error(500, f"bad {KEY}"),
+        answer({"error": f"bad {KEY}"}),
+        OK,
+    ]
+    await model.complete(request())
+    assert "HTTP 500: bad ***; trying again" in caplog.text
+    assert KEY not in caplog.text
+
+
+async def test_404_names_what_is_served(endpoint: Endpoint, model: OpenAIModel) -> None:
+    endpoint.script = [error(404, "The model `tiny` does not exist.")]
+    endpoint.models = models("org/tiny-7b", "zebra")
+    message = await failure(model)
+    assert "'tiny'; it serves: org/tiny-7b, zebra; did you mean 'org/tiny-7b'?" in message
+    assert len(endpoint.seen) == 2
+
+
+@pytest.mark.parametrize(
+    "listing", [error(404, "Not Found"), error(500, "boom"), reset, models("tiny")]
+)
+async def test_404_where_the_list_is_of_no_help(
+    endpoint: Endpoint, model: OpenAIModel, listing: Act
+) -> None:
+    endpoint.script = [error(404, "Not Found")]
+    endpoint.models = listing
+    assert "does the address end in /v1" in await failure(model)
+
+
+async def test_an_endpoint_without_structured_replies(
+    endpoint: Endpoint, model: OpenAIModel
+) -> None:
+    endpoint.script = [error(400, "unknown field: response_format"), OK]
+    assert (await model.complete(request(schema=True))).text == "ok"
+    await model.complete(request(schema=True))
+    sent = ["response_format" in seen.body for seen in endpoint.posts]
+    assert sent == [True, False, False]
+
+
+async def test_the_fallback_happens_once(endpoint: Endpoint, model: OpenAIModel) -> None:
+    endpoint.script = [error(400, "unknown field: response_format")]
+    assert "unknown field" in await failure(model, schema=True)
+    assert len(endpoint.posts) == 2
+
+
+async def test_another_400_is_no_reason_to_fall_back(
+    endpoint: Endpoint, model: OpenAIModel
+) -> None:
+    endpoint.script = [error(400, "bad temperature")]
+    await failure(model, schema=True)
+    assert len(endpoint.posts) == 1
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        (None, (2, 1, True)),
+        ({"prompt_tokens": 5}, (5, 1, True)),
+        ({"prompt_tokens": "5", "completion_tokens": -1}, (2, 1, True)),
+        ({"prompt_tokens": True, "completion_tokens": None}, (2, 1, True)),
+        ("lots", (2, 1, True)),
+        ({"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}, (5, 6, False)),
+    ],
+)
+async def test_token_counts(
+    endpoint: Endpoint, model: OpenAIModel, usage: object, counts: tuple[int, int, bool]
+) -> None:
+    endpoint.script = [answer(completion("ok", usage=usage))]
+    reply = await model.complete(request())
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.tokens_estimated) == counts
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": "<think>a {b}</think>\n\n{}"}, "{}"),
+        ({"content": "so {b}\n</think>\nanswer"}, "answer"),
+        ({"content": "<think>never ends"}, ""),
+        ({"content": '{"a": "</think>"}'}, '{"a": "</think>"}'),
+        ({"content": "{}", "reasoning_content": "hm"}, "{}"),
+        ({"content": None, "reasoning_content": "hm"}, ""),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
+        ({"content": "half \ud83d pair"}, "half ? pair"),
+        ({}, ""),
+    ],
+)
+async def test_reasoning_is_kept_apart(
+    endpoint: Endpoint, model: OpenAIModel, message: dict[str, object], text: str
+) -> None:
+    endpoint.script = [answer({"choices": [{"message": message}]})]
+    reply = await model.complete(request())
+    assert reply.text == text
+    assert reply.model == "tiny"
+
+
+async def test_reasoning_counts_as_tokens(endpoint: Endpoint, model: OpenAIModel) -> None:
+    message = {"content": "<think>45678</think>1234", "reasoning_content": "abcd"}
+    endpoint.script = [answer({"choices": [{"message": message}]})]
+    assert (await model.complete(request())).completion_tokens == 7
+
+
+async def test_concurrency_is_bounded(endpoint: Endpoint, model: OpenAIModel) -> None:
+    full, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(server: Endpoint, writer: asyncio.StreamWriter) -> None:
+        if server.active == QUICK.concurrency:
+            full.set()
+        await release.wait()
+        await OK(server, writer)
+
+    endpoint.script = [slow]
+    calls = asyncio.gather(*(model.complete(request()) for _ in range(12)))
+    await full.wait()
+    release.set()
+    assert len(await calls) == 12
+    assert endpoint.most_active == QUICK.concurrency
+
+
+async def test_a_cancelled_call_frees_its_slot(endpoint: Endpoint) -> None:
+    model = OpenAIModel(endpoint.url, "tiny", QUICK.model_copy(update={"concurrency": 1}))
+    endpoint.script = [hang, OK]
+    call = asyncio.create_task(model.complete(request()))
+    await endpoint.hanging.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (await model.complete(request())).text == "ok"
+    await model.close()
+
+
+async def test_proxies_are_not_followed(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    model = OpenAIModel(endpoint.url, "tiny", QUICK)
+    assert (await model.complete(request())).text == "ok"
+    await model.close()
+
+
+async def test_unreachable_port() -> None:
+    with socket.socket() as taken:  # bound but not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        model = OpenAIModel(url, "tiny", QUICK)
+        message = await failure(model)
+        assert url in message
+        assert "reachable" in message
+        with pytest.raises(EndpointError, match="2 times"):
+            await model.probe()
+        await model.close()
+
+
+async def test_probe(endpoint: Endpoint, model: OpenAIModel) -> None:
+    await model.probe()
+    assert [(seen.method, seen.path) for seen in endpoint.seen] == [("GET", "/v1/models")]
+    endpoint.models = models("tiny:latest")
+    await model.probe()
+
+
+@pytest.mark.parametrize(
+    ("listing", "said"),
+    [
+        (models("tinny"), "serves no model 'tiny'; it serves: tinny; did you mean 'tinny'?"),
+        (models(), "it serves: none"),
+        (error(401, "no key"), "HPCSCI_API_KEY"),
+        (error(404, "Not Found"), "end in /v1"),
+        (answer(b"<html>"), "end in /v1"),
+        (answer({"data": 3}), "end in /v1"),
+        (error(500, "boom"), "HTTP 500: boom"),
+    ],
+)
+async def test_probe_fails(endpoint: Endpoint, model: OpenAIModel, listing: Act, said: str) -> None:
+    endpoint.models = listing
+    with pytest.raises(EndpointError) as caught:
+        await model.probe()
+    assert said in str(caught.value)
+
+
+async def test_a_closed_client_says_so(model: OpenAIModel) -> None:
+    await model.close()
+    assert "closed" in await failure(model)
+
+
+@pytest.mark.parametrize("key", ["né", "a\nb"])
+def test_a_key_that_no_header_can_hold(key: str) -> None:
+    with pytest.raises(ModelSpecError) as caught:
+        OpenAIModel("http://h/v1", "tiny", QUICK, key)
+    assert key not in str(caught.value)
+
+
+async def test_white_space_around_a_key_is_no_part_of_it(endpoint: Endpoint) -> None:
+    model = OpenAIModel(endpoint.url, "tiny", QUICK, f" {KEY}\n")
+    await model.complete(request())
+    await model.close()
+    assert endpoint.posts[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("3", 3.0),
+        ("0.5", 0.5),
+        ("Tue, 01 Jan 2030 12:00:10 GMT", 10.0),
+        ("Tue, 01 Jan 2030 12:00:10 -0000", 10.0),
+        ("Tue, 01 Jan 2030 11:00:00 GMT", None),
+        ("0", None),
+        ("-4", None),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+        (None, None),
+    ],
+)
+def test_retry_after(header: str | None, seconds: float | None) -> None:
+    assert retry_after_s(header, NOW) == seconds
+
+
+def waits(settings: ClientSettings, retry_after: float | None) -> list[float]:
+    found = []
+    for number in (1, 2, 3, 20):
+        state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
+        state.attempt_number = number
+        state.outcome = Future(number)
+        state.outcome.set_exception(Transient("x", retry_after))
+        found.append(Backoff(settings)(state))
+    return found
+
+
+def test_backoff_doubles_with_jitter_up_to_its_cap() -> None:
+    first, second, third, last = waits(ClientSettings(backoff_s=1, backoff_max_s=10), None)
+    assert 1 <= first <= 2 <= second <= 3
+    assert 4 <= third <= 5
+    assert last == 10
+
+
+def test_retry_after_is_honoured_up_to_the_cap() -> None:
+    assert waits(ClientSettings(backoff_max_s=10), 3.5) == [3.5] * 4
+    assert waits(ClientSettings(backoff_max_s=10), 3600.0) == [10] * 4
+
+
+def test_settings_round_trip() -> None:
+    settings = ClientSettings()
+    assert ClientSettings.model_validate_json(settings.model_dump_json()) == settings
+    assert json.loads(settings.model_dump_json())["retries"] == 5

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.errors import ModelSpecError, PlaybookExhausted
+from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.records.model import Message, ModelRequest
+
+GOOD = '{"idea": 1, "stage": "propose", "text": "x"}'
+
+
+def request(idea_id: str = "idea-0001", stage: str = "propose") -> ModelRequest:
+    messages = (Message(role="user", content="12345"),)
+    return ModelRequest(idea_id=idea_id, stage=stage, messages=messages)
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "book.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+async def test_objects_and_texts_are_replayed(tmp_path: Path) -> None:
+    model = PlaybookModel(
+        written(
+            tmp_path,
+            '{"idea": 12, "stage": "propose", "reply": {"title": "é", "n": [1]}}',
+            "",
+            '{"idea": 3, "stage": "code", "text": "not {json"}',
+        )
+    )
+    assert model.name == "playbook:book.jsonl"
+    assert model.ideas() == (3, 12)
+    reply = await model.complete(request("idea-0012"))
+    assert json.loads(reply.text) == {"title": "é", "n": [1]}
+    assert (reply.prompt_tokens, reply.tokens_estimated) == (2, True)
+    assert reply.completion_tokens == 6
+    assert (await model.complete(request("idea-0003", "code"))).text == "not {json"
+
+
+@pytest.mark.parametrize("idea_id", ["idea-0002", "baseline", "idea-0001x"])
+async def test_exhausted(tmp_path: Path, idea_id: str) -> None:
+    path = written(tmp_path, GOOD)
+    with pytest.raises(PlaybookExhausted) as caught:
+        await PlaybookModel(path).complete(request(idea_id))
+    for part in (idea_id, "propose/1", str(path)):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"idea": 1', "Invalid JSON"),
+        ("[1]", "object"),
+        ('{"stage": "code", "text": "x"}', "idea: Field required"),
+        ('{"idea": 0, "stage": "code", "text": "x"}', "idea: "),
+        ('{"idea": "1", "stage": "code", "text": "x"}', "idea: "),
+        ('{"idea": 1, "stage": "code"}', "either reply or text"),
+        ('{"idea": 1, "stage": "code", "text": "x", "reply": {}}', "either reply or text"),
+        ('{"idea": 1, "stage": "code", "text": "x", "ideas": 1}', "ideas: Extra"),
+        (GOOD, "is in line 1 already"),
+    ],
+)
+def test_malformed_lines_have_their_place(tmp_path: Path, line: str, said: str) -> None:
+    path = written(tmp_path, GOOD, "", line)
+    with pytest.raises(ModelSpecError) as caught:
+        PlaybookModel(path)
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "book.jsonl"
+    path.write_bytes(b'{"idea": 1, "stage": "code", "text": "\xff"}\n')
+    with pytest.raises(ModelSpecError, match=r"book\.jsonl:1: "):
+        PlaybookModel(path)
+
+
+def test_missing_folder_or_empty(tmp_path: Path) -> None:
+    with pytest.raises(ModelSpecError, match="cannot be read"):
+        PlaybookModel(tmp_path / "none.jsonl")
+    with pytest.raises(ModelSpecError, match="cannot be read"):
+        PlaybookModel(tmp_path)
+    with pytest.raises(ModelSpecError, match="empty"):
+        PlaybookModel(written(tmp_path, ""))

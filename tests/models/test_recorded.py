@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpcscientist.errors import DiskFull, EndpointError, RunDirectoryError
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.records.model import Message, ModelReply, ModelRequest
+
+
+class Counting:
+    """A model whose replies are numbered, so that a replay can be told from a new call."""
+
+    name = "counting"
+
+    def __init__(self, number: int = 0) -> None:
+        self.number, self.closed = number, 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.fails = False
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        await self.gate.wait()
+        if self.fails:
+            raise EndpointError("down")
+        self.number += 1
+        return ModelReply(
+            text=f"é\n{request.idea_id} {request.key} #{self.number}",
+            model=self.name,
+            prompt_tokens=3,
+            completion_tokens=4,
+            tokens_estimated=True,
+            latency_s=0.25,
+        )
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def request(ordinal: int = 1, idea: int = 1, repair: int = 0) -> ModelRequest:
+    return ModelRequest(
+        idea_id=f"idea-{idea:04d}",
+        stage="debug",
+        ordinal=ordinal,
+        repair=repair,
+        messages=(Message(role="system", content="s"), Message(role="user", content="ü")),
+    )
+
+
+def recorded(inner: Counting, root: Path, heard: list[str] | None = None) -> RecordedModel:
+    def on_reply(asked: ModelRequest, reply: ModelReply) -> None:
+        if heard is not None:
+            heard.append(f"{asked.key}: {reply.text}")
+
+    return RecordedModel(inner, RunPaths(root), on_reply)
+
+
+def chat(root: Path, idea: int = 1) -> Path:
+    return RunPaths(root).idea(f"idea-{idea:04d}").chat
+
+
+async def test_a_line_holds_the_whole_call(tmp_path: Path) -> None:
+    await recorded(Counting(), tmp_path).complete(request(2, repair=1))
+    line = json.loads(chat(tmp_path).read_text())
+    assert line.pop("time") > 1e9
+    assert line == {
+        "key": "debug/2/repair1",
+        "stage": "debug",
+        "ordinal": 2,
+        "repair": 1,
+        "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "ü"}],
+        "reply": "é\nidea-0001 debug/2/repair1 #1",
+        "model": "counting",
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "tokens_estimated": True,
+        "latency_s": 0.25,
+    }
+
+
+async def test_recorded_replies_are_replayed(tmp_path: Path) -> None:
+    inner, heard = Counting(), list[str]()
+    model = recorded(inner, tmp_path, heard)
+    first = [await model.complete(request(n)) for n in (1, 2, 3)]
+    assert [await model.complete(request(n)) for n in (1, 2, 3)] == first
+    anew = recorded(inner, tmp_path, heard)
+    assert [await anew.complete(request(n)) for n in (3, 2, 1)] == first[::-1]
+    assert inner.number == 3
+    assert len(heard) == 9
+
+
+async def test_the_reply_is_on_the_disk_before_it_is_heard_of(tmp_path: Path) -> None:
+    def on_reply(asked: ModelRequest, reply: ModelReply) -> None:
+        assert json.loads(chat(tmp_path).read_text())["reply"] == reply.text
+
+    await RecordedModel(Counting(), RunPaths(tmp_path), on_reply).complete(request())
+
+
+async def test_concurrent_calls(tmp_path: Path) -> None:
+    inner = Counting()
+    model = recorded(inner, tmp_path)
+    inner.gate.clear()
+    asked = [request(ordinal, idea) for idea in (1, 2, 3) for ordinal in (1, 2, 3)]
+    calls = asyncio.gather(*(model.complete(one) for one in asked * 2))
+    await asyncio.sleep(0)
+    inner.gate.set()
+    replies = await calls
+    assert inner.number == 9  # two calls of one key are paid for once
+    assert replies[:9] == replies[9:]
+    for idea in (1, 2, 3):
+        assert len(chat(tmp_path, idea).read_text().splitlines()) == 3
+    anew = recorded(inner, tmp_path)
+    assert [await anew.complete(one) for one in asked] == replies[:9]
+
+
+async def test_a_failed_or_cancelled_call_leaves_nothing_and_can_be_made_again(
+    tmp_path: Path,
+) -> None:
+    inner = Counting()
+    model = recorded(inner, tmp_path)
+    inner.fails = True
+    with pytest.raises(EndpointError):
+        await model.complete(request())
+    inner.fails = False
+    inner.gate.clear()
+    call = asyncio.create_task(model.complete(request()))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not chat(tmp_path).exists()
+    inner.gate.set()
+    assert (await model.complete(request())).text.endswith("#1")
+
+
+async def test_close_closes_the_inner_model(tmp_path: Path) -> None:
+    inner = Counting()
+    await recorded(inner, tmp_path).close()
+    assert inner.closed == 1
+
+
+async def _torn(root: Path, cut: Callable[[int], int]) -> int:
+    """Record three calls, keep `cut(size)` bytes, ask again; return how many were repeated."""
+    inner = Counting()
+    model = recorded(inner, root)
+    first = [await model.complete(request(n)) for n in (1, 2, 3)]
+    whole = chat(root).read_bytes()
+    kept = whole[: cut(len(whole))]
+    chat(root).write_bytes(kept)
+    lines = kept.count(b"\n")
+    again = Counting(number=10)
+    replies = [await recorded(again, root).complete(request(n)) for n in (1, 2, 3)]
+    assert replies[:lines] == first[:lines]
+    assert again.number - 10 == 3 - lines
+    stored = [json.loads(line) for line in chat(root).read_bytes().split(b"\n")[:-1]]
+    assert [line["reply"] for line in stored] == [reply.text for reply in replies]
+    return again.number - 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0, 1))
+def test_torn_at_any_byte(share: float) -> None:
+    with TemporaryDirectory() as folder:
+        asyncio.run(_torn(Path(folder), lambda size: round(size * share)))
+
+
+@pytest.mark.parametrize(("back", "repeated"), [(0, 0), (1, 1), (2, 1)])
+async def test_torn_at_the_last_bytes(tmp_path: Path, back: int, repeated: int) -> None:
+    assert await _torn(tmp_path, lambda size: size - back) == repeated
+
+
+async def test_a_last_line_of_zeros_is_torn_too(tmp_path: Path) -> None:
+    await recorded(Counting(), tmp_path).complete(request(1))
+    whole = chat(tmp_path).read_bytes()
+    chat(tmp_path).write_bytes(whole + b"\0" * 100 + b"\n")
+    assert (await recorded(Counting(5), tmp_path).complete(request(2))).text.endswith("#6")
+    assert chat(tmp_path).read_bytes().startswith(whole + b'{"key"')
+
+
+async def test_a_broken_line_in_the_middle_is_not_passed_over(tmp_path: Path) -> None:
+    model = recorded(Counting(), tmp_path)
+    await model.complete(request(1))
+    await model.complete(request(2))
+    first, second, _ = chat(tmp_path).read_bytes().split(b"\n")
+    chat(tmp_path).write_bytes(first + b"\n{}\n" + second + b"\n")
+    with pytest.raises(RunDirectoryError, match=r"chat\.jsonl:2: "):
+        await recorded(Counting(), tmp_path).complete(request(1))
+
+
+async def test_a_file_changed_underneath(tmp_path: Path) -> None:
+    model = recorded(Counting(), tmp_path)
+    await model.complete(request(1))
+    chat(tmp_path).write_text("{}\n")
+    with pytest.raises(RunDirectoryError, match="was changed"):
+        await model.complete(request(1))
+
+
+@pytest.mark.parametrize("after", [0, 7])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+async def test_a_write_that_fails_leaves_the_record_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, code: int
+) -> None:
+    inner = Counting()
+    model = recorded(inner, tmp_path)
+    await model.complete(request(1))
+    whole = chat(tmp_path).read_bytes()
+    write, parts = os.write, [after] if after else []
+
+    def failing(descriptor: int, data: bytes) -> int:
+        if not parts:
+            raise OSError(code, os.strerror(code))
+        return write(descriptor, data[: parts.pop()])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", failing)
+        expected = RunDirectoryError if code == errno.EIO else DiskFull
+        with pytest.raises(expected, match=r"chat\.jsonl"):
+            await model.complete(request(2))
+    assert chat(tmp_path).read_bytes() == whole
+    assert (await model.complete(request(2))).text.endswith("#3")
+    assert len(chat(tmp_path).read_text().splitlines()) == 2
+
+
+async def test_a_run_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "ideas").write_text("a file where a folder should be")
+    with pytest.raises(RunDirectoryError, match=r"chat\.jsonl"):
+        await recorded(Counting(), tmp_path).complete(request())
+
+
+async def test_a_record_that_cannot_be_read(tmp_path: Path) -> None:
+    chat(tmp_path).mkdir(parents=True)
+    with pytest.raises(RunDirectoryError, match=r"chat\.jsonl"):
+        await recorded(Counting(), tmp_path).complete(request())

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from hpcscientist.errors import ReplyError
+from hpcscientist.models.structured import Unusable, ask, find_objects, parse
+from hpcscientist.records.base import Record
+from hpcscientist.records.idea import Proposal
+from hpcscientist.records.model import Message, ModelReply, ModelRequest
+
+
+class Edit(Record):
+    file: str
+    replace: str = ""
+
+
+class Reply(Record):
+    note: str
+    edits: tuple[Edit, ...] = ()
+    rating: int = Field(default=5, ge=1, le=10)
+
+
+class Scripted:
+    """A model that says one text after the other and remembers what it was asked."""
+
+    name = "scripted"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts, self.asked = list(texts), list[ModelRequest]()
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
+        return ModelReply(
+            text=self.texts.pop(0),
+            model=self.name,
+            prompt_tokens=1,
+            completion_tokens=1,
+            tokens_estimated=True,
+            latency_s=0.0,
+        )
+
+    async def close(self) -> None:
+        pass
+
+
+REQUEST = ModelRequest(
+    idea_id="idea-0007",
+    stage="code",
+    ordinal=2,
+    messages=(Message(role="user", content="Write it."),),
+)
+GOOD = '{"note": "n", "edits": [{"file": "a.py", "replace": "x = {1}"}]}'
+WANTED = Reply(note="n", edits=(Edit(file="a.py", replace="x = {1}"),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"\n\n{GOOD}  ",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```\nHope this helps {{:)}}",
+        f"Sure! With {{x}} and a set {{1, 2}} I get:\n{GOOD}\nDone.",
+        f'<think>maybe {{"note": "no"}}?</think>{GOOD}',
+        f'maybe {{"note": "no"}}?</think>\n{GOOD}',
+        f'An example is {{"other": 1}}, mine is {GOOD}',
+        f"{GOOD}\n{GOOD}",
+        f"First {{ then {GOOD}",
+    ],
+)
+def test_the_object_is_found(text: str) -> None:
+    assert parse(text, Reply) == WANTED
+
+
+def test_bare_line_breaks_in_strings_are_forgiven() -> None:
+    assert parse('{"note": "a\nb\tc"}', Reply).note == "a\nb\tc"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "empty"),
+        ("<think>only this", "empty"),
+        ("I cannot.", "no JSON object"),
+        ("[1, 2]", "no JSON object"),
+        ('{"note": "cut o', "cut off"),
+        ('{"edits": [{"file": "a.py"}, {"fi', "cut off"),
+        ('{"edits": []}', "note: Field required"),
+        ('{"note": 3}', "note: Input should be a valid string"),
+        ('{"note": "n", "rating": 11}', "rating: Input should be less than or equal to 10"),
+        ('{"note": "n", "edits": [{}]}', "edits.0.file: Field required"),
+        ('{"note": "n", "extra": 1}', "extra: Extra inputs"),
+        ('{"note": "\\ud83d"}', "Invalid JSON"),
+        ('{"n":' * 100_000, "cut off"),
+        ('{"rating": ' + "9" * 10_000 + "}", "cut off"),
+        ('{"a":1,"b":1,"c":1,"d":1}', "2 more"),
+    ],
+)
+def test_what_is_wrong_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(Unusable) as caught:
+        parse(text, Reply)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_problem_is_that_of_the_longest_object() -> None:
+    with pytest.raises(Unusable, match="rating"):
+        parse('{} then {"note": "n", "rating": 0} then {}', Reply)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+json_objects = st.dictionaries(st.text(), json_values, max_size=4)
+prose = st.text(st.characters(exclude_characters="{}<>", exclude_categories=["Cs"]))
+
+
+@given(json_objects, prose, prose, st.booleans(), st.booleans(), st.none() | st.integers(0, 4))
+def test_any_object_is_recovered_from_what_surrounds_it(
+    value: dict[str, Any],
+    before: str,
+    after: str,
+    fenced: bool,
+    ascii_only: bool,
+    indent: int | None,
+) -> None:
+    source = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    wrapped = f"{before}\n```json\n{source}\n```\n{after}" if fenced else before + source + after
+    assert find_objects(wrapped) == [value]
+    assert find_objects(f"<think>{{hm}} {before}</think>{wrapped}") == [value]
+    assert find_objects(wrapped, lenient=True) == [value]
+
+
+@given(st.text())
+def test_any_text_is_parsed_or_unusable(text: str) -> None:
+    with pytest.raises(Unusable):
+        parse(text + "{", Reply)
+
+
+async def test_a_good_reply_needs_no_repair() -> None:
+    model = Scripted(GOOD)
+    assert await ask(model, REQUEST, Reply) == WANTED
+    asked = model.asked[0]
+    assert asked.key == "code/2"
+    assert asked.schema_name == "Reply"
+    assert asked.reply_schema == Reply.model_json_schema()
+    content = asked.messages[0].content
+    assert content.startswith("Write it.\n\n")
+    assert json.dumps(Reply.model_json_schema()) in content
+
+
+async def test_a_repair_shows_the_reply_and_its_problem() -> None:
+    model = Scripted("prose", '{"note": 1}', GOOD)
+    assert await ask(model, REQUEST, Reply) == WANTED
+    assert [asked.key for asked in model.asked] == ["code/2", "code/2/repair1", "code/2/repair2"]
+    last = model.asked[-1].messages
+    assert [message.role for message in last] == ["user", "assistant", "user"]
+    assert last[0] == model.asked[0].messages[0]
+    assert last[1].content == '{"note": 1}'
+    assert "note: Input should be a valid string" in last[2].content
+
+
+async def test_repairs_are_bounded() -> None:
+    model = Scripted("prose", "", "x" * 100_000, GOOD)
+    with pytest.raises(ReplyError) as caught:
+        await ask(model, REQUEST, Reply)
+    assert str(caught.value) == (
+        "idea-0007: no usable reply for code/2 after 2 repairs: the reply holds no JSON object"
+    )
+    assert model.asked[2].messages[1].content == "(empty)"
+    with pytest.raises(ReplyError, match="after 0 repairs"):
+        await ask(Scripted("prose"), REQUEST, Reply, repairs=0)
+    with pytest.raises(ReplyError, match="after 1 repair:"):
+        await ask(Scripted("prose", "prose"), REQUEST, Reply, repairs=1)
+
+
+async def test_a_long_reply_is_shortened_for_repair() -> None:
+    model = Scripted("a" + "x" * 100_000 + "z", GOOD)
+    await ask(model, REQUEST, Reply)
+    shown = model.asked[1].messages[1].content
+    assert len(shown) < 17_000
+    assert (shown[0], shown[-1]) == ("a", "z")
+
+
+async def test_the_format_follows_messages_that_do_not_end_with_the_user() -> None:
+    model = Scripted(GOOD)
+    system = (Message(role="system", content="s"),)
+    await ask(model, REQUEST.model_copy(update={"messages": system}), Reply)
+    assert [message.role for message in model.asked[0].messages] == ["system", "user"]
+
+
+def test_a_proposal() -> None:
+    fields = dict.fromkeys(("title", "hypothesis", "method", "experiment_plan", "summary"), "x")
+    text = json.dumps(fields | {"parent_ids": ["idea-0001"], "novelty": 7})
+    assert parse(text, Proposal).parent_ids == ("idea-0001",)
