@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow.dataset as ds
 
 from hpcscientist.bench.figure import Call, Figure, Measured, measure
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import (
     Budget,
@@ -31,7 +31,6 @@ from hpcscientist.records.trial import (
 )
 from hpcscientist.results.aggregate import overview
 from hpcscientist.results.compact import compact
-from hpcscientist.results.scan import loose_files
 from hpcscientist.results.store import encode
 
 BEFORE_TARGET: Final = 1.3  # times the bare read of the same files
@@ -65,7 +64,8 @@ def figures(
 
 def read_bare(root: str) -> None:
     """Read all columns of the loose files as a bare data set, which is compared with."""
-    files = [str(file) for file in loose_files(RunPaths(Path(root)))]
+    folders = RunPaths(Path(root)).trials.iterdir()
+    files = [str(TrialPaths(folder).result) for folder in folders]
     ds.dataset(files, format="ipc").to_table()
 
 
