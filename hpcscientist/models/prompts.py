@@ -40,6 +40,7 @@ def _environment() -> Environment:
         autoescape=False,  # the output is a prompt, never a page
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,  # what follows an include starts on a line of its own
     )
     environment.filters["fence"] = fence
     return environment

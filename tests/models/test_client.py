@@ -25,10 +25,10 @@ from misbehaving_endpoint import (
 )
 from tenacity import Future, RetryCallState
 
+from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError
 from hpcscientist.models.client import OpenAIModel
 from hpcscientist.models.retry import Backoff, Transient, retry_after_s
-from hpcscientist.config.settings import ClientSettings
 from hpcscientist.records.model import Message, ModelRequest
 
 KEY = "sk-secret-123"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from misbehaving_endpoint import Endpoint, answer, completion, error
 
+from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, PlaybookExhausted
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.client import OpenAIModel
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.config.settings import ClientSettings
 from hpcscientist.ports.model import Model
 from hpcscientist.records.model import Message, ModelRequest
 
@@ -76,6 +76,10 @@ async def model(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_has_a_name(model: Model) -> None:
     assert model.name in {"tiny", "playbook:playbook.jsonl"}
+
+
+async def test_can_be_asked(model: Model) -> None:
+    await model.probe()
 
 
 @pytest.mark.parametrize("call", REPLIES)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.models.client import OpenAIModel
 from hpcscientist.models.open import FORMS, ModelSpec, open_model, parse_spec
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.config.settings import ClientSettings
 
 SETTINGS = ClientSettings()
 

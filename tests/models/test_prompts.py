@@ -78,6 +78,10 @@ def test_renders_without_leftovers(template: str) -> None:
     text = render(template, **CONTEXTS[template])
     assert not any(mark in text for mark in ("{", "}", "\n\n\n", "None", "Undefined"))
     assert text == text.strip()
+    lines = text.split("\n")
+    assert all(
+        i == 0 or lines[i - 1] == "" for i, line in enumerate(lines) if line.startswith("## ")
+    )
     assert text
 
 
@@ -115,6 +119,7 @@ def test_propose_for_the_first_idea() -> None:
 @pytest.mark.parametrize("template", ["code", "debug"])
 def test_rules_are_stated(template: str) -> None:
     text = render(template, **CONTEXTS[template])
+    assert "placeholders.\n" in text
     for part in ("must occur exactly once", "no network", "labels", "are not available"):
         assert part in text
 

@@ -29,6 +29,9 @@ class Counting:
         self.gate.set()
         self.fails = False
 
+    async def probe(self) -> None:
+        pass
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         await self.gate.wait()
         if self.fails:

@@ -34,6 +34,9 @@ class Scripted:
     def __init__(self, *texts: str) -> None:
         self.texts, self.asked = list(texts), list[ModelRequest]()
 
+    async def probe(self) -> None:
+        pass
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         self.asked.append(request)
         return ModelReply(
