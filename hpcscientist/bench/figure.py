@@ -21,9 +21,10 @@ _CHILD = "hpcscientist.bench.child"
 class Figure:
     """One measured figure beside what it is compared with; contract 1.
 
-    `value` is the median of `runs` runs in `unit`, `spread` their largest minus their
-    smallest. `ratio` is `value` over what it is compared with, `target` the most that
-    `ratio` (without one: `value`) should be; None where there is nothing to compare with.
+    `value` is the median of `runs` runs in `unit` (of memory: the largest), `spread` their
+    largest minus their smallest. `ratio` is `value` over what it is compared with, `target`
+    the most that `ratio` (without one: `value`) should be; None where there is nothing to
+    compare with.
     """
 
     name: str
