@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import OnStart
+from hpcscientist.ports.backend import OnTrial
 from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Budget, TrialReport, TrialSpec, Usage
@@ -83,16 +83,16 @@ class ScriptedBackend:
         """How many trials run at once."""
         return self._slots
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnTrial) -> None:
         """Let each trial last its time, then write its result file."""
         async with asyncio.TaskGroup() as group:
             for spec in trials:
-                group.create_task(self._run(spec, on_start))
+                group.create_task(self._run(spec, on_start, on_end))
 
     async def close(self) -> None:
         """Nothing runs outside this process."""
 
-    async def _run(self, spec: TrialSpec, on_start: OnStart) -> None:
+    async def _run(self, spec: TrialSpec, on_start: OnTrial, on_end: OnTrial) -> None:
         async with self._free:
             on_start(spec)
             begin = time.time()
@@ -106,3 +106,4 @@ class ScriptedBackend:
                 usage=Usage(started_at=begin, ended_at=time.time()),
             )
             store.write_result(self._paths.trial(spec.trial_id), spec, report)
+        on_end(spec)

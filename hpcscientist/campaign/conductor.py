@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hpcscientist.authoring import attempts
+from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.knowledge import Knowledge
 from hpcscientist.campaign.specs import SpecFactory
@@ -68,6 +69,7 @@ class Conductor:
     proposer: Proposer
     author: Author
     bank: Bank
+    compactor: Compactor
     _admitted: dict[int, asyncio.Event] = field(default_factory=dict)
     _ended: dict[int, asyncio.Event] = field(default_factory=dict)
     _exhausted: bool = False
@@ -117,6 +119,7 @@ class Conductor:
             idea = await self._propose(number, round_number)
             if idea is not None:
                 await self._pursue(idea)
+                await self.compactor.step()
         finally:
             self._admitted[number].set()
             self._ended[number].set()

@@ -26,7 +26,6 @@ from hpcscientist.records.events import (
     DriverStopped,
     Event,
 )
-from hpcscientist.results import compact
 
 CANCEL_POLL_S = 0.3
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -78,8 +77,7 @@ def _run(paths: RunPaths, wired: Wired, journal: Journal, generation: int) -> No
     try:
         asyncio.run(_conduct(paths, wired))
         journal.record(CampaignEnded())
-        if len(wired.state.trials) >= wired.config.settings.loop.compact_after:
-            compact.compact(paths)
+        wired.conductor.compactor.finish()
     except HpcsciError as error:
         stopped = DriverStopped(
             generation=generation, reason=str(error), failed=not isinstance(error, Interrupted)

@@ -1,7 +1,7 @@
 """Launching a campaign: check everything, then make the run directory, or make nothing.
 
-`plan` touches nothing. `create` makes the run directory whole or removes what it made;
-campaign.toml is written last, for it is what makes a folder a run directory.
+`plan` touches nothing. `claim` and `furnish` make the run directory whole or remove what
+they made; campaign.toml is written last, for it is what makes a folder a run directory.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
     recipe = load(path)
     spec = settings.model or _assumed_model(recipe, path)
     parsed = parse_spec(spec)
+    name = "search" if parsed.kind == "search" else asyncio.run(_probe(spec, recipe, settings))
     chosen = isolation.choose(recipe.spec.image)
     trusted = parsed.kind == "search" or (spec == "playbook" and is_shipped(path))
     isolation.require_permission(chosen, trusted, settings.allow_unsandboxed)
@@ -73,7 +74,6 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
             f"recipe {recipe.spec.name!r} has no knobs to search; add [[knobs]] to its "
             "recipe.toml or choose another --model"
         )
-    name = "search" if parsed.kind == "search" else asyncio.run(_probe(spec, recipe, settings))
     cores = len(os.sched_getaffinity(0))
     slots = settings.local.slots or max(1, cores // recipe.spec.resources.cpus)
     return LaunchPlan(
@@ -89,16 +89,45 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
     )
 
 
-def create(plan: LaunchPlan) -> RunPaths:
-    """Prepare the data and make the run directory; leave nothing behind on failure."""
-    settings, recipe = plan.settings, plan.recipe
-    prepared = data.prepare(recipe, default_data_root(settings), default_private_root(settings))
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run directory that this launch made, or took over empty; to be undone on failure."""
+
+    paths: RunPaths
+    existed: bool
+
+    def undo(self) -> None:
+        """Remove a run directory in which nothing was learned."""
+        root = self.paths.root
+        if not self.existed:
+            shutil.rmtree(root, ignore_errors=True)
+            return
+        for child in root.iterdir():
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child, ignore_errors=True)
+            else:
+                child.unlink(missing_ok=True)
+
+
+def claim(plan: LaunchPlan) -> Claim:
+    """Make the run directory, empty as yet. Raises RunDirectoryError."""
     paths = RunPaths(plan.run_dir)
-    existed = paths.root.exists()
+    found = Claim(paths, existed=paths.root.exists())
     try:
         paths.trials.mkdir(parents=True)
         (paths.root / "ideas").mkdir()
-        spec = _snapshot(plan, paths)
+    except OSError as error:
+        found.undo()
+        raise _unwritable(paths, error) from error
+    return found
+
+
+def furnish(plan: LaunchPlan, claimed: Claim) -> None:
+    """Prepare the data and fill the run directory; undo the claim on failure."""
+    settings, recipe, paths = plan.settings, plan.recipe, claimed.paths
+    try:
+        roots = default_data_root(settings), default_private_root(settings)
+        prepared = data.prepare(recipe, *roots)
         config = CampaignConfig(
             campaign_id=f"{recipe.spec.name}-{secrets.token_hex(4)}",
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -106,11 +135,11 @@ def create(plan: LaunchPlan) -> RunPaths:
             python=sys.executable,
             recipe_name=recipe.spec.name,
             recipe_origin=str(recipe.folder),
+            model_spec=_snapshot(plan, paths),
             recipe_hash=hash_tree(paths.recipe),
             data_hash=prepared.data_hash,
             views={split: str(view) for split, view in prepared.views.items()},
             labels={split: str(labels) for split, labels in prepared.labels.items()},
-            model_spec=spec,
             model_name=plan.model_name,
             isolation=plan.isolation,
             slots=plan.slots,
@@ -119,26 +148,17 @@ def create(plan: LaunchPlan) -> RunPaths:
         )
         frozen.write(paths, config)
     except OSError as error:
-        discard(paths, keep_root=existed)
-        raise RunDirectoryError(
-            f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
-        ) from error
+        claimed.undo()
+        raise _unwritable(paths, error) from error
     except BaseException:
-        discard(paths, keep_root=existed)
+        claimed.undo()
         raise
-    return paths
 
 
-def discard(paths: RunPaths, *, keep_root: bool) -> None:
-    """Remove a run directory in which nothing was learned."""
-    if not keep_root:
-        shutil.rmtree(paths.root, ignore_errors=True)
-        return
-    for child in paths.root.iterdir():
-        if child.is_dir() and not child.is_symlink():
-            shutil.rmtree(child, ignore_errors=True)
-        else:
-            child.unlink(missing_ok=True)
+def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
+    )
 
 
 def _assumed_model(recipe: Recipe, path: Path) -> str:

@@ -7,7 +7,6 @@ run again within the budget; what the idea spoilt is not.
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import time
 from collections.abc import Sequence
@@ -42,25 +41,24 @@ class TrialRunner:
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
         """Run trials and return their reports in the same order.
 
-        Raises DiskFull when the run directory's disk is full: then the campaign stops
-        instead of spending its retries.
+        Each report is journalled as soon as its trial has ended. Raises DiskFull when the
+        run directory's disk is full: then the campaign stops instead of spending retries.
         """
-        pending = list(specs)
         reports: dict[str, TrialReport] = {}
+        pending = list(specs)
         while pending:
             missing = [spec for spec in pending if not self._known(spec)]
             for spec in missing:
                 self._prepare(spec)
             if missing:
-                await self.backend.run(missing, self._started)
-            again: list[TrialSpec] = []
-            for spec in pending:
-                report = self._collect(spec)
-                reports[spec.trial_id] = report
-                if isinstance(report.outcome, MachineFailed) and spec.run <= self.retries:
-                    again.append(spec.model_copy(update={"run": spec.run + 1}))
-            pending = again
-            await asyncio.sleep(0)
+                await self.backend.run(missing, self._started, self._ended)
+            reports |= {spec.trial_id: self._collect(spec) for spec in pending}
+            pending = [
+                spec.model_copy(update={"run": spec.run + 1})
+                for spec in pending
+                if spec.run <= self.retries
+                and isinstance(reports[spec.trial_id].outcome, MachineFailed)
+            ]
         return [reports[spec.trial_id] for spec in specs]
 
     def _recorded(self, spec: TrialSpec) -> TrialReport | None:
@@ -105,6 +103,9 @@ class TrialRunner:
         self.journal.record(
             TrialStarted(trial_id=spec.trial_id, run=spec.run, generation=self.generation)
         )
+
+    def _ended(self, spec: TrialSpec) -> None:
+        self._collect(spec)
 
     def _collect(self, spec: TrialSpec) -> TrialReport:
         recorded = self._recorded(spec)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign import frozen
+from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor, Plan
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
@@ -125,6 +126,7 @@ def assemble(
         proposer=minds.proposer,
         author=minds.author,
         bank=Bank(loop.similarity),
+        compactor=Compactor(session.paths, session.state, loop.compact_after),
     )
     return Wired(config, session.state, conductor, backend, minds.model)
 

@@ -43,16 +43,18 @@ def launch(dry_run: bool, **options: Any) -> int:
     # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = launching.plan(settings_from(**options), Path.cwd())
-    header(plan)
     if dry_run:
+        header(plan)
         return 0
-    existed = plan.run_dir.exists()
-    paths = launching.create(plan)
+    claimed = launching.claim(plan)
+    header(plan)
+    launching.furnish(plan, claimed)
+    paths = claimed.paths
     try:
         state = drive(paths, Progress())
     except BaselineFailed:
         if not read_state(paths).ideas:  # nothing was learned and nothing was paid for
-            launching.discard(paths, keep_root=existed)
+            claimed.undo()
         raise
     return _finish(paths, state)
 

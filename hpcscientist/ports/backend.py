@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hpcscientist.records.trial import TrialSpec
 
-OnStart = Callable[[TrialSpec], None]
+OnTrial = Callable[[TrialSpec], None]
 
 
 class Backend(Protocol):
@@ -16,9 +16,11 @@ class Backend(Protocol):
     Obligations: `run` returns once each of the trials has ended, be it with a result file
     or without one (then the worker was lost); it never judges. A worker that already runs
     one of the trials (left by a driver that was killed) is waited for, not doubled. It
-    calls `on_start` when a trial leaves the queue; queue time is not run time. `run` may
-    be called many times concurrently from one event loop; earlier calls go first. When
-    `run` is cancelled, its trials are stopped before the cancellation is passed on.
+    calls `on_start` when a trial leaves the queue (queue time is not run time) and `on_end`
+    as soon as it has ended, not when the last of them has; what these raise stops the
+    trials and is passed on. `run` may be called many times concurrently from one event
+    loop; earlier calls go first. When `run` is cancelled, its trials are stopped before
+    the cancellation is passed on.
     """
 
     @property
@@ -26,7 +28,7 @@ class Backend(Protocol):
         """How many trials run at once."""
         ...
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnTrial) -> None:
         """Run trials to their end."""
         ...
 

@@ -96,7 +96,7 @@ def main():
     try:
         predicted = parse_predictions(read_untrusted(args.predictions), labels)
     except BadPredictions as error:
-        print(f"bad predictions: {error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return BAD_PREDICTIONS
     print(json.dumps(score(predicted, labels)))
     return 0

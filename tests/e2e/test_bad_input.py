@@ -98,7 +98,7 @@ def test_reference_that_crashes_leaves_nothing(folder: Path) -> None:
 
 def test_scorer_without_the_metric(folder: Path) -> None:
     scorer = folder / "tiny" / "score.py"
-    scorer.write_text(scorer.read_text().replace('"accuracy"', '"precision"'))
+    scorer.write_text(scorer.read_text().replace('"accuracy"', '"accuracy"[::-1]'))
     done = hpcsci(*TINY, "--run-dir", "run", cwd=folder)
     assert done.returncode == 1
     assert "accuracy" in done.stderr.splitlines()[-1]

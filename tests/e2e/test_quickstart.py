@@ -36,7 +36,23 @@ def rows(launched: tuple[Path, subprocess.CompletedProcess[str]]) -> list[dict[s
 
 
 # What each idea of the playbook deserves: (status, finding, word of the reason).
-DESERVED: dict[str, tuple[str, set[str | None], str]] = {}
+NOTHING: set[str | None] = {None}
+DESERVED: dict[str, tuple[str, set[str | None], str]] = {
+    "idea-0001": ("scored", {"improvement"}, ""),  # momentum
+    "idea-0002": ("scored", {"decline"}, ""),  # too much weight decay
+    "idea-0003": ("scored", {"maintenance"}, ""),  # other hidden units
+    "idea-0004": ("failed", NOTHING, "bad_predictions: "),  # malformed predictions
+    "idea-0005": ("scored", {"improvement"}, ""),  # standardised pixels
+    "idea-0006": ("failed", NOTHING, "error: ValueError"),  # cannot be fixed
+    "idea-0007": ("scored", {"maintenance"}, ""),  # looks for the labels
+    "idea-0008": ("scored", {"improvement"}, ""),  # mended from its traceback
+    "idea-0009": ("rejected", NOTHING, "looks like idea-0002"),  # a near duplicate
+    "idea-0010": ("failed", NOTHING, "timeout: "),  # past its deadline, with a daemon
+    "idea-0011": ("scored", {"decline"}, ""),  # binarised pixels
+    "idea-0012": ("scored", {"maintenance"}, ""),  # claims a metric it did not earn
+    "idea-0013": ("scored", {"improvement"}, ""),  # a wider layer
+    "idea-0014": ("scored", {"maintenance"}, ""),  # dropout
+}
 
 
 def test_ends_well_and_says_what_is_not_protected(
@@ -57,6 +73,13 @@ def test_each_idea_has_the_outcome_it_deserves(rows: list[dict[str, Any]]) -> No
         assert row["status"] == status, row
         assert row["finding"] in verdicts, row
         assert reason in (row["reason"] or ""), row
+
+
+def test_cheats_gain_nothing(rows: list[dict[str, Any]]) -> None:
+    found = {row["idea_id"]: row for row in rows}
+    for cheat in ("idea-0007", "idea-0012"):
+        assert found[cheat]["delta"] == 0
+    assert found["idea-0008"]["attempts"] == 2
 
 
 def test_at_least_two_improvements_beyond_their_intervals(rows: list[dict[str, Any]]) -> None:

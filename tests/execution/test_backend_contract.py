@@ -42,6 +42,9 @@ def no_start(spec: TrialSpec) -> None:
     return None
 
 
+no_end = no_start
+
+
 def outcome(bench: Bench, spec: TrialSpec) -> object:
     report = read_result(bench.run.trial(spec.trial_id))
     return None if report is None else report.outcome
@@ -56,12 +59,29 @@ async def test_runs_to_a_result_whatever_the_candidate_does(bench: Bench, make: 
     bad = bench.trial("raise ValueError('no')", "bad")
     started: list[str] = []
     backend = make(bench.run, 2)
-    await backend.run([good, bad], lambda spec: started.append(spec.trial_id))
+    await backend.run([good, bad], lambda spec: started.append(spec.trial_id), no_end)
     await backend.close()
     assert outcome(bench, good) == Scored(metrics={"accuracy": 0.75})
     assert isinstance(outcome(bench, bad), IdeaFailed)
     assert started == ["good", "bad"]
     assert nothing_is_kept(bench)
+
+
+async def test_each_end_is_told_when_it_comes(bench: Bench, make: Make) -> None:
+    # The second trial ends only after the end of the first was told.
+    first = bench.trial("predict()", "first")
+    second = bench.trial("await_file(OUT / 'go'); predict()", "second")
+    ended: list[str] = []
+
+    def on_end(spec: TrialSpec) -> None:
+        assert outcome(bench, spec) is not None
+        ended.append(spec.trial_id)
+        (bench.run.trial("second").out / "go").touch()
+
+    backend = make(bench.run, 2)
+    await backend.run([first, second], no_start, on_end)
+    await backend.close()
+    assert ended == ["first", "second"]
 
 
 async def test_runs_as_many_at_once_as_there_are_slots(bench: Bench, make: Make) -> None:
@@ -80,7 +100,7 @@ async def test_runs_as_many_at_once_as_there_are_slots(bench: Bench, make: Make)
     )
     backend = make(bench.run, 2)
     assert backend.slots == 2
-    await asyncio.gather(*(backend.run([spec], no_start) for spec in (*pair, third)))
+    await asyncio.gather(*(backend.run([spec], no_start, no_end) for spec in (*pair, third)))
     await backend.close()
     assert all(isinstance(outcome(bench, spec), Scored) for spec in (*pair, third))
 
@@ -89,8 +109,8 @@ async def test_earlier_calls_go_first(bench: Bench, make: Make) -> None:
     specs = [bench.trial("predict()", name) for name in "dacb"]
     order: list[str] = []
     backend = make(bench.run, 1)
-    calls = [backend.run(specs[:2], lambda s: order.append(s.trial_id))]
-    calls += [backend.run([spec], lambda s: order.append(s.trial_id)) for spec in specs[2:]]
+    calls = [backend.run(specs[:2], lambda s: order.append(s.trial_id), no_end)]
+    calls += [backend.run([spec], lambda s: order.append(s.trial_id), no_end) for spec in specs[2:]]
     await asyncio.gather(*calls)
     await backend.close()
     assert order == list("dacb")
@@ -106,7 +126,9 @@ async def test_a_worker_left_by_a_killed_driver_is_waited_for(bench: Bench, make
     with subprocess.Popen([sys.executable, "-c", code]) as worker:  # noqa: ASYNC220
         await until(lambda: any(paths.out.glob("run-*")))
         backend = make(bench.run, 1)
-        call = asyncio.create_task(backend.run([spec], lambda s: started.append(s.trial_id)))
+        call = asyncio.create_task(
+            backend.run([spec], lambda s: started.append(s.trial_id), no_end)
+        )
         await until(lambda: bool(started))
         assert not call.done()
         (bench.run.root / "go").write_text("")
@@ -123,7 +145,7 @@ async def test_a_worker_of_an_earlier_run_is_not_taken_for_this_one(
     spec = bench.trial("predict()", run=2)
     presence.announce(bench.run.trial(spec.trial_id), 1)  # this very process, which lives on
     backend = make(bench.run, 1)
-    await backend.run([spec], no_start)
+    await backend.run([spec], no_start, no_end)
     await backend.close()
     assert isinstance(outcome(bench, spec), Scored)
 
@@ -134,7 +156,9 @@ async def test_cancelling_leaves_no_process(bench: Bench, make: Make) -> None:
     paths = bench.run.trial("running")
     started: list[str] = []
     backend = make(bench.run, 1)
-    call = asyncio.create_task(backend.run([running, queued], lambda s: started.append(s.trial_id)))
+    call = asyncio.create_task(
+        backend.run([running, queued], lambda s: started.append(s.trial_id), no_end)
+    )
     await until((paths.out / "main").exists)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -153,7 +177,7 @@ async def test_cancelling_at_once_leaves_no_process(bench: Bench, make: Make) ->
     spec = bench.trial("linger()")
     started: list[str] = []
     backend = make(bench.run, 1)
-    call = asyncio.create_task(backend.run([spec], lambda s: started.append(s.trial_id)))
+    call = asyncio.create_task(backend.run([spec], lambda s: started.append(s.trial_id), no_end))
     await until(lambda: bool(started))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -166,7 +190,7 @@ async def test_close_stops_what_runs_and_may_be_repeated(bench: Bench, make: Mak
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = make(bench.run, 1)
-    call = asyncio.create_task(backend.run([spec], no_start))
+    call = asyncio.create_task(backend.run([spec], no_start, no_end))
     await until((paths.out / "main").exists)
     await asyncio.gather(backend.close(), backend.close())
     await backend.close()
@@ -180,7 +204,7 @@ async def test_a_lost_worker_ends_the_trial_without_a_result(bench: Bench, make:
     spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = make(bench.run, 1)
-    call = asyncio.create_task(backend.run([spec], no_start))
+    call = asyncio.create_task(backend.run([spec], no_start, no_end))
     await until((paths.out / "main").exists)
     worker = presence.read(paths)
     assert worker is not None
@@ -202,9 +226,9 @@ async def test_a_failing_on_start_stops_the_trial_and_is_passed_on(
 
     backend = make(bench.run, 1)
     with pytest.raises(OSError, match="No space"):
-        await backend.run([bench.trial("linger()")], fail)
+        await backend.run([bench.trial("linger()")], fail, no_end)
     again = bench.trial("predict()", "again")
-    await backend.run([again], no_start)  # the slot came back
+    await backend.run([again], no_start, no_end)  # the slot came back
     await backend.close()
     assert isinstance(outcome(bench, again), Scored)
 
@@ -213,13 +237,13 @@ async def test_a_rerun_replaces_an_old_result(bench: Bench, make: Make) -> None:
     spec = bench.trial("predict()")
     paths = bench.run.trial(spec.trial_id)
     backend = make(bench.run, 1)
-    await backend.run([spec], no_start)
+    await backend.run([spec], no_start, no_end)
     first = paths.result.read_bytes()
-    await backend.run([spec], no_start)  # the same run: nothing is run twice
+    await backend.run([spec], no_start, no_end)  # the same run: nothing is run twice
     assert paths.result.read_bytes() == first
     again = spec.model_copy(update={"run": 2})
     paths.spec.write_text(again.model_dump_json())
-    await backend.run([again], no_start)
+    await backend.run([again], no_start, no_end)
     await backend.close()
     report = read_result(paths)
     assert report is not None

@@ -31,7 +31,7 @@ from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
 from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.ports.backend import OnStart
+from hpcscientist.ports.backend import OnTrial
 from hpcscientist.records.trial import TrialSpec
 
 __all__ = ["Launch", "LocalBackend", "sweep"]
@@ -69,9 +69,9 @@ class LocalBackend:
         """How many trials run at once."""
         return self._slots.total
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnTrial) -> None:
         """Run trials to their end; see the port."""
-        tasks = [asyncio.create_task(self._run(trial, on_start)) for trial in trials]
+        tasks = [asyncio.create_task(self._run(trial, on_start, on_end)) for trial in trials]
         self._tasks.update(tasks)
         try:
             await asyncio.gather(*tasks)
@@ -83,7 +83,7 @@ class LocalBackend:
         """Stop what still runs. Idempotent."""
         await _cancel(list(self._tasks))
 
-    async def _run(self, trial: TrialSpec, on_start: OnStart) -> None:
+    async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnTrial) -> None:
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         adopted = presence.live_worker(paths, trial.run)
@@ -104,6 +104,7 @@ class LocalBackend:
             raise
         finally:
             self._slots.give_back()
+        on_end(trial)
 
     def _submit(self, trial: TrialSpec, folder: Path) -> submitit.Job[None]:
         if folder.exists():  # a driver killed while it submitted left a job that has not begun

@@ -1,0 +1,54 @@
+"""Compacting a campaign's results while it runs, so that inodes do not grow with trials."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.outcome import MachineFailed
+from hpcscientist.results.compact import compact
+
+
+@dataclass(slots=True)
+class Compactor:
+    """Compacts once `every` trials have ended since the last time.
+
+    Only trials of ideas that have ended: the next attempt of the others reads their logs.
+    """
+
+    paths: RunPaths
+    state: CampaignState
+    every: int
+    _done: int = 0
+    _busy: bool = False
+
+    async def step(self) -> None:
+        """Compact if it is due; in a thread, so that the loop goes on."""
+        if self._busy or len(self.state.trials) - self._done < self.every:
+            return
+        ready = self._ready()
+        if len(ready) - self._done < self.every:
+            return
+        self._busy = True
+        try:
+            await asyncio.to_thread(compact, self.paths, ready)
+            self._done = len(ready)
+        finally:
+            self._busy = False
+
+    def finish(self) -> None:
+        """Compact what is left at the end of a campaign in which it was ever due."""
+        if self._done:
+            compact(self.paths, self._ready())
+
+    def _ready(self) -> set[str]:
+        over = {idea for idea, state in self.state.ideas.items() if state.ended is not None}
+        return {
+            trial.trial_id
+            for trial in self.state.trials.values()
+            if trial.idea_id in over
+            and trial.report is not None
+            and not isinstance(trial.report.outcome, MachineFailed)
+        }
