@@ -6,18 +6,18 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from hpcscientist.bench.figure import Figure
 
 TARGET = 3.0
-HELP = "from hpcscientist.cli.main import run; run(['--help'])"
 
 
 def figures(runs: int = 21) -> list[Figure]:
     """Measure whole processes, the two taking turns; medians."""
     commands = {
         "import click": [sys.executable, "-c", "import click"],
-        "hpcsci --help": [sys.executable, "-c", HELP],
+        "hpcsci --help": [str(Path(sys.executable).with_name("hpcsci")), "--help"],
     }
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for command in commands.values():

@@ -80,20 +80,20 @@ class Conductor:
         Raises BaselineFailed, EndpointError, DiskFull or RunDirectoryError; whatever was
         recorded by then is kept, and `run` of a new conductor goes on from there.
         """
-        first, *others = self.specs.baseline()
-        await self._run_baseline([first])  # before anything is spent on ideas
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._run_baseline(others))
+            # First in the queue; a baseline that fails ends everything else at once.
+            for spec in self.specs.baseline():
+                group.create_task(self._run_baseline(spec))
             group.create_task(self._run_ideas())
 
-    async def _run_baseline(self, specs: list[TrialSpec]) -> None:
-        for report in await self.trials.run(specs):
-            outcome = report.outcome
-            if not isinstance(outcome, Scored):
-                raise BaselineFailed(
-                    f"the reference code fails at baseline ({outcome.failure.value}): "
-                    f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
-                )
+    async def _run_baseline(self, spec: TrialSpec) -> None:
+        (report,) = await self.trials.run([spec])
+        outcome = report.outcome
+        if not isinstance(outcome, Scored):
+            raise BaselineFailed(
+                f"the reference code fails at baseline ({outcome.failure.value}): "
+                f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
+            )
 
     async def _run_ideas(self) -> None:
         window = asyncio.Semaphore(self.plan.in_flight)

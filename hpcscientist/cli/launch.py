@@ -53,7 +53,8 @@ def launch(dry_run: bool, **options: Any) -> int:
     try:
         state = drive(paths, Progress())
     except BaselineFailed:
-        if not read_state(paths).ideas:  # nothing was learned and nothing was paid for
+        # It cannot be resumed, for the recipe in it is frozen: unless something was learned.
+        if not read_state(paths).count_ideas("scored"):
             claimed.undo()
         raise
     return _finish(paths, state)

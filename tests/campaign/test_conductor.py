@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import asyncio
+import zlib
+from pathlib import Path
+
+import pytest
+from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
+
+from hpcscientist.campaign.conductor import Plan
+from hpcscientist.campaign.summary import read_rows
+from hpcscientist.errors import BaselineFailed, DiskFull, PlaybookExhausted, ReplyError
+from hpcscientist.records.finding import Verdict
+from hpcscientist.records.outcome import (
+    IdeaFailed,
+    IdeaFailure,
+    MachineFailed,
+    MachineFailure,
+    Outcome,
+)
+from hpcscientist.records.trial import Stage, TrialSpec
+
+WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
+
+
+def noise(spec: TrialSpec) -> float:
+    return zlib.crc32(f"{spec.idea_id} {spec.seed}".encode()) % 97 / 1e4
+
+
+def plain(spec: TrialSpec) -> Outcome:
+    return scored(0.5 + noise(spec))
+
+
+def crash(detail: str = "ValueError: x") -> IdeaFailed:
+    return IdeaFailed(failure=IdeaFailure.ERROR, detail=detail)
+
+
+async def test_idea_runs_pilot_then_all_seeds_of_the_baseline(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    backend = await bench.drive(plain, ScriptedProposer(*WORDS))
+    specs = bench.state.trials.values()
+    seeds = {s: [t.seed for t in specs if t.stage is s] for s in Stage}
+    assert seeds[Stage.BASELINE] == seeds[Stage.SEARCH]
+    assert len(set(seeds[Stage.SEARCH])) == bench.seeds
+    assert seeds[Stage.PILOT] == seeds[Stage.SEARCH][:1]
+    assert seeds[Stage.CONFIRM] == []
+    assert len(backend.ran) == 1 + 2 * bench.seeds
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+
+
+async def test_improvement_needs_all_seeds_and_the_baseline(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        gain = 0.2 if spec.idea_id == "idea-0001" else 0.0
+        return scored(0.5 + gain + noise(spec))
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    rows = read_rows(bench.paths).rows
+    assert [row.status for row in rows] == ["baseline", "scored", "scored"]
+    assert [row.finding for row in rows] == [None, Verdict.IMPROVEMENT, Verdict.MAINTENANCE]
+    assert rows[1].delta == pytest.approx(0.2, abs=1e-3)
+    assert rows[0].delta is None
+
+
+async def test_failed_attempt_is_mended(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    author = ScriptedAuthor(bench.recipe, fixes=1)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return crash() if spec.stage is Stage.PILOT and spec.attempt == 1 else plain(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS), author)
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+    assert [(task.round, task.earlier, len(task.seen)) for task in author.tasks] == [(1, (), 1)]
+    row = read_rows(bench.paths).rows[1]
+    assert (row.attempts, row.n) == (2, bench.seeds)
+
+
+async def test_rounds_of_debugging_are_bounded(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1, debug_rounds=2)
+    author = ScriptedAuthor(bench.recipe, fixes=99)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return plain(spec) if spec.stage is Stage.BASELINE else crash()
+
+    await bench.drive(judge, ScriptedProposer(*WORDS), author)
+    assert bench.ended() == {"idea-0001": ("failed", "error: ValueError: x; after 3 attempts")}
+    assert len(author.tasks) == 2
+    assert author.tasks[1].earlier == ("idea-0001 version 2",)
+
+
+async def test_tampering_is_not_mended(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    author = ScriptedAuthor(bench.recipe, fixes=99)
+    caught = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="it wrote result.arrow")
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return plain(spec) if spec.stage is Stage.BASELINE else caught
+
+    await bench.drive(judge, ScriptedProposer(*WORDS), author)
+    assert bench.ended()["idea-0001"][0] == "failed"
+    assert author.tasks == []
+
+
+async def test_later_failure_does_not_discard_good_seeds(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        last = spec.trial_id.endswith(f"search-{bench.seeds - 1}")
+        return crash() if last else plain(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    row = read_rows(bench.paths).rows[1]
+    assert (row.status, row.finding, row.p_adjusted) == ("failed", None, None)
+    assert row.n == bench.seeds - 1
+    assert row.mean is not None
+
+
+async def test_machine_failures_are_retried_within_the_budget(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1, machine_retries=2)
+
+    def judge(spec: TrialSpec) -> Outcome | None:
+        return None if spec.stage is Stage.PILOT and spec.run < 3 else plain(spec)
+
+    backend = await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+    assert [run for trial, run in backend.ran if "pilot" in trial] == [1, 2, 3]
+
+
+async def test_machine_failure_is_no_evidence(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1, machine_retries=1)
+    author = ScriptedAuthor(bench.recipe, fixes=99)
+
+    def judge(spec: TrialSpec) -> Outcome | None:
+        return None if spec.stage is Stage.PILOT else plain(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS), author)
+    status, reason = bench.ended()["idea-0001"]
+    assert status == "failed"
+    assert reason is not None
+    assert reason.startswith("machine failed (lost)")
+    assert author.tasks == []
+
+
+async def test_look_alikes_are_judged_in_order_of_proposal(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=3)
+
+    class SlowFirst(ScriptedProposer):
+        async def propose(self, task):  # type: ignore[no-untyped-def]
+            if task.number == 1:
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            return await super().propose(task)
+
+    await bench.drive(plain, SlowFirst(WORDS[0], WORDS[0], WORDS[1]))
+    assert [status for status, _ in bench.ended().values()] == ["scored", "rejected", "scored"]
+    assert bench.ended()["idea-0002"][1] == "looks like idea-0001 (cosine 1.00)"
+
+
+async def test_exhausted_playbook_ends_the_campaign_with_a_note(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=4)
+    nothing = PlaybookExhausted("the playbook holds no more")
+    await bench.drive(plain, ScriptedProposer(WORDS[0], nothing, nothing, nothing))
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+    assert bench.state.notes == ["the playbook holds no more"]
+
+
+async def test_unusable_proposal_is_a_failed_idea(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+    await bench.drive(plain, ScriptedProposer(ReplyError("no JSON"), WORDS[0]))
+    assert bench.ended()["idea-0001"] == ("failed", "no usable proposal: no JSON")
+    assert bench.ended()["idea-0002"] == ("scored", None)
+
+
+async def test_baseline_that_fails_ends_everything(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(lambda spec: crash(), ScriptedProposer(*WORDS))
+    assert caught.group_contains(BaselineFailed, match="recipe check --run")
+
+
+async def test_full_disk_stops_and_the_trial_runs_again(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    full = MachineFailed(failure=MachineFailure.DISK_FULL, detail="no space")
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return full if spec.stage is Stage.PILOT else plain(spec)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert caught.group_contains(DiskFull)
+    backend = await bench.drive(plain, ScriptedProposer(*WORDS))
+    assert ("idea-0001-a1-pilot-0", 1) in backend.ran
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+
+
+async def test_resume_runs_nothing_again(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=3)
+    await bench.drive(plain, ScriptedProposer(*WORDS))
+    rows, size = read_rows(bench.paths).rows, bench.paths.journal.stat().st_size
+    backend = await bench.drive(plain, ScriptedProposer(*WORDS))
+    assert backend.ran == []
+    assert bench.paths.journal.stat().st_size == size
+    assert read_rows(bench.paths).rows == rows
+
+
+async def test_result_on_the_disk_is_read_and_not_run_again(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    first = await bench.drive(plain, ScriptedProposer(*WORDS))
+    lines = bench.paths.journal.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if b'"trial_ended"' not in line and b'"idea_ended"' not in line]
+    bench.paths.journal.write_bytes(b"".join(kept))
+    again = await bench.drive(plain, ScriptedProposer(*WORDS))
+    assert first.ran
+    assert again.ran == []
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+
+
+async def test_compaction_while_running_changes_no_number(tmp_path: Path) -> None:
+    loose = CampaignBench(tmp_path / "loose", ideas=4)
+    packed = CampaignBench(tmp_path / "packed", ideas=4, compact_after=1)
+    for bench in (loose, packed):
+        await bench.drive(plain, ScriptedProposer(*WORDS))
+    assert read_rows(packed.paths).rows == read_rows(loose.paths).rows
+    left = {path.name.split("-a")[0] for path in packed.paths.trials.iterdir()}
+    assert "idea-0001" not in left
+    assert (await packed.drive(plain, ScriptedProposer(*WORDS))).ran == []
+
+
+async def test_feedback_reaches_the_next_round(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+    bench.config = bench.config.model_copy(
+        update={"settings": bench.config.settings.model_copy(update={"rounds": 2})}
+    )
+    proposer = ScriptedProposer(*WORDS)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return scored(0.5 + noise(spec) + (0.2 if spec.idea_id == "idea-0001" else 0.0))
+
+    await bench.drive(judge, proposer)
+    assert proposer.tasks[0].feedback == ""
+    assert "idea-0001" in proposer.tasks[1].feedback
+    assert "Improved" in proposer.tasks[1].feedback
+    assert [entry.finding for entry in proposer.tasks[1].archive] == ["improvement"]
+
+
+async def test_search_is_the_same_whatever_the_timing(tmp_path: Path) -> None:
+    titles = []
+    for name in ("a", "b"):
+        bench = CampaignBench(tmp_path / name, ideas=12)
+        await bench.search(plain)
+        titles.append([idea.title for idea in bench.state.ideas.values()])
+    assert titles[0] == titles[1]
+    assert len(set(titles[0])) == 12
+
+
+@pytest.mark.parametrize(
+    ("ideas", "rounds", "sizes"), [(7, 0, [7]), (7, 2, [3, 4]), (2, 5, [1, 1]), (6, 3, [2, 2, 2])]
+)
+def test_rounds_cover_every_idea_once(ideas: int, rounds: int, sizes: list[int]) -> None:
+    plan = Plan(ideas, rounds, in_flight=2, debug_rounds=0, model_name="m", seed=0)
+    chunks = list(plan.chunks())
+    assert [len(numbers) for _, numbers in chunks] == sizes
+    assert [n for _, numbers in chunks for n in numbers] == list(range(1, ideas + 1))
+    assert [number for number, _ in chunks] == list(range(1, len(sizes) + 1))

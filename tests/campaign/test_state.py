@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_campaign import CampaignBench, ScriptedProposer, scored
+
+from hpcscientist.campaign import frozen, journal
+from hpcscientist.campaign.state import fold
+from hpcscientist.campaign.status import read_state, status
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.records.events import (
+    CampaignEnded,
+    DriverStarted,
+    DriverStopped,
+    IdeaProposed,
+    ReplyRecorded,
+    TrialQueued,
+    TrialStarted,
+)
+from hpcscientist.records.trial import Stage
+
+PROPOSED = IdeaProposed(idea_id="idea-0001", number=1, round=1, title="t", parent_ids=())
+QUEUED = TrialQueued(trial_id="t", idea_id="idea-0001", attempt=1, stage=Stage.PILOT, seed=1, run=1)
+STARTED = TrialStarted(trial_id="t", run=1, generation=1)
+STOPPED = DriverStopped(generation=1, reason="SIGTERM", failed=False)
+
+
+def test_stopped_trials_wait_again() -> None:
+    assert fold([PROPOSED, QUEUED]).trials["t"].phase == "queued"
+    assert fold([PROPOSED, QUEUED, STARTED]).trials["t"].phase == "running"
+    assert fold([PROPOSED, QUEUED, STARTED, STOPPED]).trials["t"].phase == "queued"
+    killed = [PROPOSED, QUEUED, STARTED, DriverStarted(generation=2, host="h", pid=1)]
+    assert fold(killed).trials["t"].phase == "queued"
+
+
+def test_tokens_add_up() -> None:
+    reply = ReplyRecorded(
+        idea_id="idea-0001",
+        call="propose/1",
+        prompt_tokens=3,
+        completion_tokens=4,
+        tokens_estimated=False,
+        latency_s=1.0,
+    )
+    state = fold([reply, reply.model_copy(update={"call": "code/1"})])
+    assert (state.prompt_tokens, state.completion_tokens) == (6, 8)
+
+
+async def test_fold_of_the_file_is_the_state_of_the_driver(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+    await bench.drive(lambda spec: scored(0.5), ScriptedProposer("one two", "three four"))
+    assert fold(journal.read(bench.paths.journal)) == bench.state
+
+
+@pytest.mark.parametrize(
+    ("last", "phase"),
+    [
+        (None, "stopped"),
+        (STOPPED, "stopped"),
+        (STOPPED.model_copy(update={"failed": True}), "failed"),
+        (CampaignEnded(), "finished"),
+    ],
+)
+def test_phase_without_a_driver(last: object, phase: str, tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    opened = journal.Journal(bench.paths.journal, lambda event: None)
+    for event in (PROPOSED, last):
+        if event is not None:
+            opened.record(event)  # type: ignore[arg-type]
+    opened.close()
+    assert status(bench.paths)["state"] == phase
+
+
+def test_folder_that_is_no_run_directory(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    bench.paths.campaign.unlink()
+    with pytest.raises(RunDirectoryError, match=r"is no run directory"):
+        read_state(bench.paths)
+    with pytest.raises(RunDirectoryError, match=r"is no run directory"):
+        frozen.read(bench.paths)
+
+
+def test_frozen_configuration_comes_back(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=3)
+    assert frozen.read(bench.paths) == bench.config
+    assert bench.paths.campaign.stat().st_mode & 0o077 == 0
+    bench.paths.campaign.write_text("[broken")
+    with pytest.raises(RunDirectoryError, match="restore"):
+        frozen.read(bench.paths)
