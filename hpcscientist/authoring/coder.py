@@ -10,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import Field
-
 from hpcscientist.authoring import checks
-from hpcscientist.authoring.edits import Edit, EditError, apply
+from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.traceback import frames, headline
 from hpcscientist.config.settings import CodeSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.hashing import hash_texts
+from hpcscientist.files.text import one_line
 from hpcscientist.models.prompts import render
 from hpcscientist.models.structured import ask
-from hpcscientist.models.text import one_line
 from hpcscientist.ports.model import Model
 from hpcscientist.records.authoring import Draft, FixTask, GaveUp
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea, idea_seed
 from hpcscientist.records.model import Message, ModelRequest
+from hpcscientist.records.replies import CodeReply, Edit, FixReply
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -33,21 +32,6 @@ if TYPE_CHECKING:
 WRITE_REPAIRS = 2
 DEBUG_REPAIR = 1000  # beyond any number of debug rounds
 REPEATS = "repeats an earlier version"
-
-
-class CodeReply(Record):
-    """The reply schema of stage `code`."""
-
-    note: str = Field(description="What was changed, in one or two sentences.")
-    edits: tuple[Edit, ...]
-
-
-class FixReply(Record):
-    """The reply schema of stage `debug`; the edits apply to the failed version."""
-
-    diagnosis: str = Field(description="The cause of the failure, in one or two sentences.")
-    give_up: bool = Field(default=False, description="The idea cannot be made to work.")
-    edits: tuple[Edit, ...] = ()
 
 
 _Reply = TypeVar("_Reply", CodeReply, FixReply)

@@ -11,26 +11,11 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from pydantic import Field
-
 from hpcscientist.records.base import Record
+from hpcscientist.records.replies import Edit
 
 _CLOSE = 0.5  # below this likeness (0 to 1) a line is no hint
 _LINE = 120
-
-
-class Edit(Record):
-    """One change of one file."""
-
-    file: str = Field(description="Path relative to the code folder, as listed in the prompt.")
-    search: str | None = Field(
-        default=None,
-        description=(
-            "Text that occurs exactly once in the file and is to be replaced, copied "
-            "exactly; null to replace the whole file."
-        ),
-    )
-    replace: str = Field(description="The new text.")
 
 
 class EditError(Record):

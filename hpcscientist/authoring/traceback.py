@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hpcscientist.models.text import one_line
+from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 
 MAX_FRAMES = 40

@@ -23,7 +23,7 @@ from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.candidate import environment
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.verdict import idea_failed, machine_failed
-from hpcscientist.execution.words import one_line
+from hpcscientist.execution.words import headline
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.outcome import (
@@ -151,7 +151,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
 
 def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
     """Return what the scorer's end means."""
-    said = one_line(stderr)
+    said = headline(stderr)
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:
         return idea_failed(_BAD, said or "the scorer refused the predictions")
     if ended.reason is not Reason.EXITED:

@@ -6,7 +6,7 @@ import errno
 import signal
 
 from hpcscientist.execution.supervise import Ended, Reason
-from hpcscientist.execution.words import one_line
+from hpcscientist.execution.words import headline
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
 from hpcscientist.records.trial import Isolation, TrialSpec
 
@@ -40,7 +40,7 @@ def classify(spec: TrialSpec, ended: Ended, tail: str) -> IdeaFailed | MachineFa
         pids = ", ".join(map(str, ended.survivors))
         detail = f"processes {pids} of the candidate could not be killed: end them by hand"
         return machine_failed(MachineFailure.SETUP, detail)
-    return _by_bound(spec, ended) or _by_exit(spec, ended, one_line(tail))
+    return _by_bound(spec, ended) or _by_exit(spec, ended, headline(tail))
 
 
 def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | None:

@@ -9,7 +9,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 _TRACEBACK = "Traceback (most recent call last)"
 
 
-def one_line(text: str) -> str:
+def headline(text: str) -> str:
     """Return the exception's line of the last traceback, else the last line that says anything.
 
     Control characters are removed and long lines cut.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hpcscientist.feedback.decision import gain
+from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 from hpcscientist.records.finding import Comparison, Finding, Verdict
 from hpcscientist.records.outcome import IdeaFailure
@@ -140,14 +141,14 @@ def _heading(note: IdeaNote) -> str:
 
 
 def _line(note: IdeaNote, metric: MetricSpec) -> str:
-    text = f"- {note.idea_id} {_one_line(note.title)}: {_one_line(note.summary)}"
+    text = f"- {note.idea_id} {one_line(note.title, None)}: {one_line(note.summary, None)}"
     if note.finding:
         text += f" Effect: {_effect(note.finding.comparison, metric)}"
         if note.finding.p_adjusted is not None:
             text += f", adjusted p {note.finding.p_adjusted:.2g}"
         text += "."
     if note.reason:
-        text += f" Reason: {_one_line(note.reason)}"
+        text += f" Reason: {one_line(note.reason, None)}"
     return text
 
 
@@ -166,7 +167,3 @@ def _kind(note: IdeaNote) -> str:
     """Return the kind of failure that the reason begins with; "failed" if none."""
     word = (note.reason or "").partition(":")[0].strip().lower().replace(" ", "_")
     return word if word in set(IdeaFailure) else _NO_KIND
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -23,9 +23,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError
+from hpcscientist.files.text import one_line
 from hpcscientist.models import wire
 from hpcscientist.models.retry import Backoff, Transient, is_transient, retry_after_s
-from hpcscientist.models.text import one_line
 from hpcscientist.records.model import ModelReply, ModelRequest
 
 R = TypeVar("R")

@@ -6,49 +6,18 @@ The format is described in recipes/README.md: one JSON object a line.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from pathlib import Path
-from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from hpcscientist.errors import ModelSpecError, PlaybookExhausted
-from hpcscientist.models.text import estimate_tokens, one_line
-from hpcscientist.records.base import Record
+from hpcscientist.files.text import one_line
+from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.playbook import Call, PlaybookEntry
 
 _NUMBER = re.compile(r"[0-9]+\Z")
-_Call = tuple[int, str, int, int]
-
-
-class PlaybookEntry(Record):
-    """One line of a playbook: which call it answers, and with what."""
-
-    idea: int = Field(ge=1)
-    stage: str = Field(min_length=1)
-    ordinal: int = Field(default=1, ge=1)
-    repair: int = Field(default=0, ge=0)
-    reply: dict[str, Any] | None = None
-    text: str | None = None
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
-
-    @model_validator(mode="after")
-    def _has_one_reply(self) -> PlaybookEntry:
-        if (self.reply is None) == (self.text is None):
-            raise ValueError("give either reply or text")
-        return self
-
-    @property
-    def call(self) -> _Call:
-        """The call that this line answers."""
-        return self.idea, self.stage, self.ordinal, self.repair
-
-    @property
-    def answer(self) -> str:
-        """The text of the reply."""
-        return self.text if self.text is not None else json.dumps(self.reply, ensure_ascii=False)
 
 
 class PlaybookModel:
@@ -97,15 +66,15 @@ class PlaybookModel:
         """Nothing is open."""
 
 
-def _read(path: Path) -> dict[_Call, PlaybookEntry]:
+def _read(path: Path) -> dict[Call, PlaybookEntry]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise ModelSpecError(
             f"{path}: the playbook cannot be read ({error.strerror}); give playbook:FILE"
         ) from error
-    entries: dict[_Call, PlaybookEntry] = {}
-    places: dict[_Call, int] = {}
+    entries: dict[Call, PlaybookEntry] = {}
+    places: dict[Call, int] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

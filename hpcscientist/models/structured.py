@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ReplyError
+from hpcscientist.files.text import one_line
 from hpcscientist.models.prompts import render
-from hpcscientist.models.text import one_line, strip_reasoning
+from hpcscientist.models.text import strip_reasoning
 from hpcscientist.ports.model import Model
 from hpcscientist.records.model import Message, ModelRequest
 

@@ -26,9 +26,3 @@ def strip_reasoning(text: str) -> str:
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text has; 0 for an empty one."""
     return -(-len(text) // _CHARACTERS_PER_TOKEN)
-
-
-def one_line(text: str, limit: int = 300) -> str:
-    """Return the text with all white space collapsed, cut to `limit` characters."""
-    joined = " ".join(text.split())
-    return joined if len(joined) <= limit else joined[: limit - 1] + "…"

@@ -25,8 +25,8 @@ from pathlib import Path
 from hpcscientist.errors import ConfigError, DiskFull, RecipeError
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
+from hpcscientist.files.text import one_line
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.recipe.problem import one_line
 from hpcscientist.records.trial import Split
 
 _MANIFEST = "manifest.json"  # written last, below the private root: the data are complete
@@ -139,7 +139,7 @@ def _run(recipe: Recipe, out: Path) -> None:
     )
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        last = one_line(said[-1])[:300] if said else "it printed nothing"
+        last = one_line(said[-1]) if said else "it printed nothing"
         raise RecipeError(f"failed with exit status {done.returncode}: {last}", recipe.prepare)
 
 

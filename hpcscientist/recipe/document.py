@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.locate import Key, error_line, key_lines, line_of
-from hpcscientist.recipe.problem import Problem, one_line
+from hpcscientist.recipe.problem import Problem
 from hpcscientist.records.trial import MetricSpec
 
 if TYPE_CHECKING:

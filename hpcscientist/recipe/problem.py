@@ -24,8 +24,3 @@ class Problem:
     def as_error(self) -> RecipeError:
         """Return the problem as an exception."""
         return RecipeError(self.message, self.file, self.line)
-
-
-def one_line(text: str) -> str:
-    """Return a text with all runs of white space made one blank."""
-    return " ".join(text.split())

@@ -10,55 +10,15 @@ import json
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, ValidationError
 
+from hpcscientist.files.text import one_line
 from hpcscientist.recipe.document import read_text
-from hpcscientist.recipe.problem import Problem, one_line
-from hpcscientist.records.base import Record
+from hpcscientist.recipe.problem import Problem
 from hpcscientist.records.idea import Proposal
-
-
-class _Edit(Record):
-    file: str
-    search: str | None = None
-    replace: str
-
-
-class _CodeReply(Record):
-    note: str
-    edits: tuple[_Edit, ...]
-
-
-class _FixReply(Record):
-    diagnosis: str
-    give_up: bool = False
-    edits: tuple[_Edit, ...] = ()
-
-
-class _Line(Record):
-    idea: int = Field(ge=1)
-    stage: str
-    ordinal: int = Field(default=1, ge=1)
-    repair: int = Field(default=0, ge=0)
-    reply: dict[str, Any] | None = None
-    text: str | None = None
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
-
-    @model_validator(mode="after")
-    def _has_one_reply(self) -> _Line:
-        if (self.reply is None) == (self.text is None):
-            raise ValueError("give either 'reply' or 'text'")
-        return self
-
-
-_STAGES: dict[str, type[BaseModel]] = {
-    "propose": Proposal,
-    "code": _CodeReply,
-    "debug": _FixReply,
-}
+from hpcscientist.records.playbook import Call, PlaybookEntry
+from hpcscientist.records.replies import STAGES
 
 
 def playbook_problems(path: Path) -> Iterator[Problem]:
@@ -67,7 +27,7 @@ def playbook_problems(path: Path) -> Iterator[Problem]:
     if isinstance(text, Problem):
         yield text
         return
-    seen: dict[tuple[int, str, int, int], int] = {}
+    seen: dict[Call, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             for message in _line_problems(line, number, seen):
@@ -97,24 +57,22 @@ def seed_ideas(path: Path) -> tuple[list[Proposal], list[Problem]]:
     return ideas, problems
 
 
-def _line_problems(
-    line: str, number: int, seen: dict[tuple[int, str, int, int], int]
-) -> Iterator[str]:
+def _line_problems(line: str, number: int, seen: dict[Call, int]) -> Iterator[str]:
     try:
-        entry = _Line.model_validate_json(line)
+        entry = PlaybookEntry.model_validate_json(line)
     except ValidationError as error:
-        yield from _messages(error, _Line)
+        yield from _messages(error, PlaybookEntry)
         return
-    call = (entry.idea, entry.stage, entry.ordinal, entry.repair)
+    call = entry.call
     if call in seen:
         yield f"the same call is answered in line {seen[call]} already; raise its ordinal"
     seen.setdefault(call, number)
-    if entry.stage not in _STAGES:
-        close = get_close_matches(entry.stage, _STAGES, n=1)
-        mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(_STAGES)}"
+    if entry.stage not in STAGES:
+        close = get_close_matches(entry.stage, STAGES, n=1)
+        mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(STAGES)}"
         yield f"unknown stage {entry.stage!r}; {mend}"
     elif entry.reply is not None:
-        schema = _STAGES[entry.stage]
+        schema = STAGES[entry.stage]
         try:
             schema.model_validate_json(json.dumps(entry.reply))
         except ValidationError as error:

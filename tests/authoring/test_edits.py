@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.edits import Edit, EditError, apply
+from hpcscientist.authoring.edits import EditError, apply
+from hpcscientist.records.replies import Edit
 
 CODE = "import math\n\n\ndef area(r):\n    return math.pi * r * r\n\n\nRATE = 0.1\n"
 FILES = {"experiment.py": CODE, "helper.py": "HELP = 1\n"}

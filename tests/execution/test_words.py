@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.execution.words import one_line
+from hpcscientist.execution.words import headline
 
 TRACEBACK = """start
 Traceback (most recent call last):
@@ -34,12 +34,12 @@ numpy.linalg.LinAlgError: singular
         ("Traceback (most recent call last):\n  cut off", "cut off"),
     ],
 )
-def test_one_line(text: str, line: str) -> None:
-    assert one_line(text) == line
+def test_headline(text: str, line: str) -> None:
+    assert headline(text) == line
 
 
 @given(st.text())
 def test_it_is_always_one_bounded_line(text: str) -> None:
-    line = one_line(text)
+    line = headline(text)
     assert len(line.splitlines()) <= 1
     assert len(line) <= 300

@@ -1,0 +1,41 @@
+"""One line of a playbook: a recorded reply. The file's format is in recipes/README.md."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from hpcscientist.records.base import Record
+
+Call = tuple[int, str, int, int]
+
+
+class PlaybookEntry(Record):
+    """One line of a playbook: which call it answers, and with what."""
+
+    idea: int = Field(ge=1)
+    stage: str = Field(min_length=1)
+    ordinal: int = Field(default=1, ge=1)
+    repair: int = Field(default=0, ge=0)
+    reply: dict[str, Any] | None = None
+    text: str | None = None
+    prompt_tokens: int | None = Field(default=None, ge=0)
+    completion_tokens: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _has_one_reply(self) -> PlaybookEntry:
+        if (self.reply is None) == (self.text is None):
+            raise ValueError("give either 'reply' or 'text'")
+        return self
+
+    @property
+    def call(self) -> Call:
+        """The call that this line answers."""
+        return self.idea, self.stage, self.ordinal, self.repair
+
+    @property
+    def answer(self) -> str:
+        """The text of the reply."""
+        return self.text if self.text is not None else json.dumps(self.reply, ensure_ascii=False)
