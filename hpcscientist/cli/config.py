@@ -11,7 +11,7 @@ import click
 from hpcscientist.config.layers import resolve
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def config() -> None:
     """Show the configuration."""
 

@@ -14,7 +14,7 @@ from hpcscientist.recipe import create, load
 from hpcscientist.records.outcome import Scored
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def recipe() -> None:
     """List, make and check recipes."""
 

@@ -102,8 +102,8 @@ async def test_the_direction_is_the_metric_s() -> None:
             assert proposed.knobs is not None
             xs.append(float(proposed.knobs["X"]))
         lasts[direction] = sum(xs[-10:]) / 10
-    assert lasts["minimize"] < 0.3
-    assert lasts["maximize"] > 0.7
+    assert lasts["minimize"] < 0.35  # at random: 0.5, give or take 0.09
+    assert lasts["maximize"] > 0.65
 
 
 async def test_failures_nonsense_and_strangers_are_survived() -> None:
