@@ -7,13 +7,14 @@
     │   └── ModelSpecError                a --model that means nothing
     ├── ModelError                        a language model could not be used
     │   ├── EndpointError                 unreachable, refused, or out of retries
-    │   ├── ReplyError                    no usable reply, also after repairs
+    │   ├── ReplyError                    no usable reply to this request
     │   └── PlaybookExhausted             no recorded reply is left for this call
     ├── CampaignError
     │   ├── CampaignBusy                  another driver runs this campaign
     │   ├── RunDirectoryError             the run directory cannot be read or written
     │   ├── DiskFull                      no space left; nothing recorded was lost
-    │   └── BaselineFailed                the reference code does not run
+    │   ├── BaselineFailed                the reference code does not run
+    │   └── MachineTrouble                trials were lost again and again; resume tries them anew
     └── Interrupted              exit 130 stopped by a signal or by `hpcsci cancel`
 
 What a trial did is never an exception: see `hpcscientist.records.outcome`.
@@ -65,7 +66,11 @@ class EndpointError(ModelError):
 
 
 class ReplyError(ModelError):
-    """The model gave no usable reply, also after repairs: evidence about an idea, not a fault."""
+    """There is no usable reply to this one request: the idea fails, the campaign goes on.
+
+    The model's replies do not fit the schema, also after repairs; the endpoint refuses the
+    request itself (too long for its context, say); or a playbook has a hole.
+    """
 
 
 class PlaybookExhausted(ModelError):
@@ -90,6 +95,10 @@ class DiskFull(CampaignError):
 
 class BaselineFailed(CampaignError):
     """The reference code does not run, so there is nothing to compare ideas with."""
+
+
+class MachineTrouble(CampaignError):
+    """The machine, not the ideas, made trials fail: `hpcsci resume` tries them again."""
 
 
 class Interrupted(HpcsciError):

@@ -15,11 +15,17 @@ from dataclasses import dataclass, field
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.knowledge import Knowledge
+from hpcscientist.campaign.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.trials import TrialRunner
-from hpcscientist.errors import BaselineFailed, PlaybookExhausted, ReplyError
+from hpcscientist.errors import (
+    BaselineFailed,
+    MachineTrouble,
+    PlaybookExhausted,
+    ReplyError,
+    RunDirectoryError,
+)
 from hpcscientist.files.atomic import read_tail, write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank
@@ -29,7 +35,7 @@ from hpcscientist.records.authoring import Draft, FixTask, GaveUp
 from hpcscientist.records.events import AttemptWritten, IdeaEnded, IdeaProposed, NoteTaken
 from hpcscientist.records.idea import Attempt, Idea, Proposal, idea_id_of
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, Outcome, Scored
-from hpcscientist.records.proposing import ProposalTask, Proposed
+from hpcscientist.records.proposing import ProposalTask
 from hpcscientist.records.trial import TrialSpec
 
 LOG_TAIL = 16 * 1024
@@ -73,6 +79,7 @@ class Conductor:
     _admitted: dict[int, asyncio.Event] = field(default_factory=dict)
     _ended: dict[int, asyncio.Event] = field(default_factory=dict)
     _exhausted: bool = False
+    _set_aside: list[str] = field(default_factory=list)
 
     async def run(self) -> None:
         """Run the campaign to its end.
@@ -85,10 +92,20 @@ class Conductor:
             for spec in self.specs.baseline():
                 group.create_task(self._run_baseline(spec))
             group.create_task(self._run_ideas())
+        if self._set_aside:
+            raise MachineTrouble(
+                f"the machine failed trials of {len(self._set_aside)} ideas again and again, of "
+                f"{self._set_aside[0]}; mend that and run `hpcsci resume`, which tries them anew"
+            )
 
     async def _run_baseline(self, spec: TrialSpec) -> None:
         (report,) = await self.trials.run([spec])
         outcome = report.outcome
+        if isinstance(outcome, MachineFailed):
+            raise MachineTrouble(
+                f"the baseline could not be run ({outcome.failure.value}): {outcome.detail}; "
+                "mend that and run `hpcsci resume`"
+            )
         if not isinstance(outcome, Scored):
             raise BaselineFailed(
                 f"the reference code fails at baseline ({outcome.failure.value}): "
@@ -130,6 +147,10 @@ class Conductor:
         if self.proposer.ordered:
             await self._turn(number)
         idea_id = idea_id_of(number)
+        known = self._known(idea_id)
+        if known is not None and not self.proposer.ordered:
+            await self._turn(number)
+            return self._enter_bank(known)
         task = self._task(idea_id, number, round_number)
         try:
             proposed = await self.proposer.propose(task)
@@ -139,7 +160,7 @@ class Conductor:
             return None
         except ReplyError as error:
             await self._turn(number)
-            self._announce(_unusable(idea_id, number, round_number, self.plan))
+            self._record_proposed(_unusable(idea_id, number, round_number, self.plan))
             self._end(idea_id, "failed", f"no usable proposal: {error}", None)
             return None
         await self._turn(number)  # look-alikes are judged in order of proposal
@@ -153,9 +174,29 @@ class Conductor:
             shown=proposed.shown,
             knobs=proposed.knobs,
         )
-        self._announce(idea)
-        admitted = self._admit(idea, proposed)
-        self._admitted[number].set()
+        if known is not None and (known.knobs, known.proposal) != (idea.knobs, idea.proposal):
+            raise RunDirectoryError(
+                f"{idea_id}: the search proposes other knobs than before, as another version of "
+                "Optuna may; resume with the versions in campaign.toml, or launch anew"
+            )
+        return self._enter_bank(idea)
+
+    def _known(self, idea_id: str) -> Idea | None:
+        """The idea as it was recorded before this driver took the campaign up."""
+        try:
+            return Idea.model_validate_json(self.paths.idea(idea_id).idea.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def _enter_bank(self, idea: Idea) -> Idea | None:
+        """Record an idea whose turn it is, and let it in unless it repeats another."""
+        path = self.paths.idea(idea.idea_id).idea
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, idea.model_dump_json(indent=2) + "\n")
+        self._record_proposed(idea)
+        admitted = self._admit(idea)
+        self._admitted[idea.number].set()
         return idea if admitted else None
 
     def _task(self, idea_id: str, number: int, round_number: int) -> ProposalTask:
@@ -168,13 +209,17 @@ class Conductor:
                 archive=(),
                 scores=self.knowledge.scores(before=self._settled(number, round_number)),
             )
+        feedback, archive = self.knowledge.feedback(), self.knowledge.archive()
+        told = {entry.idea_id for entry in archive if entry.finding != IN_PROGRESS}
+        shown = tuple(sorted(told.union(feedback.shown)))
         return ProposalTask(
             idea_id=idea_id,
             number=number,
             round=round_number,
-            feedback=self.knowledge.feedback(),
-            archive=self.knowledge.archive(),
+            feedback=feedback.text,
+            archive=archive,
             scores=(),
+            shown=shown,
         )
 
     def _settled(self, number: int, round_number: int) -> int:
@@ -186,10 +231,7 @@ class Conductor:
         if number > 1:
             await self._admitted[number - 1].wait()
 
-    def _announce(self, idea: Idea) -> None:
-        path = self.paths.idea(idea.idea_id).idea
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, idea.model_dump_json(indent=2) + "\n")
+    def _record_proposed(self, idea: Idea) -> None:
         self.knowledge.remember(idea)
         self.journal.record(
             IdeaProposed(
@@ -201,11 +243,11 @@ class Conductor:
             )
         )
 
-    def _admit(self, idea: Idea, proposed: Proposed) -> bool:
+    def _admit(self, idea: Idea) -> bool:
         """Reject a look-alike of an earlier idea; otherwise put the idea in the bank."""
         reason: str | None = None
-        if proposed.knobs is not None:
-            same = self.bank.same_knobs(proposed.knobs)
+        if idea.knobs is not None:
+            same = self.bank.same_knobs(idea.knobs)
             reason = f"has the same knobs as {same}" if same else None
         else:
             near = self.bank.look_alike(idea.proposal.summary)
@@ -213,11 +255,13 @@ class Conductor:
         if reason is not None:
             self._end(idea.idea_id, "rejected", reason, None)
             return False
-        self.bank.add(idea.idea_id, idea.proposal.summary, proposed.knobs)
+        self.bank.add(idea.idea_id, idea.proposal.summary, idea.knobs)
         return True
 
     async def _pursue(self, idea: Idea) -> None:
         """Write the code, try it out, mend it from its failure, until it runs or is given up."""
+        if self.state.ideas[idea.idea_id].ended is not None:
+            return
         written = await self.author.write(idea)
         notes: list[str] = []
         seen: list[str] = []
@@ -233,8 +277,7 @@ class Conductor:
                 self._end(idea.idea_id, "scored", None, number)
                 return
             if isinstance(outcome, MachineFailed):
-                reason = f"machine failed ({outcome.failure.value}): {outcome.detail}"
-                self._end(idea.idea_id, "failed", reason, self._standing(idea, number))
+                self._give_up_for_now(idea, number, outcome, trial_id)
                 return
             failed = outcome
             if outcome.failure is IdeaFailure.TAMPERING or number > self.plan.debug_rounds:
@@ -254,10 +297,26 @@ class Conductor:
         standing = self._standing(idea, len(seen)) if seen else None
         self._end(idea.idea_id, "failed", reason, standing)
 
+    def _give_up_for_now(
+        self, idea: Idea, number: int, outcome: MachineFailed, trial_id: str
+    ) -> None:
+        """Set an idea aside that the machine failed; end it if that happened under two drivers."""
+        reason = f"machine failed ({outcome.failure.value}): {outcome.detail}"
+        if self.state.trials[trial_id].run > self.trials.retries + 1:
+            self._end(idea.idea_id, "failed", reason, self._standing(idea, number))
+        else:
+            self._set_aside.append(f"{idea.idea_id}: {reason}")
+
     def _snapshot(self, idea: Idea, number: int, draft: Draft) -> Attempt:
         attempt = attempts.save(
             self.paths.idea(idea.idea_id), number, draft, self.specs.recipe.reference
         )
+        before = self.state.ideas[idea.idea_id].code_hashes.get(number)
+        if before not in (None, attempt.code_hash):
+            raise RunDirectoryError(
+                f"{idea.idea_id}: attempt {number} has other code than when it was run; restore "
+                "the run directory, or launch anew"
+            )
         self.journal.record(
             AttemptWritten(idea_id=idea.idea_id, attempt=number, code_hash=attempt.code_hash)
         )
@@ -265,11 +324,12 @@ class Conductor:
 
     async def _try_out(self, idea: Idea, attempt: Attempt) -> tuple[Outcome, str]:
         """Pilot, then all seeds; return the first outcome that is not scored, or the last."""
-        pilot = self.specs.pilot(idea, attempt)
+        tokens = self.state.tokens.get(idea.idea_id, 0)
+        pilot = self.specs.pilot(idea, attempt, tokens)
         (report,) = await self.trials.run([pilot])
         if not isinstance(report.outcome, Scored):
             return report.outcome, pilot.trial_id
-        reports = await self.trials.run(self.specs.full(idea, attempt))
+        reports = await self.trials.run(self.specs.full(idea, attempt, tokens))
         for report in reports:
             if not isinstance(report.outcome, Scored):
                 return report.outcome, report.trial_id

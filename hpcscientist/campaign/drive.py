@@ -11,14 +11,17 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.journal import NO_SPACE, Journal
 from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import Session, Wired, wire
-from hpcscientist.errors import HpcsciError, Interrupted
+from hpcscientist.errors import DiskFull, HpcsciError, Interrupted, RunDirectoryError
+from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.open import API_KEY_VARIABLE
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
@@ -33,22 +36,24 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Observer = Callable[[Event, CampaignState], None]
 
 
-def drive(paths: RunPaths, observe: Observer) -> CampaignState:
+def drive(paths: RunPaths, observe: Observer, private_root: Path) -> CampaignState:
     """Take a campaign up and run it to its end; return its final state.
 
-    `observe` is told every event as it is recorded, with the state after it. Raises
-    CampaignBusy, Interrupted, or what stopped the loop; the run directory can be resumed
-    after any of them.
+    `observe` is told every event as it is recorded, with the state after it; labels lie
+    below `private_root`. Raises CampaignBusy, Interrupted, or what stopped the loop; the
+    run directory can be resumed after any of them.
     """
+    if private_root != sealed.default_root():
+        os.environ[sealed.ROOT_VARIABLE] = str(private_root)  # for the workers
     lock = DriverLock(paths.lock)
     try:
-        return _drive(paths, lock.generation, observe)
+        return _drive(paths, lock, observe)
     finally:
         lock.release()
 
 
-def _drive(paths: RunPaths, generation: int, observe: Observer) -> CampaignState:
-    state = CampaignState()
+def _drive(paths: RunPaths, lock: DriverLock, observe: Observer) -> CampaignState:
+    state, generation = CampaignState(), lock.generation
     live = False
 
     def on_event(event: Event) -> None:
@@ -56,13 +61,14 @@ def _drive(paths: RunPaths, generation: int, observe: Observer) -> CampaignState
         if live:
             observe(event, state)
 
-    journal = Journal(paths.journal, on_event)
+    journal = Journal(paths.journal, on_event, lock.check)
     try:
         live = True
         if state.ended:
             return state
         paths.cancel_request.unlink(missing_ok=True)
         wired = wire(Session(paths, journal, state, generation))
+        os.environ.pop(API_KEY_VARIABLE, None)  # the client has it; workers need not
         journal.record(CampaignStarted(campaign_id=wired.config.campaign_id))
         journal.record(
             DriverStarted(generation=generation, host=socket.gethostname(), pid=os.getpid())
@@ -76,15 +82,31 @@ def _drive(paths: RunPaths, generation: int, observe: Observer) -> CampaignState
 def _run(paths: RunPaths, wired: Wired, journal: Journal, generation: int) -> None:
     try:
         asyncio.run(_conduct(paths, wired))
-        journal.record(CampaignEnded())
         wired.conductor.compactor.finish()
+        journal.record(CampaignEnded())
     except HpcsciError as error:
-        stopped = DriverStopped(
-            generation=generation, reason=str(error), failed=not isinstance(error, Interrupted)
-        )
-        with contextlib.suppress(HpcsciError):  # on a full disk the first error is the one to show
-            journal.record(stopped)
+        _record_stop(journal, generation, error)
         raise
+    except OSError as error:
+        known = _of_disk(paths, error)
+        _record_stop(journal, generation, known)
+        raise known from error
+
+
+def _record_stop(journal: Journal, generation: int, error: HpcsciError) -> None:
+    stopped = DriverStopped(
+        generation=generation, reason=str(error), failed=not isinstance(error, Interrupted)
+    )
+    with contextlib.suppress(HpcsciError):  # on a full disk the first error is the one to show
+        journal.record(stopped)
+
+
+def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
+    """The run directory's disk failed somewhere in the loop: say so in one line."""
+    if error.errno in NO_SPACE:
+        return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
+    where = error.filename or paths.root
+    return RunDirectoryError(f"{where}: {error.strerror}; mend that and run `hpcsci resume`")
 
 
 async def _conduct(paths: RunPaths, wired: Wired) -> None:
@@ -130,8 +152,14 @@ async def _conduct(paths: RunPaths, wired: Wired) -> None:
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first error of a task group: the others are its echoes."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        known = [e for e in error.exceptions if isinstance(e, HpcsciError)]
-        error = known[0] if known else error.exceptions[0]
-    return error
+    leaves = list(_leaves(group))
+    known = [error for error in leaves if isinstance(error, HpcsciError)]
+    return (known or leaves)[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from _leaves(inner)

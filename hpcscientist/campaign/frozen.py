@@ -17,7 +17,11 @@ from hpcscientist.records.trial import Isolation, Split
 
 
 class CampaignConfig(Record):
-    """The frozen configuration. Paths are absolute; `created` is UTC, ISO 8601."""
+    """The frozen configuration. Paths are absolute; `created` is UTC, ISO 8601.
+
+    `labels` are keys of `files.sealed`, and `settings.paths` is left out: the file lies
+    where a candidate without a sandbox can read it.
+    """
 
     campaign_id: str
     created: str
@@ -32,6 +36,8 @@ class CampaignConfig(Record):
     model_spec: str
     model_name: str
     isolation: Isolation
+    image: str | None = None
+    image_hash: str | None = None
     slots: int
     in_flight: int
     settings: Settings

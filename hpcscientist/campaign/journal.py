@@ -39,16 +39,21 @@ def read(path: Path) -> list[Event]:
 class Journal:
     """The writer. `record` is idempotent: an event whose key is known is dropped."""
 
-    def __init__(self, path: Path, observe: Callable[[Event], None]) -> None:
-        """Open the journal, cut a torn last line off, and show `observe` every old event."""
+    def __init__(
+        self, path: Path, observe: Callable[[Event], None], guard: Callable[[], None] | None = None
+    ) -> None:
+        """Open the journal, cut a torn last line off, and show `observe` every old event.
+
+        `guard` is called before each write and raises when this driver may no longer write.
+        """
         self._path = path
+        self._guard = guard or (lambda: None)
         self._observe = observe
         self._keys: set[str] = set()
         events, self._size = _parse(path)
         try:
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._file, self._size)
-            os.lseek(self._file, self._size, os.SEEK_SET)
         except OSError as error:
             raise RunDirectoryError(f"{path}: cannot be written: {error.strerror}") from error
         for event in events:
@@ -66,6 +71,7 @@ class Journal:
         """
         if event.key in self._keys:
             return False
+        self._guard()
         line = Line(n=len(self._keys) + 1, t=round(time.time(), 3), event=event)
         self._append(line.model_dump_json().encode() + b"\n")
         self._keys.add(event.key)
@@ -84,7 +90,6 @@ class Journal:
             os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, self._size)
-            os.lseek(self._file, self._size, os.SEEK_SET)
             if error.errno in NO_SPACE:
                 raise DiskFull(
                     f"{self._path.parent}: no space left; free some and run `hpcsci resume`"

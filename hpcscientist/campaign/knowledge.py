@@ -12,11 +12,13 @@ from statistics import fmean
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.state import CampaignState, IdeaState
 from hpcscientist.feedback.decision import findings
-from hpcscientist.feedback.summary import IdeaNote, summarise
+from hpcscientist.feedback.summary import Feedback, IdeaNote, summarise
 from hpcscientist.records.finding import Finding
 from hpcscientist.records.idea import BASELINE_ID, Idea
 from hpcscientist.records.proposing import ArchiveEntry, PastScore
 from hpcscientist.records.trial import MetricSpec
+
+IN_PROGRESS = "in progress"
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class Knowledge:
                 past.append(PastScore(idea_id=idea_id, value=mean))
         return tuple(past)
 
-    def feedback(self) -> str:
+    def feedback(self) -> Feedback:
         """The findings so far as text for a prompt, most informative first."""
         self._judge()
         notes = []
@@ -62,7 +64,7 @@ class Knowledge:
                     finding=self._findings.get(idea_id),
                 )
                 notes.append(note)
-        return summarise(notes, self.metric, self.feedback_tokens).text
+        return summarise(notes, self.metric, self.feedback_tokens)
 
     def archive(self) -> tuple[ArchiveEntry, ...]:
         """The latest ideas, each with a phrase for where it stands."""
@@ -80,7 +82,7 @@ class Knowledge:
     def _phrase(self, idea_id: str) -> str:
         ended = self.state.ideas[idea_id].ended
         if ended is None:
-            return "in progress"
+            return IN_PROGRESS
         finding = self._findings.get(idea_id)
         if ended.status == "scored" and finding is not None and finding.verdict is not None:
             return finding.verdict.value

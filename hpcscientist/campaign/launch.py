@@ -7,6 +7,7 @@ they made; campaign.toml is written last, for it is what makes a folder a run di
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import shutil
@@ -19,10 +20,11 @@ from hpcscientist import __version__
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.config.layers import default_data_root, default_private_root
-from hpcscientist.config.settings import Settings
+from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution import isolation
-from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files import sealed
+from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.open import open_model, parse_spec
 from hpcscientist.recipe import data
@@ -44,9 +46,15 @@ class LaunchPlan:
     model_name: str
     model_assumed: bool
     isolation: Isolation
+    image: str | None
     run_dir: Path
     slots: int
     in_flight: int
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the model's replies cost something: all but recorded ones."""
+        return parse_spec(self.model_spec).kind not in ("playbook", "search")
 
     @property
     def trials_at_most(self) -> int:
@@ -66,7 +74,8 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
     spec = settings.model or _assumed_model(recipe, path)
     parsed = parse_spec(spec)
     name = "search" if parsed.kind == "search" else asyncio.run(_probe(spec, recipe, settings))
-    chosen = isolation.choose(recipe.spec.image)
+    image = str((path / recipe.spec.image).absolute()) if recipe.spec.image else None
+    chosen = isolation.choose(image)
     trusted = parsed.kind == "search" or (spec == "playbook" and is_shipped(path))
     isolation.require_permission(chosen, trusted, settings.allow_unsandboxed)
     if parsed.kind == "search" and not recipe.spec.knobs:
@@ -83,6 +92,7 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
         model_name=name,
         model_assumed=not settings.model,
         isolation=chosen,
+        image=image if chosen is Isolation.APPTAINER else None,
         run_dir=_run_dir(settings, recipe, folder),
         slots=slots,
         in_flight=settings.loop.ideas_in_flight or max(4, 2 * slots),
@@ -91,35 +101,56 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run directory that this launch made, or took over empty; to be undone on failure."""
+    """A run directory that this launch alone made, or took over empty.
+
+    `made` lists the folders that were made for it, outermost first; empty where the run
+    directory existed.
+    """
 
     paths: RunPaths
-    existed: bool
+    made: tuple[Path, ...]
 
     def undo(self) -> None:
-        """Remove a run directory in which nothing was learned."""
+        """Remove a run directory in which nothing was learned, and what was made for it."""
         root = self.paths.root
-        if not self.existed:
-            shutil.rmtree(root, ignore_errors=True)
-            return
         for child in root.iterdir():
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child, ignore_errors=True)
             else:
                 child.unlink(missing_ok=True)
+        for folder in reversed(self.made):
+            with contextlib.suppress(OSError):  # somebody else uses it by now
+                folder.rmdir()
 
 
 def claim(plan: LaunchPlan) -> Claim:
-    """Make the run directory, empty as yet. Raises RunDirectoryError."""
+    """Make the run directory, empty as yet.
+
+    The folder of the driver's lock is made first and exclusively: of two launches into one
+    folder, one wins and the other touches nothing. Raises UsageError or RunDirectoryError.
+    """
     paths = RunPaths(plan.run_dir)
-    found = Claim(paths, existed=paths.root.exists())
+    missing = [folder for folder in (paths.root, *paths.root.parents) if not folder.exists()]
     try:
-        paths.trials.mkdir(parents=True)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        paths.lock.mkdir()
+        claimed = Claim(paths, tuple(reversed(missing)))
+        if {child.name for child in paths.root.iterdir()} != {paths.lock.name}:
+            paths.lock.rmdir()
+            raise _taken(paths.root)
+        paths.trials.mkdir()
         (paths.root / "ideas").mkdir()
+    except FileExistsError as error:
+        raise _taken(paths.root) from error
     except OSError as error:
-        found.undo()
         raise _unwritable(paths, error) from error
-    return found
+    return claimed
+
+
+def _taken(root: Path) -> UsageError:
+    return UsageError(
+        f"{root}: is not empty; go on with `hpcsci resume`, or give another --run-dir"
+    )
 
 
 def furnish(plan: LaunchPlan, claimed: Claim) -> None:
@@ -139,12 +170,14 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             recipe_hash=hash_tree(paths.recipe),
             data_hash=prepared.data_hash,
             views={split: str(view) for split, view in prepared.views.items()},
-            labels={split: str(labels) for split, labels in prepared.labels.items()},
+            labels={split: sealed.key_of(labels) for split, labels in prepared.labels.items()},
+            image=plan.image,
+            image_hash=hash_file(Path(plan.image)) if plan.image else None,
             model_name=plan.model_name,
             isolation=plan.isolation,
             slots=plan.slots,
             in_flight=plan.in_flight,
-            settings=settings,
+            settings=settings.model_copy(update={"paths": PathSettings()}),
         )
         frozen.write(paths, config)
     except OSError as error:
@@ -185,9 +218,7 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path}: is no folder; give another --run-dir")
         if path.is_dir() and any(path.iterdir()):
-            raise UsageError(
-                f"{path}: is not empty; go on with `hpcsci resume`, or give another --run-dir"
-            )
+            raise _taken(path)
         return path
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return (folder / "scratch" / f"{recipe.spec.name}-{stamp}-{secrets.token_hex(2)}").absolute()

@@ -2,13 +2,16 @@
 
 Each driver that takes a campaign up creates the next numbered file (1.json, 2.json, …) in
 the lock folder with O_EXCL, which is atomic on NFS and Lustre too; the highest number
-drives. Files are never removed while they are the highest, so two takers can never win
-the same number. A holder on this host is dead when its process is; a holder elsewhere
-when its heartbeat (the file's modification time) is older than `STALE_S`.
+drives. The highest file is never removed, and a taker looks again after it has created
+its own: of two takers only the one with the highest number goes on. A holder on this host
+is dead when its process is; a holder elsewhere when its heartbeat (the file's modification
+time, by the file server's own clock) is older than `STALE_S`. A driver that stood still
+that long and was replaced finds out before it writes again: see `check`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -42,11 +45,21 @@ class DriverLock:
         self._thread = threading.Thread(target=self._beat, daemon=True, name="driver-heartbeat")
         self._thread.start()
 
+    def check(self) -> None:
+        """Raise CampaignBusy if another driver has taken the campaign over meanwhile."""
+        highest = max(_generations(self._folder), default=self.generation)
+        if highest > self.generation:
+            raise CampaignBusy(
+                f"{self._folder.parent}: another driver took the campaign over while this one "
+                "stood still; follow that one with `hpcsci status`"
+            )
+
     def release(self) -> None:
-        """Give the campaign back."""
+        """Give the campaign back. On a full disk the end of this process says as much."""
         self._stop.set()
         self._thread.join()
-        write_json(_file(self._folder, self.generation), {**_me(), "released": True})
+        with contextlib.suppress(OSError):
+            write_json(_file(self._folder, self.generation), {**_me(), "released": True})
 
     def _take(self) -> int:
         while True:
@@ -73,7 +86,9 @@ class DriverLock:
             except OSError as error:
                 target.unlink()
                 raise DiskFull(f"{self._folder}: cannot be written: {error.strerror}") from error
-            return highest + 1
+            if max(_generations(self._folder)) == highest + 1:
+                return highest + 1
+            target.unlink(missing_ok=True)  # somebody went past us between our two looks
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT_S):
@@ -97,7 +112,7 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
         holder: dict[str, Any] = json.loads(text)
     except ValueError:
         # Created and not yet filled, or its writer died in between: young means alive.
-        young = time.time() - modified < BEAT_S
+        young = _server_time(folder) - modified < BEAT_S
         return {"host": "?", "pid": 0, "alive": young, "local": False}
     if holder.get("released"):
         return None
@@ -108,7 +123,7 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
     elif holder["host"] == me["host"]:
         holder["alive"] = False  # this host was rebooted since
     else:
-        holder["alive"] = time.time() - modified < STALE_S
+        holder["alive"] = _server_time(folder) - modified < STALE_S
     return holder
 
 
@@ -120,6 +135,18 @@ def started_at(pid: int) -> int | None:
         return None
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] == "Z" else int(fields[19])
+
+
+def _server_time(folder: Path) -> float:
+    """The file server's clock, which need not agree with ours; ours where we may not write."""
+    probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:
+        return time.time()
+    return now
 
 
 def _me() -> dict[str, Any]:

@@ -71,15 +71,19 @@ class SpecFactory:
             for index in range(self.recipe.spec.seeds)
         ]
 
-    def pilot(self, idea: Idea, attempt: Attempt) -> TrialSpec:
-        """One trial at the pilot budget with the first seed."""
-        return self._spec(idea, attempt, Stage.PILOT, 0, self._code(attempt))
+    def pilot(self, idea: Idea, attempt: Attempt, tokens: int = 0) -> TrialSpec:
+        """One trial at the pilot budget with the first seed; `tokens`: spent on the idea so far."""
+        spec = self._spec(idea, attempt, Stage.PILOT, 0, self._code(attempt))
+        return spec.model_copy(update={"tokens": tokens})
 
-    def full(self, idea: Idea, attempt: Attempt) -> list[TrialSpec]:
+    def full(self, idea: Idea, attempt: Attempt, tokens: int = 0) -> list[TrialSpec]:
         """One trial a seed at the full budget; the baseline's seeds."""
         code = self._code(attempt)
-        count = self.recipe.spec.seeds
-        return [self._spec(idea, attempt, Stage.SEARCH, index, code) for index in range(count)]
+        specs = (
+            self._spec(idea, attempt, Stage.SEARCH, index, code)
+            for index in range(self.recipe.spec.seeds)
+        )
+        return [spec.model_copy(update={"tokens": tokens}) for spec in specs]
 
     def _code(self, attempt: Attempt) -> str:
         return str(self.paths.idea(attempt.idea_id).code(attempt.number))
@@ -110,7 +114,7 @@ class SpecFactory:
                 scorer_hash=hash_file(self.recipe.scorer),
                 predictions=spec.predictions,
                 python=config.python,
-                image=spec.image,
+                image=config.image,
             ),
             isolation=config.isolation,
             provenance=Provenance(
@@ -119,6 +123,7 @@ class SpecFactory:
                 recipe_hash=config.recipe_hash,
                 data_hash=config.data_hash,
                 code_hash=attempt.code_hash,
+                image_hash=config.image_hash,
                 model=config.model_name if idea else "",
             ),
             queued_at=time.time(),

@@ -51,6 +51,7 @@ class IdeaState:
     title: str
     parent_ids: tuple[str, ...]
     attempts: int = 0
+    code_hashes: dict[int, str] = field(default_factory=dict)
     ended: IdeaEnded | None = None
 
 
@@ -63,6 +64,7 @@ class CampaignState:
     trials: dict[str, TrialState] = field(default_factory=dict)
     full: dict[tuple[str, int], dict[str, TrialState]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    tokens: dict[str, int] = field(default_factory=dict)
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cpu_s: float = 0.0
@@ -88,12 +90,15 @@ class CampaignState:
             case ReplyRecorded():
                 self.prompt_tokens += event.prompt_tokens
                 self.completion_tokens += event.completion_tokens
+                spent = event.prompt_tokens + event.completion_tokens
+                self.tokens[event.idea_id] = self.tokens.get(event.idea_id, 0) + spent
             case IdeaProposed():
                 self.ideas[event.idea_id] = IdeaState(
                     event.idea_id, event.number, event.round, event.title, event.parent_ids
                 )
             case AttemptWritten():
                 self.ideas[event.idea_id].attempts = event.attempt
+                self.ideas[event.idea_id].code_hashes[event.attempt] = event.code_hash
             case IdeaEnded():
                 self.ideas[event.idea_id].ended = event
             case TrialQueued() | TrialStarted() | TrialEnded():
@@ -135,6 +140,10 @@ class CampaignState:
     def count_ideas(self, status: Literal["scored", "failed", "rejected"]) -> int:
         """How many ideas ended with a status."""
         return sum(i.ended is not None and i.ended.status == status for i in self.ideas.values())
+
+    def scored_an_idea(self) -> bool:
+        """Whether any trial of an idea was scored; the baseline's do not count."""
+        return any(t.phase == "scored" and t.idea_id in self.ideas for t in self.trials.values())
 
     def scores(self, idea_id: str, attempt: int, metric: str) -> dict[int, float]:
         """Return seed -> value of an attempt's full trials on validation that were scored."""

@@ -27,9 +27,11 @@ def status(paths: RunPaths) -> dict[str, Any]:
     """Return `hpcsci status --json`, contract 1. Hours of run time, counts."""
     state = read_state(paths)
     holder = read_holder(paths.lock)
+    alive = holder is not None and bool(holder["alive"])
+    running = state.count_trials("running")
     return {
         "campaign": state.campaign_id,
-        "state": _phase(state, alive=holder is not None and bool(holder["alive"])),
+        "state": _phase(state, alive=alive),
         "ideas": {
             "proposed": len(state.ideas),
             "rejected": state.count_ideas("rejected"),
@@ -38,8 +40,9 @@ def status(paths: RunPaths) -> dict[str, Any]:
             "failed": state.count_ideas("failed"),
         },
         "trials": {
-            "queued": state.count_trials("queued"),
-            "running": state.count_trials("running"),
+            # Without a driver nothing counts as running: resume takes it up again.
+            "queued": state.count_trials("queued") + (0 if alive else running),
+            "running": running if alive else 0,
             "scored": state.count_trials("scored"),
             "failed": state.count_trials("failed"),
         },

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import IdeaState
+from hpcscientist.campaign.state import CampaignState, IdeaState
 from hpcscientist.campaign.status import read_state
 from hpcscientist.feedback.decision import findings
 from hpcscientist.feedback.statistics import compare
@@ -27,11 +27,16 @@ from hpcscientist.results.aggregate import Overview, overview
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The rows, baseline first; what protected the labels; result files left out as broken."""
+    """The rows, baseline first, and what a reader must know to trust them.
+
+    `unreadable` counts result files left out as broken; `missing` counts scored trials of
+    the journal without a result: their ideas have no finding.
+    """
 
     rows: tuple[ResultRow, ...]
     isolation: Isolation
     unreadable: int
+    missing: int
 
 
 def read_rows(paths: RunPaths) -> Summary:
@@ -45,10 +50,27 @@ def read_rows(paths: RunPaths) -> Summary:
     found = overview(paths, metric.name)
     ended = [idea for idea in state.ideas.values() if idea.ended is not None]
     ended.sort(key=lambda idea: idea.number)
-    table = _Table(metric, found, _judge(ended, found, metric, config))
+    missing = _missing(state, ended, found, metric)
+    whole = [idea for idea in ended if not missing.get(idea.idea_id)]
+    table = _Table(metric, found, _judge(whole, found, metric, config))
     rows = [table.baseline()] if state.trials else []
     rows += [table.idea(idea, idea.ended) for idea in ended if idea.ended is not None]
-    return Summary(tuple(rows), config.isolation, found.unreadable)
+    return Summary(tuple(rows), config.isolation, found.unreadable, sum(missing.values()))
+
+
+def _missing(
+    state: CampaignState, ended: list[IdeaState], found: Overview, metric: MetricSpec
+) -> dict[str, int]:
+    """By idea, how many scored trials of the journal have no result file any more."""
+    standing = [(BASELINE_ID, BASELINE_ATTEMPT)]
+    standing += [(i.idea_id, i.ended.attempt) for i in ended if i.ended and i.ended.attempt]
+    return {
+        idea_id: len(
+            state.scores(idea_id, attempt, metric.name).keys()
+            - found.validation.of(idea_id, attempt).keys()
+        )
+        for idea_id, attempt in standing
+    }
 
 
 def _judge(

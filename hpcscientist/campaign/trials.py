@@ -7,10 +7,13 @@ run again within the budget; what the idea spoilt is not.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import shutil
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.state import CampaignState
@@ -27,9 +30,14 @@ from hpcscientist.results import store
 FULL_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TrialRunner:
-    """Runs trials for one driver. `retries` counts reruns after machine failures."""
+    """Runs trials for one driver.
+
+    `retries` counts reruns after machine failures that this driver may make of one trial;
+    a driver that resumes may make as many again. Before each it waits `pause_s` seconds,
+    doubled each time: what ails a machine often passes.
+    """
 
     paths: RunPaths
     journal: Journal
@@ -37,36 +45,50 @@ class TrialRunner:
     backend: Backend
     generation: int
     retries: int
+    pause_s: float
+    _runs: Counter[str] = field(default_factory=Counter)
 
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
         """Run trials and return their reports in the same order.
 
-        Each report is journalled as soon as its trial has ended. Raises DiskFull when the
-        run directory's disk is full: then the campaign stops instead of spending retries.
+        Each report is journalled as soon as its trial has ended. A MachineFailed report is
+        returned only when this driver's retries are used up. Raises DiskFull when the run
+        directory's disk is full: then the campaign stops instead of spending retries.
         """
         reports: dict[str, TrialReport] = {}
-        pending = list(specs)
-        while pending:
+        pending = [self._due(spec) for spec in specs]
+        for attempt in itertools.count():
             missing = [spec for spec in pending if not self._known(spec)]
             for spec in missing:
                 self._prepare(spec)
             if missing:
+                self._runs.update(spec.trial_id for spec in missing)
                 await self.backend.run(missing, self._started, self._ended)
             reports |= {spec.trial_id: self._collect(spec) for spec in pending}
             pending = [
                 spec.model_copy(update={"run": spec.run + 1})
                 for spec in pending
-                if spec.run <= self.retries
-                and isinstance(reports[spec.trial_id].outcome, MachineFailed)
+                if isinstance(reports[spec.trial_id].outcome, MachineFailed)
+                and self._runs[spec.trial_id] <= self.retries
             ]
+            if not pending:
+                break
+            await asyncio.sleep(self.pause_s * 2**attempt)
         return [reports[spec.trial_id] for spec in specs]
+
+    def _due(self, spec: TrialSpec) -> TrialSpec:
+        """Number the run: the latest, or the one after a machine failure of an earlier driver."""
+        trial = self.state.trials.get(spec.trial_id)
+        if trial is None:
+            return spec
+        failed = trial.report is not None and isinstance(trial.report.outcome, MachineFailed)
+        again = failed and not self._runs[spec.trial_id]
+        return spec.model_copy(update={"run": trial.run + 1 if again else trial.run})
 
     def _recorded(self, spec: TrialSpec) -> TrialReport | None:
         trial = self.state.trials.get(spec.trial_id)
         report = trial.report if trial is not None else None
-        if report is not None and report.run >= spec.run:
-            return report
-        return None
+        return report if report is not None and report.run == spec.run else None
 
     def _known(self, spec: TrialSpec) -> bool:
         if self._recorded(spec) is not None:

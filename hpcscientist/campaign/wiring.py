@@ -17,6 +17,7 @@ from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ideation.propose import ModelProposer
@@ -81,6 +82,12 @@ def wire(session: Session) -> Wired:
         raise RunDirectoryError(
             f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
         )
+    for key in config.labels.values():
+        if not sealed.path_of(key).is_dir():
+            raise RunDirectoryError(
+                f"{sealed.path_of(key)}: the labels of this campaign are gone; restore them, or "
+                "set paths.private to where they lie"
+            )
     if config.model_spec == "search":
         seed = config.settings.seed
         minds = Minds(SearchProposer(recipe, seed), KnobAuthor(recipe), None)
@@ -122,6 +129,7 @@ def assemble(
             backend=backend,
             generation=session.generation,
             retries=loop.machine_retries,
+            pause_s=loop.machine_pause_s,
         ),
         proposer=minds.proposer,
         author=minds.author,

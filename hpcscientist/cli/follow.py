@@ -35,5 +35,5 @@ def cancel(directory: Path) -> None:
     """Stop the campaign in DIR and leave nothing running; it can be resumed."""
     paths = RunPaths(directory.absolute())
     alive = cancelling.cancel(paths)
-    was = "stopped" if alive else "was not running; nothing of it is left"
+    was = "stopped" if alive else "was not running; nothing of it is left on this machine"
     click.echo(f"{paths.root}: {was}", err=True)

@@ -15,6 +15,7 @@ from hpcscientist.campaign.status import read_state
 from hpcscientist.cli.options import run_directory, settings_from
 from hpcscientist.cli.progress import Progress, header
 from hpcscientist.cli.results import print_results
+from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import BaselineFailed
 from hpcscientist.files.rundir import RunPaths
 
@@ -42,7 +43,8 @@ def launch(dry_run: bool, **options: Any) -> int:
     """Start a campaign and follow it to its end."""
     # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plan = launching.plan(settings_from(**options), Path.cwd())
+    settings = settings_from(**options)
+    plan = launching.plan(settings, Path.cwd())
     if dry_run:
         header(plan)
         return 0
@@ -51,10 +53,10 @@ def launch(dry_run: bool, **options: Any) -> int:
     launching.furnish(plan, claimed)
     paths = claimed.paths
     try:
-        state = drive(paths, Progress())
+        state = drive(paths, Progress(), default_private_root(settings))
     except BaselineFailed:
-        # It cannot be resumed, for the recipe in it is frozen: unless something was learned.
-        if not read_state(paths).count_ideas("scored"):
+        # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
+        if not plan.is_paid:
             claimed.undo()
         raise
     return _finish(paths, state)
@@ -66,7 +68,8 @@ def resume(directory: Path) -> int:
     """Go on with the campaign in DIR, whatever interrupted it."""
     paths = RunPaths(directory.absolute())
     read_state(paths)
-    return _finish(paths, drive(paths, Progress()))
+    private_root = default_private_root(settings_from())
+    return _finish(paths, drive(paths, Progress(), private_root))
 
 
 def _finish(paths: RunPaths, state: CampaignState) -> int:
@@ -74,4 +77,4 @@ def _finish(paths: RunPaths, state: CampaignState) -> int:
     for note in state.notes:
         click.echo(f"note: {note}", err=True)
     click.echo(f"results: hpcsci results {paths.root}", err=True)
-    return 0 if state.count_ideas("scored") else NOTHING_SCORED
+    return 0 if state.scored_an_idea() else NOTHING_SCORED

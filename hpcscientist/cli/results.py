@@ -30,5 +30,11 @@ def print_results(paths: RunPaths, form: export.Format) -> None:
     export.write(summary.rows, form, sys.stdout, sys.stdout.buffer)
     sys.stdout.flush()
     click.echo(f"sandbox: {isolation.statement(summary.isolation)}", err=True)
+    if summary.missing:
+        click.echo(
+            f"warning: {summary.missing} results of scored trials are gone; their ideas have no "
+            "finding",
+            err=True,
+        )
     if summary.unreadable:
         click.echo(f"warning: {summary.unreadable} result files cannot be read", err=True)

@@ -20,9 +20,19 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ConfigError
+from hpcscientist.files import sealed
 
-# Variables with the prefix that are no keys: the user's file, the endpoint's key.
-RESERVED = frozenset({"HPCSCI_CONFIG", "HPCSCI_API_KEY", "HPCSCI_TRIAL", "HPCSCI_TEST_IMAGE"})
+# Variables with the prefix that are no keys: the user's file, the endpoint's key, the marks
+# of a trial's processes, the image for the tests.
+RESERVED = frozenset(
+    {
+        "HPCSCI_CONFIG",
+        "HPCSCI_API_KEY",
+        "HPCSCI_CAMPAIGN",
+        "HPCSCI_TRIAL",
+        "HPCSCI_TEST_IMAGE",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,5 +156,4 @@ def default_data_root(settings: Settings) -> Path:
 
 def default_private_root(settings: Settings) -> Path:
     """Where labels are kept: paths.private, or the user's state folder; never with the data."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
-    return Path(settings.paths.private or Path(state) / "hpcscientist" / "sealed").absolute()
+    return Path(settings.paths.private or sealed.default_root()).absolute()

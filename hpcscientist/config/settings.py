@@ -45,6 +45,7 @@ class LoopSettings(Record):
     ideas_in_flight: int = Field(default=0, ge=0)
     debug_rounds: int = Field(default=4, ge=0)
     machine_retries: int = Field(default=2, ge=0)
+    machine_pause_s: float = Field(default=2.0, ge=0)
     similarity: float = Field(default=0.8, gt=0, le=1)
     q: float = Field(default=0.05, gt=0, lt=1)
     feedback_tokens: int = Field(default=2000, ge=100)

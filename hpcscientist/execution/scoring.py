@@ -24,6 +24,7 @@ from hpcscientist.execution.candidate import environment
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.verdict import idea_failed, machine_failed
 from hpcscientist.execution.words import headline
+from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.outcome import (
@@ -132,7 +133,8 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     home.mkdir()
     # -P: a module planted beside the scorer or in its working directory is not imported.
     command = [sys.executable, "-P", "-B", spec.sources.scorer]
-    command += ["--predictions", str(predictions), "--labels", spec.sources.labels]
+    labels = sealed.path_of(spec.sources.labels)
+    command += ["--predictions", str(predictions), "--labels", str(labels)]
     bounds = Bounds(DEADLINE_S, max(_MEMORY_MB, spec.limits.memory_mb), spec.limits.output_mb)
     out, err = io.BytesIO(), io.BytesIO()
     ended = supervise(

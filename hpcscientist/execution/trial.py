@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import folders, scoring, tampering
+from hpcscientist.execution import container, folders, scoring, tampering
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.candidate import command, environment
-from hpcscientist.execution.container import apptainer_command, unbindable
 from hpcscientist.execution.supervise import Bounds, Ended, Place, supervise
 from hpcscientist.execution.verdict import classify, idea_failed, machine_failed, of_error
 from hpcscientist.files.atomic import read_tail
@@ -86,7 +85,7 @@ def _run(spec: TrialSpec, paths: TrialPaths, stop: threading.Event, course: _Cou
             raise Interrupted(f"trial {spec.trial_id} was stopped")
         if found := tampering.undo(before, paths):
             return idea_failed(IdeaFailure.TAMPERING, found)
-        failed = classify(spec, ended, read_tail(paths.log, _TAIL_BYTES))
+        failed = _verdict(spec, ended, paths.log)
         if failed is not None:
             return _unless_full(failed, paths, scratch)
     outcome, course.predictions_hash = scoring.score(spec, paths, stop)
@@ -108,15 +107,21 @@ def _obstacles(spec: TrialSpec, paths: TrialPaths, scratch: Path) -> Iterator[st
     if not Path(sources.data).is_dir():
         yield f"there is no data in {sources.data}: prepare it again"
     if spec.isolation is Isolation.APPTAINER:
-        path = unbindable((str(code), sources.data, str(paths.out), str(work)))
+        path = container.unbindable((str(code), sources.data, str(paths.out), str(work)))
         if path is not None:
             yield f"Apptainer cannot bind {path}: use a path without colon and comma"
+        closed = container.unreadable(Path(sources.data)) if os.geteuid() == 0 else None
+        if closed is not None:
+            yield f"only root may read {closed}, candidates run as nobody: chmod -R a+rX {closed}"
 
 
 def _candidate(spec: TrialSpec, paths: TrialPaths, scratch: Path, stop: threading.Event) -> Ended:
     code, work = scratch / "code", scratch / "work"
     if spec.isolation is Isolation.APPTAINER:
-        line = apptainer_command(spec, code, paths.out, work, os.environ, os.geteuid() == 0)
+        is_root = os.geteuid() == 0
+        if is_root:
+            container.hand_over((code, paths.out, work))
+        line = container.apptainer_command(spec, code, paths.out, work, os.environ, is_root)
     else:
         line = command(spec, code, paths.out)
     limits = spec.limits
@@ -124,6 +129,13 @@ def _candidate(spec: TrialSpec, paths: TrialPaths, scratch: Path, stop: threadin
     place = Place(work, environment(spec, work))
     with paths.log.open("xb") as file:
         return supervise(line, place, bounds, stop, BoundedLog(file))
+
+
+def _verdict(spec: TrialSpec, ended: Ended, log: Path) -> Outcome | None:
+    tail = read_tail(log, _TAIL_BYTES)
+    if spec.isolation is Isolation.NONE:
+        return classify(spec, ended, tail)
+    return classify(spec, ended, container.of_candidate(tail), container.start_failure(log))
 
 
 def _unless_full(outcome: Outcome, paths: TrialPaths, scratch: Path) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import signal
+from dataclasses import replace
 
 from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.words import headline
@@ -11,7 +12,7 @@ from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed,
 from hpcscientist.records.trial import Isolation, TrialSpec
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_APPTAINER_FATAL_EXIT = 255
+_SIGNAL_EXIT = 128  # Apptainer exits with this plus the number of the signal
 
 
 def idea_failed(failure: IdeaFailure, detail: str) -> IdeaFailed:
@@ -31,16 +32,36 @@ def of_error(error: OSError) -> MachineFailed:
     return machine_failed(MachineFailure.DISK_FULL if full else MachineFailure.SETUP, said)
 
 
-def classify(spec: TrialSpec, ended: Ended, tail: str) -> IdeaFailed | MachineFailed | None:
+def classify(
+    spec: TrialSpec, ended: Ended, tail: str, start_failure: str | None = None
+) -> IdeaFailed | MachineFailed | None:
     """Return why a candidate's end is a failure; None when its predictions may be scored.
 
-    `tail` is the end of its log.
+    `tail` is the end of its log, `start_failure` why its container did not start.
     """
     if ended.survivors:
         pids = ", ".join(map(str, ended.survivors))
         detail = f"processes {pids} of the candidate could not be killed: end them by hand"
         return machine_failed(MachineFailure.SETUP, detail)
-    return _by_bound(spec, ended) or _by_exit(spec, ended, headline(tail))
+    if start_failure is not None and (ended.reason is not Reason.EXITED or ended.exit_code != 0):
+        return _not_started(spec, ended, headline(start_failure))
+    if spec.isolation is Isolation.APPTAINER:
+        ended = _with_signal(ended)
+    return _by_bound(spec, ended) or _by_exit(ended, headline(tail))
+
+
+def _not_started(spec: TrialSpec, ended: Ended, said: str) -> MachineFailed:
+    within = f" within {spec.limits.deadline_s:g} s" if ended.reason is Reason.DEADLINE else ""
+    detail = f"the container did not start{within}: {said}"
+    return machine_failed(MachineFailure.SETUP, detail)
+
+
+def _with_signal(ended: Ended) -> Ended:
+    """Return an end with the signal that Apptainer reports as an exit code."""
+    number = (ended.exit_code or 0) - _SIGNAL_EXIT
+    if number not in signal.valid_signals():
+        return ended
+    return replace(ended, exit_code=None, signal=number)
 
 
 def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | None:
@@ -60,15 +81,12 @@ def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | None:
     return None
 
 
-def _by_exit(spec: TrialSpec, ended: Ended, said: str) -> IdeaFailed | MachineFailed | None:
+def _by_exit(ended: Ended, said: str) -> IdeaFailed | None:
     if ended.signal is not None:
         detail = f"killed by signal {ended.signal}: {said or 'nothing printed'}"
         return idea_failed(IdeaFailure.ERROR, detail)
     if ended.exit_code == 0:
         return None
-    contained = spec.isolation is Isolation.APPTAINER
-    if contained and ended.exit_code == _APPTAINER_FATAL_EXIT and said.startswith("FATAL"):
-        return machine_failed(MachineFailure.SETUP, f"the container did not start: {said}")
     return idea_failed(
         IdeaFailure.ERROR, said or f"exit code {ended.exit_code}, with nothing printed"
     )

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from hpcscientist.config.settings import ProposeSettings
 from hpcscientist.models.prompts import render
 from hpcscientist.models.structured import ask
 from hpcscientist.ports.model import Model
-from hpcscientist.records.idea import Proposal, idea_seed
+from hpcscientist.records.idea import Proposal, idea_id_of, idea_seed
 from hpcscientist.records.model import Message, ModelRequest
 from hpcscientist.records.proposing import ProposalTask, Proposed
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
-
-IN_PROGRESS = "in progress"  # the phrase of an archive entry that has no finding yet
-
-_ID = re.compile(r"\bidea-[0-9]{4,}\b")
 
 
 class ModelProposer:
@@ -61,11 +56,10 @@ class ModelProposer:
             seed=idea_seed(self._seed, task.number),
         )
         proposal = await ask(self._model, request, Proposal)
-        # The archive is bounded; the feedback may name older ideas.
-        known = {entry.idea_id for entry in task.archive} | set(_ID.findall(task.feedback))
-        known.discard(task.idea_id)
-        parents = tuple(p for p in dict.fromkeys(proposal.parent_ids) if p in known)
+        # Any earlier idea may be a parent: not only those of a prompt that depends on timing.
+        earlier = {idea_id_of(number) for number in range(1, task.number)}
+        parents = tuple(p for p in dict.fromkeys(proposal.parent_ids) if p in earlier)
         return Proposed(
             proposal=proposal.model_copy(update={"parent_ids": parents}),
-            shown=tuple(e.idea_id for e in task.archive if e.finding not in ("", IN_PROGRESS)),
+            shown=task.shown,
         )

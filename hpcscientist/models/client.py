@@ -22,7 +22,7 @@ import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from hpcscientist.config.settings import ClientSettings
-from hpcscientist.errors import EndpointError, ModelSpecError
+from hpcscientist.errors import EndpointError, ModelSpecError, ReplyError
 from hpcscientist.files.text import one_line
 from hpcscientist.models import wire
 from hpcscientist.models.retry import Backoff, Transient, is_transient, retry_after_s
@@ -32,6 +32,8 @@ R = TypeVar("R")
 
 _LOG = logging.getLogger(__name__)
 _BODY_LIMIT = 64 * 2**20  # bytes; a server that never ends must not fill the driver's memory
+# Bad request, too large, unprocessable: about one request, such as one beyond the context.
+REFUSES_ONE_REQUEST = frozenset({400, 413, 422})
 _PROBE_RETRIES = 1  # who has mistyped an address wants to know at once
 
 
@@ -168,7 +170,8 @@ class OpenAIModel:
             mend = "serve the model with a longer context, or ask for fewer tokens"
         else:
             mend = "see the server's log for why it refuses the request"
-        raise EndpointError(f"{self._base} answered HTTP {status} ({said}); {mend}")
+        error = ReplyError if status in REFUSES_ONE_REQUEST else EndpointError
+        raise error(f"{self._base} answered HTTP {status} ({said}); {mend}")
 
     async def _served(self, strict: bool) -> list[str]:
         """Return the names of GET /models; without `strict`, none where they cannot be had."""

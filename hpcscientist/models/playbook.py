@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.errors import ModelSpecError, PlaybookExhausted
+from hpcscientist.errors import ModelSpecError, PlaybookExhausted, ReplyError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.model import ModelReply, ModelRequest
@@ -47,7 +47,8 @@ class PlaybookModel:
         number = int(found.group()) if found else 0
         entry = self._entries.get((number, request.stage, request.ordinal, request.repair))
         if entry is None:
-            raise PlaybookExhausted(
+            over = number > max(idea for idea, *_ in self._entries)
+            raise (PlaybookExhausted if over else ReplyError)(
                 f"{self._path} holds no reply for {request.idea_id}, stage {request.key}; "
                 "ask for fewer ideas, add the reply, or give another --model"
             )

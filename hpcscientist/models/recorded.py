@@ -17,6 +17,7 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from hpcscientist.errors import DiskFull, RunDirectoryError
+from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
@@ -192,16 +193,8 @@ def _append(path: Path, line: bytes) -> int:
     finally:
         os.close(descriptor)
     if new:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     return start
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _raise(path: Path, error: OSError) -> NoReturn:

@@ -25,7 +25,10 @@ class PastScore(Record):
 
 
 class ProposalTask(Record):
-    """What is known when idea `number` is proposed, in order of idea numbers."""
+    """What is known when idea `number` is proposed, in order of idea numbers.
+
+    `shown` lists the ideas whose findings stand in `feedback` or `archive`.
+    """
 
     idea_id: str
     number: int = Field(ge=1)
@@ -33,6 +36,7 @@ class ProposalTask(Record):
     feedback: str
     archive: tuple[ArchiveEntry, ...]
     scores: tuple[PastScore, ...]
+    shown: tuple[str, ...] = ()
 
 
 class Proposed(Record):

@@ -78,7 +78,10 @@ class Limits(Record):
 
 
 class Sources(Record):
-    """Where a trial finds things: absolute paths. The candidate is told `data` alone."""
+    """Where a trial finds things: absolute paths; `labels` is a key of `files.sealed`.
+
+    The candidate is told `data` alone.
+    """
 
     code: str
     entry: str

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hpcscientist.files.atomic import sync_folder
 from hpcscientist.results.schema import SCHEMA
 
 # Small row groups: a reader that wants one metric skips the others by their statistics.
@@ -40,7 +41,7 @@ def write_part(folder: Path, kind: str, schema: Any, tables: Iterable[Any]) -> P
             os.fsync(file.fileno())
         if rows:
             temporary.rename(target)
-            _sync(folder)
+            sync_folder(folder)
     finally:
         temporary.unlink(missing_ok=True)
     return target if rows else None
@@ -82,12 +83,3 @@ def _dictionaries(schema: Any) -> list[str]:
 def _next_number(folder: Path, kind: str) -> int:
     numbers = (re.fullmatch(r".*-(\d+)", file.stem) for file in folder.glob(f"{kind}-*.parquet"))
     return max((int(match[1]) for match in numbers if match), default=0) + 1
-
-
-def _sync(folder: Path) -> None:
-    """Make a rename durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

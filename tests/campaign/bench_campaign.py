@@ -142,7 +142,9 @@ class CampaignBench:
             isolation=Isolation.NONE,
             slots=2,
             in_flight=2,
-            settings=Settings(ideas=ideas, loop=LoopSettings.model_validate(loop)),
+            settings=Settings(
+                ideas=ideas, loop=LoopSettings.model_validate({"machine_pause_s": 0.0, **loop})
+            ),
         )
         frozen.write(self.paths, self.config)
         self.state = CampaignState()

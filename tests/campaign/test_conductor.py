@@ -9,7 +9,14 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scor
 
 from hpcscientist.campaign.conductor import Plan
 from hpcscientist.campaign.summary import read_rows
-from hpcscientist.errors import BaselineFailed, DiskFull, PlaybookExhausted, ReplyError
+from hpcscientist.errors import (
+    BaselineFailed,
+    DiskFull,
+    MachineTrouble,
+    PlaybookExhausted,
+    ReplyError,
+    RunDirectoryError,
+)
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.outcome import (
     IdeaFailed,
@@ -128,19 +135,83 @@ async def test_machine_failures_are_retried_within_the_budget(tmp_path: Path) ->
     assert [run for trial, run in backend.ran if "pilot" in trial] == [1, 2, 3]
 
 
-async def test_machine_failure_is_no_evidence(tmp_path: Path) -> None:
-    bench = CampaignBench(tmp_path, ideas=1, machine_retries=1)
+async def test_machine_failure_is_no_evidence_and_resume_tries_anew(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2, machine_retries=1)
     author = ScriptedAuthor(bench.recipe, fixes=99)
 
     def judge(spec: TrialSpec) -> Outcome | None:
-        return None if spec.stage is Stage.PILOT else plain(spec)
+        ill = spec.idea_id == "idea-0001" and spec.stage is Stage.PILOT
+        return None if ill else plain(spec)
 
+    for ended in ({"idea-0002"}, {"idea-0001", "idea-0002"}):
+        with pytest.raises(MachineTrouble, match="idea-0001: machine failed"):
+            await bench.drive(judge, ScriptedProposer(*WORDS), author)
+        assert bench.ended().keys() == {"idea-0002"}
+        if "idea-0001" in ended:
+            break
+        # The machine is mended: resume goes on as if nothing had happened.
+        backend = await bench.drive(plain, ScriptedProposer(*WORDS), author)
+        assert [run for _, run in backend.ran][:1] == [3]
+        assert bench.ended() == {"idea-0001": ("scored", None), "idea-0002": ("scored", None)}
+        bench = CampaignBench(tmp_path / "again", ideas=2, machine_retries=1)
+    # Under a second driver that it fails too, it is given up, so that campaigns end.
     await bench.drive(judge, ScriptedProposer(*WORDS), author)
     status, reason = bench.ended()["idea-0001"]
     assert status == "failed"
     assert reason is not None
     assert reason.startswith("machine failed (lost)")
     assert author.tasks == []
+
+
+async def test_baseline_lost_by_the_machine_is_not_the_reference_s_fault(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1, machine_retries=0)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(lambda spec: None, ScriptedProposer(*WORDS))
+    assert caught.group_contains(MachineTrouble, match="hpcsci resume")
+    await bench.drive(plain, ScriptedProposer(*WORDS))
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+
+
+async def test_other_code_under_a_known_attempt_is_refused(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+
+    def lost(spec: TrialSpec) -> Outcome | None:
+        return plain(spec) if spec.stage is Stage.BASELINE else None
+
+    with pytest.raises(MachineTrouble):
+        await bench.drive(lost, ScriptedProposer(*WORDS))
+
+    class Other(ScriptedAuthor):
+        async def write(self, idea):  # type: ignore[no-untyped-def]
+            return self._draft("another version")
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(plain, ScriptedProposer(*WORDS), Other(bench.recipe))
+    assert caught.group_contains(RunDirectoryError, match="other code")
+
+
+async def test_recorded_idea_is_taken_as_it_was(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+    await bench.drive(plain, ScriptedProposer(*WORDS))
+    before = bench.paths.idea("idea-0002").idea.read_bytes()
+    proposer = ScriptedProposer("entirely different", "words here")
+    await bench.drive(plain, proposer)
+    assert proposer.tasks == []
+    assert bench.paths.idea("idea-0002").idea.read_bytes() == before
+
+
+async def test_results_that_vanished_carry_no_verdict(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return scored(0.5 + noise(spec) + (0.2 if spec.idea_id == "idea-0001" else 0.0))
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert read_rows(bench.paths).rows[1].finding is Verdict.IMPROVEMENT
+    bench.paths.trial("idea-0001-a1-search-0").result.unlink()
+    summary = read_rows(bench.paths)
+    assert summary.missing == 1
+    assert (summary.rows[1].finding, summary.rows[1].n) == (None, bench.seeds - 1)
 
 
 async def test_look_alikes_are_judged_in_order_of_proposal(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.campaign import lock as lock_module
 from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
 from hpcscientist.errors import CampaignBusy
 
@@ -96,3 +97,49 @@ def test_many_takers_one_winner(tmp_path: Path) -> None:
     for taker in takers:
         taker.communicate()
     assert sorted(outcomes) == ["busy"] * 5 + ["won"]
+
+
+def test_driver_that_was_replaced_may_not_write(tmp_path: Path) -> None:
+    lock = DriverLock(tmp_path / "lock")
+    lock.check()
+    (tmp_path / "lock" / f"{lock.generation + 1}.json").write_text("{}")
+    with pytest.raises(CampaignBusy, match="took the campaign over"):
+        lock.check()
+    lock.release()
+
+
+def test_taker_that_was_overtaken_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Between its look and its file, two others took the campaign and gave it back.
+    folder = tmp_path / "lock"
+    DriverLock(folder).release()
+    seen = lock_module._generations
+    calls = iter([[1]])
+
+    def late(path: Path) -> list[int]:
+        stale = next(calls, None)
+        if stale is not None:
+            DriverLock(folder).release()
+            DriverLock(folder).release()
+            return stale
+        return seen(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lock_module, "_generations", late)
+        lock = DriverLock(folder)
+    assert lock.generation == 4
+    lock.release()
+
+
+def test_full_disk_at_the_release_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = DriverLock(tmp_path / "lock")
+
+    def full(path: Path, value: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(lock_module, "write_json", full)
+    lock.release()
+    assert read_holder(tmp_path / "lock") is not None

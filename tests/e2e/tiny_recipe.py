@@ -99,8 +99,9 @@ def idea(number: int, stage: str, reply: dict[str, Any], ordinal: int = 1) -> di
     return {"idea": number, "stage": stage, "ordinal": ordinal, "reply": reply}
 
 
-def propose(number: int, title: str, summary: str) -> dict[str, Any]:
+def propose(number: int, title: str, summary: str, *parents: str) -> dict[str, Any]:
     reply = {
+        "parent_ids": parents,
         "title": title,
         "hypothesis": f"{title} helps.",
         "method": title,
@@ -122,7 +123,12 @@ PLAYBOOK = [
     propose(1, "Fewer slips", "Lower the share of wrong answers to almost nothing at all."),
     idea(1, "code", {"note": "lower rate", "edits": edit(RATE, "ERROR_RATE = 0.01")}),
     propose(2, "Fewer slips again", "Lower the share of wrong answers to almost nothing at all!"),
-    propose(3, "Sorted reading", "Read inputs in ascending order before deciding about parity."),
+    propose(
+        3,
+        "Sorted reading",
+        "Read inputs in ascending order before deciding about parity.",
+        "idea-0001",
+    ),
     idea(3, "code", {"note": "sort", "edits": edit(RATE, "ERROR_RATE = sort_of(0.3)")}),
     idea(
         3,

@@ -78,7 +78,7 @@ async def test_a_proposal_and_what_it_was_shown() -> None:
     model = OneReply(REPLY)
     asked = proposer(model)
     assert asked.ordered is False
-    proposed = await asked.propose(task())
+    proposed = await asked.propose(task().model_copy(update={"shown": ("idea-0001", "idea-0003")}))
     assert proposed.proposal.title == "Wider"
     assert proposed.shown == ("idea-0001", "idea-0003")
     assert proposed.knobs is None
@@ -106,7 +106,7 @@ async def test_the_prompt_holds_archive_feedback_and_reference() -> None:
 async def test_unknown_parents_are_dropped() -> None:
     parents = ["idea-0003", "idea-0099", "nonsense", "idea-0001", "idea-0003", "idea-0009"]
     model = OneReply({**REPLY, "parent_ids": [*parents, "idea-0007"]})
-    proposed = await proposer(model).propose(task(feedback="idea-0007 was best; idea-00991 no."))
+    proposed = await proposer(model).propose(task())  # the ninth idea
     assert proposed.proposal.parent_ids == ("idea-0003", "idea-0001", "idea-0007")
 
 

@@ -26,7 +26,7 @@ from misbehaving_endpoint import (
 from tenacity import Future, RetryCallState
 
 from hpcscientist.config.settings import ClientSettings
-from hpcscientist.errors import EndpointError, ModelSpecError
+from hpcscientist.errors import EndpointError, ModelSpecError, ReplyError
 from hpcscientist.models.client import OpenAIModel
 from hpcscientist.models.retry import Backoff, Transient, retry_after_s
 from hpcscientist.records.model import Message, ModelRequest
@@ -67,8 +67,10 @@ def impatient(endpoint: Endpoint, timeout_s: float) -> OpenAIModel:
     )
 
 
-async def failure(model: OpenAIModel, schema: bool = False) -> str:
-    with pytest.raises(EndpointError) as caught:
+async def failure(
+    model: OpenAIModel, schema: bool = False, kind: type[Exception] = EndpointError
+) -> str:
+    with pytest.raises(kind) as caught:
         await model.complete(request(schema))
     message = str(caught.value)
     assert "\n" not in message
@@ -173,7 +175,8 @@ async def test_refusals_are_final(
     endpoint: Endpoint, model: OpenAIModel, status: int, mend: str
 ) -> None:
     endpoint.script = [error(status, f"no good:\nBearer {KEY}")]
-    message = await failure(model)
+    kind = ReplyError if status == 400 else EndpointError
+    message = await failure(model, kind=kind)
     assert mend in message
     assert "no good: Bearer ***" in message
     assert len(endpoint.posts) == 1
@@ -186,7 +189,7 @@ async def test_a_key_cut_in_half_is_hidden_too(endpoint: Endpoint, model: OpenAI
 
 async def test_a_prompt_that_is_too_long(endpoint: Endpoint, model: OpenAIModel) -> None:
     endpoint.script = [error(400, "the maximum context length is 8 tokens")]
-    assert "longer context" in await failure(model)
+    assert "longer context" in await failure(model, kind=ReplyError)
 
 
 async def test_retries_are_logged_without_the_key(
@@ -234,7 +237,7 @@ async def test_an_endpoint_without_structured_replies(
 
 async def test_the_fallback_happens_once(endpoint: Endpoint, model: OpenAIModel) -> None:
     endpoint.script = [error(400, "unknown field: response_format")]
-    assert "unknown field" in await failure(model, schema=True)
+    assert "unknown field" in await failure(model, schema=True, kind=ReplyError)
     assert len(endpoint.posts) == 2
 
 
@@ -242,7 +245,7 @@ async def test_another_400_is_no_reason_to_fall_back(
     endpoint: Endpoint, model: OpenAIModel
 ) -> None:
     endpoint.script = [error(400, "bad temperature")]
-    await failure(model, schema=True)
+    await failure(model, schema=True, kind=ReplyError)
     assert len(endpoint.posts) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 from misbehaving_endpoint import Endpoint, answer, completion, error
 
 from hpcscientist.config.settings import ClientSettings
-from hpcscientist.errors import EndpointError, PlaybookExhausted
+from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.client import OpenAIModel
 from hpcscientist.models.playbook import PlaybookModel
@@ -114,7 +114,7 @@ async def test_raises_its_own_errors_alone(model: Model) -> None:
         request(2, "propose", 2),
         request(2, repair=1),
     ):
-        with pytest.raises((EndpointError, PlaybookExhausted)) as caught:
+        with pytest.raises((EndpointError, ReplyError, PlaybookExhausted)) as caught:
             await model.complete(missing)
         assert "\n" not in str(caught.value)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.errors import ModelSpecError, PlaybookExhausted
+from hpcscientist.errors import ModelSpecError, PlaybookExhausted, ReplyError
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.model import Message, ModelRequest
 
@@ -41,10 +41,19 @@ async def test_objects_and_texts_are_replayed(tmp_path: Path) -> None:
     assert (await model.complete(request("idea-0003", "code"))).text == "not {json"
 
 
-@pytest.mark.parametrize("idea_id", ["idea-0002", "baseline", "idea-0001x"])
-async def test_exhausted(tmp_path: Path, idea_id: str) -> None:
+@pytest.mark.parametrize(
+    ("idea_id", "error"),
+    [
+        ("idea-0002", PlaybookExhausted),
+        ("idea-0099", PlaybookExhausted),
+        # A hole is about one call: nothing says that the later ideas are missing too.
+        ("baseline", ReplyError),
+        ("idea-0001x", ReplyError),
+    ],
+)
+async def test_exhausted_or_a_hole(tmp_path: Path, idea_id: str, error: type[Exception]) -> None:
     path = written(tmp_path, GOOD)
-    with pytest.raises(PlaybookExhausted) as caught:
+    with pytest.raises(error) as caught:
         await PlaybookModel(path).complete(request(idea_id))
     for part in (idea_id, "propose/1", str(path)):
         assert part in str(caught.value)

@@ -25,6 +25,8 @@ def test_the_shipped_recipe_is_found_from_anywhere(here):
 def test_a_recipe_of_the_working_directory_hides_the_shipped_one(here):
     shutil.copytree(DIGITS, here / "recipes" / "digits")
     assert load.find("digits") == Path("recipes/digits")
+    assert load.is_shipped(load.find("digits"))  # the same to the letter
+    (here / "recipes" / "digits" / "score.py").write_text("print('{}')\n")
     assert not load.is_shipped(load.find("digits"))
     assert [p.name for p in load.available()] == ["digits"]
 

@@ -25,7 +25,7 @@ class Slots:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.give_back()  # it was our turn just now
-            else:
+            elif turn in self._waiting:
                 self._waiting.remove(turn)
             raise
 
@@ -37,5 +37,7 @@ class Slots:
         """Return a slot to whoever waits longest."""
         self._used -= 1
         while self._waiting and self._used < self.total:
-            self._used += 1
-            self._waiting.popleft().set_result(None)
+            turn = self._waiting.popleft()
+            if not turn.done():  # done: cancelled, and its task has not run since
+                self._used += 1
+                turn.set_result(None)
