@@ -25,7 +25,8 @@ def cancel(paths: RunPaths, wait: Callable[[float], object] = time.sleep) -> boo
     nothing of the campaign runs on this host any more. Raises RunDirectoryError for a
     folder that is no run directory, CampaignBusy when the driver does not let go.
     """
-    read_state(paths)
+    if not paths.campaign.is_file():
+        read_state(paths)  # which says what is missing
     holder = read_holder(paths.lock)
     alive = holder is not None and bool(holder["alive"])
     if holder is not None and alive:
@@ -46,9 +47,10 @@ def cancel(paths: RunPaths, wait: Callable[[float], object] = time.sleep) -> boo
 
 def _await_release(paths: RunPaths, wait: Callable[[float], object]) -> None:
     deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        holder = read_holder(paths.lock)
-        if holder is None or not holder["alive"]:
-            return
+    while (holder := read_holder(paths.lock)) is not None and holder["alive"]:
+        if time.monotonic() > deadline:
+            raise CampaignBusy(
+                f"{paths.root}: the driver on {holder['host']} (process {holder['pid']}) does "
+                "not stop; end that process and try again"
+            )
         wait(POLL_S)
-    raise CampaignBusy(f"{paths.root}: the driver does not stop; end its process and try again")

@@ -9,6 +9,7 @@ depend on timing except the feedback a language model is shown, and that is reco
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -52,13 +53,20 @@ class Plan:
     model_name: str
     seed: int
 
+    def first_of(self, round_number: int) -> int:
+        """The first idea of a round."""
+        rounds = min(self.rounds, self.ideas) or 1
+        return (round_number - 1) * self.ideas // rounds + 1
+
     def chunks(self) -> Iterator[tuple[int, range]]:
         """Yield (round, idea numbers); there is a barrier after each."""
         rounds = min(self.rounds, self.ideas) or 1
         for index in range(rounds):
-            first = index * self.ideas // rounds + 1
-            last = (index + 1) * self.ideas // rounds
-            yield index + 1, range(first, last + 1)
+            yield index + 1, range(self.first_of(index + 1), self.first_of(index + 2))
+
+
+def _events() -> defaultdict[int, asyncio.Event]:
+    return defaultdict(asyncio.Event)
 
 
 @dataclass(slots=True)
@@ -76,8 +84,8 @@ class Conductor:
     author: Author
     bank: Bank
     compactor: Compactor
-    _admitted: dict[int, asyncio.Event] = field(default_factory=dict)
-    _ended: dict[int, asyncio.Event] = field(default_factory=dict)
+    _admitted: defaultdict[int, asyncio.Event] = field(default_factory=_events)
+    _ended: defaultdict[int, asyncio.Event] = field(default_factory=_events)
     _exhausted: bool = False
     _set_aside: list[str] = field(default_factory=list)
 
@@ -114,9 +122,6 @@ class Conductor:
 
     async def _run_ideas(self) -> None:
         window = asyncio.Semaphore(self.plan.in_flight)
-        for number in range(1, self.plan.ideas + 1):
-            self._admitted[number] = asyncio.Event()
-            self._ended[number] = asyncio.Event()
         for round_number, numbers in self.plan.chunks():
             async with asyncio.TaskGroup() as group:
                 for number in numbers:
@@ -224,7 +229,7 @@ class Conductor:
 
     def _settled(self, number: int, round_number: int) -> int:
         """The first idea whose outcome an ordered proposal may not depend on."""
-        first_of_round = dict(self.plan.chunks())[round_number].start
+        first_of_round = self.plan.first_of(round_number)
         return max(number - self.plan.in_flight + 1, first_of_round)
 
     async def _turn(self, number: int) -> None:

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import NO_SPACE, Journal
 from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.state import CampaignState
@@ -28,7 +29,9 @@ from hpcscientist.records.events import (
     DriverStarted,
     DriverStopped,
     Event,
+    NoteTaken,
 )
+from hpcscientist.records.trial import Isolation, Split
 
 CANCEL_POLL_S = 0.3
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -83,6 +86,7 @@ def _run(paths: RunPaths, wired: Wired, journal: Journal, generation: int) -> No
     try:
         asyncio.run(_conduct(paths, wired))
         wired.conductor.compactor.finish()
+        _check_data(wired.config, journal)
         journal.record(CampaignEnded())
     except HpcsciError as error:
         _record_stop(journal, generation, error)
@@ -91,6 +95,17 @@ def _run(paths: RunPaths, wired: Wired, journal: Journal, generation: int) -> No
         known = _of_disk(paths, error)
         _record_stop(journal, generation, known)
         raise known from error
+
+
+def _check_data(config: CampaignConfig, journal: Journal) -> None:
+    """Say so if candidates without a sandbox changed the data that all of them read."""
+    if config.isolation is Isolation.NONE and not config.has_intact_data():
+        where = Path(config.views[Split.VALIDATION]).parent
+        text = (
+            f"the prepared data below {where} were changed while the campaign ran, so no finding "
+            "can be trusted; delete that folder and launch anew, in a sandbox if you can"
+        )
+        journal.record(NoteTaken(name="data changed", text=text))
 
 
 def _record_stop(journal: Journal, generation: int, error: HpcsciError) -> None:

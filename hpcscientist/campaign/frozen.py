@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files import sealed
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Isolation, Split
 
@@ -41,6 +43,12 @@ class CampaignConfig(Record):
     slots: int
     in_flight: int
     settings: Settings
+
+    def has_intact_data(self) -> bool:
+        """Whether the prepared data are those of the launch. Reads all of them."""
+        view = Path(self.views[Split.VALIDATION])
+        labels = sealed.path_of(self.labels[Split.VALIDATION])
+        return is_intact(view, labels, self.data_hash)
 
 
 def write(paths: RunPaths, config: CampaignConfig) -> None:

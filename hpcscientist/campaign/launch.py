@@ -21,7 +21,7 @@ from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import PathSettings, Settings
-from hpcscientist.errors import RunDirectoryError, UsageError
+from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
 from hpcscientist.execution import isolation
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_file, hash_tree
@@ -215,6 +215,8 @@ async def _probe(spec: str, recipe: Recipe, settings: Settings) -> str:
 def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
     if settings.run_dir:
         path = (folder / settings.run_dir).absolute()
+        if not str(path).isprintable():  # it goes into TOML, JSON and people's terminals
+            raise UsageError(f"{str(path)!r}: has unprintable characters; give another --run-dir")
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path}: is no folder; give another --run-dir")
         if path.is_dir() and any(path.iterdir()):
@@ -226,7 +228,14 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
 
 def _snapshot(plan: LaunchPlan, paths: RunPaths) -> str:
     """Copy the recipe, and a playbook given by file; return the spec to resume with."""
-    shutil.copytree(plan.recipe.folder, paths.recipe, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    origin = plan.recipe.folder
+    try:
+        shutil.copytree(origin, paths.recipe, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    except shutil.Error as error:
+        source, _, reason = error.args[0][0]
+        raise RecipeError(
+            f"cannot be copied: {reason}; a recipe holds regular files only", Path(source)
+        ) from error
     kind, _, file = plan.model_spec.partition(":")
     if kind != "playbook" or not file:
         return plan.model_spec

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
     AttemptWritten,
     CampaignEnded,
@@ -73,7 +74,20 @@ class CampaignState:
     ended: bool = False
 
     def apply(self, event: Event) -> None:
-        """Take one event in."""
+        """Take one event in.
+
+        Raises RunDirectoryError when it speaks of an idea or a trial that no earlier event
+        has named: then lines are missing from the journal, or in another order.
+        """
+        try:
+            self._apply(event)
+        except KeyError as error:
+            raise RunDirectoryError(
+                f"journal.jsonl: {event.key} comes before anything about {error}; lines are "
+                "missing or out of order: restore the file from a backup"
+            ) from error
+
+    def _apply(self, event: Event) -> None:
         match event:
             case CampaignStarted():
                 self.campaign_id = event.campaign_id

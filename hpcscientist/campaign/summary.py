@@ -30,13 +30,14 @@ class Summary:
     """The rows, baseline first, and what a reader must know to trust them.
 
     `unreadable` counts result files left out as broken; `missing` counts scored trials of
-    the journal without a result: their ideas have no finding.
+    the journal whose results are gone or say otherwise: their ideas have no finding.
     """
 
     rows: tuple[ResultRow, ...]
     isolation: Isolation
     unreadable: int
     missing: int
+    notes: tuple[str, ...]
 
 
 def read_rows(paths: RunPaths) -> Summary:
@@ -55,19 +56,21 @@ def read_rows(paths: RunPaths) -> Summary:
     table = _Table(metric, found, _judge(whole, found, metric, config))
     rows = [table.baseline()] if state.trials else []
     rows += [table.idea(idea, idea.ended) for idea in ended if idea.ended is not None]
-    return Summary(tuple(rows), config.isolation, found.unreadable, sum(missing.values()))
+    return Summary(
+        tuple(rows), config.isolation, found.unreadable, sum(missing.values()), tuple(state.notes)
+    )
 
 
 def _missing(
     state: CampaignState, ended: list[IdeaState], found: Overview, metric: MetricSpec
 ) -> dict[str, int]:
-    """By idea, how many scored trials of the journal have no result file any more."""
+    """By idea, how many scored trials of the journal have no result file with that value."""
     standing = [(BASELINE_ID, BASELINE_ATTEMPT)]
     standing += [(i.idea_id, i.ended.attempt) for i in ended if i.ended and i.ended.attempt]
     return {
         idea_id: len(
-            state.scores(idea_id, attempt, metric.name).keys()
-            - found.validation.of(idea_id, attempt).keys()
+            state.scores(idea_id, attempt, metric.name).items()
+            ^ found.validation.of(idea_id, attempt).items()
         )
         for idea_id, attempt in standing
     }

@@ -58,6 +58,8 @@ class TrialRunner:
         reports: dict[str, TrialReport] = {}
         pending = [self._due(spec) for spec in specs]
         for attempt in itertools.count():
+            for spec in pending:
+                self._record_intent(spec)
             missing = [spec for spec in pending if not self._known(spec)]
             for spec in missing:
                 self._prepare(spec)
@@ -96,8 +98,7 @@ class TrialRunner:
         report = store.read_result(self.paths.trial(spec.trial_id))
         return report is not None and report.run == spec.run
 
-    def _prepare(self, spec: TrialSpec) -> None:
-        """Journal the intent, then lay the trial's folder out, without touching a live run."""
+    def _record_intent(self, spec: TrialSpec) -> None:
         self.journal.record(
             TrialQueued(
                 trial_id=spec.trial_id,
@@ -108,6 +109,9 @@ class TrialRunner:
                 run=spec.run,
             )
         )
+
+    def _prepare(self, spec: TrialSpec) -> None:
+        """Lay the trial's folder out, without touching a live run."""
         trial = self.paths.trial(spec.trial_id)
         try:
             if spec.run > 1:

@@ -31,6 +31,7 @@ from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.events import ReplyRecorded
 from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.trial import Isolation, Split
 from hpcscientist.worker.entry import run_trial
 
 
@@ -88,6 +89,11 @@ def wire(session: Session) -> Wired:
                 f"{sealed.path_of(key)}: the labels of this campaign are gone; restore them, or "
                 "set paths.private to where they lie"
             )
+    if config.isolation is Isolation.NONE and not config.has_intact_data():
+        raise RunDirectoryError(
+            f"{config.views[Split.VALIDATION]}: the prepared data changed since launch; restore "
+            "them, or delete them and launch anew"
+        )
     if config.model_spec == "search":
         seed = config.settings.seed
         minds = Minds(SearchProposer(recipe, seed), KnobAuthor(recipe), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,5 @@ def resume(directory: Path) -> int:
 
 def _finish(paths: RunPaths, state: CampaignState) -> int:
     print_results(paths, "table")
-    for note in state.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"results: hpcsci results {paths.root}", err=True)
+    click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
     return 0 if state.scored_an_idea() else NOTHING_SCORED

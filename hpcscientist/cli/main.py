@@ -6,8 +6,10 @@ Exit codes: 0 done, 1 failed, 2 wrong use, 3 finished but no trial was scored,
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -43,29 +45,42 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = cli.main(rest, prog_name="hpcsci", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.ClickException as error:
-        return _fail(error.format_message(), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted", INTERRUPTED)
-    except HpcsciError as error:
-        if debug:
-            raise
-        return _fail(str(error), error.exit_code)
     except BrokenPipeError:  # the reader of our output has gone, as in `hpcsci results | head`
         sys.stderr.close()
         return 1
+    except (click.ClickException, click.Abort, KeyboardInterrupt) as error:
+        return _fail(*_explain(error))
     except Exception as error:
         if debug:
             raise
-        return _fail(f"unexpected {type(error).__name__}: {error}; --debug shows where", 1)
+        return _fail(*_explain(error))
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
+    """Say in words what went wrong, and with which code to exit."""
+    match error:
+        case click.ClickException():
+            return error.format_message(), error.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            return "interrupted", INTERRUPTED
+        case HpcsciError():
+            return str(error), error.exit_code
+        case OSError():
+            return f"{error.filename or 'input or output'}: {error.strerror}", 1
+        case UnicodeError():
+            return f"{error}; set a UTF-8 locale, and give names that are UTF-8", 1
+    return f"unexpected {type(error).__name__}: {error}; --debug shows where", 1
 
 
 def _fail(message: str, code: int) -> int:
-    line = " ".join(message.split())
+    line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
     click.echo(f"hpcsci: {line}", err=True)
     return code
 
 
 def main() -> None:
     """Run `hpcsci`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: `hpcsci results DIR >&-`
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (until the end)
     sys.exit(run(sys.argv[1:]))

@@ -10,6 +10,7 @@ import click
 
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.execution import isolation
+from hpcscientist.files.text import one_line, printable
 from hpcscientist.records.events import (
     DriverStarted,
     Event,
@@ -51,14 +52,19 @@ class Progress:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
+        self._silent = False
 
     def __call__(self, event: Event, state: CampaignState) -> None:
         """Show an event with the state after it."""
-        text = self._describe(event, state)
+        text = "" if self._silent else self._describe(event, state)
         if text:
             elapsed = time.monotonic() - self._start
             running = state.count_trials("running")
-            click.echo(f"[{elapsed:6.1f} s, {running} running] {text}", err=True)
+            line = f"[{elapsed:6.1f} s, {running} running] {one_line(printable(text), None)}"
+            try:
+                click.echo(line, err=True)
+            except OSError:
+                self._silent = True  # whoever read the progress has gone; the campaign goes on
 
     @singledispatchmethod
     def _describe(self, event: Event, state: CampaignState) -> str:

@@ -30,9 +30,12 @@ def print_results(paths: RunPaths, form: export.Format) -> None:
     export.write(summary.rows, form, sys.stdout, sys.stdout.buffer)
     sys.stdout.flush()
     click.echo(f"sandbox: {isolation.statement(summary.isolation)}", err=True)
+    for note in summary.notes:
+        click.echo(f"note: {note}", err=True)
     if summary.missing:
         click.echo(
-            f"warning: {summary.missing} results of scored trials are gone; their ideas have no "
+            f"warning: {summary.missing} results of scored trials are gone or were changed since "
+            "they were journalled; their ideas have no "
             "finding",
             err=True,
         )

@@ -80,6 +80,8 @@ def _user_file(environ: Mapping[str, str]) -> Path:
 
 
 def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path}: is no regular file; mend or remove it")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -109,7 +111,8 @@ def _from_variables(
         value: Any = raw
         if not isinstance(keys[key], str):
             try:
-                value = tomllib.loads(f"value = {raw}")["value"]
+                parsed = tomllib.loads(f"value = {raw}")
+                value = parsed["value"] if len(parsed) == 1 else raw
             except tomllib.TOMLDecodeError:
                 value = raw
         yield key, value, f"variable {name}"

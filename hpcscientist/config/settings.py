@@ -70,11 +70,11 @@ class Settings(Record):
     """Everything that can be set by file, variable or command line."""
 
     recipe: str = "digits"
-    ideas: int = Field(default=20, ge=1)
-    rounds: int = Field(default=0, ge=0)
+    ideas: int = Field(default=20, ge=1, le=10_000_000)
+    rounds: int = Field(default=0, ge=0, le=10_000_000)
     model: str = ""
     backend: Literal["auto", "local"] = "auto"
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     run_dir: str = ""
     allow_unsandboxed: bool = False
     client: ClientSettings = ClientSettings()

@@ -96,7 +96,10 @@ def _prefix(paths: TrialPaths) -> str:
 
 @contextmanager
 def scratch(paths: TrialPaths) -> Iterator[Path]:
-    """Make a private folder for a trial on this machine's temporary file system."""
+    """Make a private folder for a trial on this machine's temporary file system.
+
+    Whatever kills the worker, `remove_scratch` finds the folder by its name.
+    """
     folder = Path(tempfile.mkdtemp(prefix=_prefix(paths)))
     try:
         yield folder

@@ -13,7 +13,6 @@ import math
 import os
 import stat
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -48,14 +47,14 @@ def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Ou
 
     Raises OSError (no space for the copy) and Interrupted.
     """
-    with tempfile.TemporaryDirectory(prefix="hpcsci-score-") as private:
-        taken = _take(spec, paths, Path(private) / Path(spec.sources.predictions).name)
+    with folders.scratch(paths) as private:
+        taken = _take(spec, paths, private / Path(spec.sources.predictions).name)
         if isinstance(taken, IdeaFailed):
             return taken, None
         if not is_scorer_intact(spec):
             changed = f"{spec.sources.scorer} was changed while the trial ran: restore it"
             return machine_failed(MachineFailure.SETUP, changed), None
-        outcome = _run_scorer(spec, Path(private), stop)
+        outcome = _run_scorer(spec, private, stop)
     return outcome, taken if isinstance(outcome, Scored) else None
 
 

@@ -1,6 +1,11 @@
-"""Small texts for people: one line out of many."""
+"""Small texts for people: one line out of many, and nothing that a terminal would obey."""
 
 from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters, which could take a terminal over."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def one_line(text: str, limit: int | None = 300) -> str:

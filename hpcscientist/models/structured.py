@@ -59,11 +59,16 @@ async def ask(model: Model, request: ModelRequest, reply_type: type[T], repairs:
     )
 
 
+LONGEST_REPLY = 1_000_000  # characters; no honest reply is longer, and parsing blocks the loop
+
+
 def parse(text: str, reply_type: type[T]) -> T:
     """Return the first JSON object in `text` that is a `reply_type`.
 
     Raises Unusable, with what is wrong with the longest object.
     """
+    if len(text) > LONGEST_REPLY:
+        raise Unusable(f"it is longer than {LONGEST_REPLY} characters")
     objects = find_objects(text) or find_objects(text, lenient=True)
     problems: list[tuple[int, str]] = []
     for found in objects:

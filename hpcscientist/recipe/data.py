@@ -76,6 +76,17 @@ def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData
     )
 
 
+def is_intact(view: Path, labels: Path, data_hash: str) -> bool:
+    """Whether prepared data are as they were; `view` and `labels` are those of any one split.
+
+    Reads everything. Data that cannot be read are not intact.
+    """
+    try:
+        return _hash(view.parent, labels.parent) == data_hash
+    except OSError:
+        return False
+
+
 def _recorded_hash(public: Path, private: Path) -> str | None:
     """Return the hash of complete data, None where there are none. Raises ConfigError."""
     try:

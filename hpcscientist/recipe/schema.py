@@ -10,7 +10,8 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.trial import MetricSpec
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")]
+_PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\.\.)"
+FileName = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
 
 
 class Topic(Record):
@@ -26,7 +27,7 @@ class Topic(Record):
 class BudgetSpec(Record):
     """What one trial may spend: wall-clock seconds of run time, queueing left out."""
 
-    seconds: float = Field(gt=0)
+    seconds: float = Field(gt=0, le=30 * 86_400)
 
 
 class Budgets(Record):
@@ -39,10 +40,10 @@ class Budgets(Record):
 class Resources(Record):
     """What one trial needs."""
 
-    cpus: int = Field(default=1, ge=1)
-    gpus: int = Field(default=0, ge=0)
-    memory_mb: int = Field(default=2048, ge=64)
-    output_mb: int = Field(default=64, ge=1)
+    cpus: int = Field(default=1, ge=1, le=4096)
+    gpus: int = Field(default=0, ge=0, le=1024)
+    memory_mb: int = Field(default=2048, ge=64, le=2**27)
+    output_mb: int = Field(default=64, ge=1, le=2**27)
 
 
 class Knob(Record):

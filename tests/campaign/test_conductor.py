@@ -24,8 +24,10 @@ from hpcscientist.records.outcome import (
     MachineFailed,
     MachineFailure,
     Outcome,
+    Scored,
 )
 from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.results import store
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 
@@ -335,3 +337,29 @@ def test_rounds_cover_every_idea_once(ideas: int, rounds: int, sizes: list[int])
     assert [len(numbers) for _, numbers in chunks] == sizes
     assert [n for _, numbers in chunks for n in numbers] == list(range(1, ideas + 1))
     assert [number for number, _ in chunks] == list(range(1, len(sizes) + 1))
+
+
+async def test_result_that_was_changed_since_carries_no_verdict(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    await bench.drive(plain, ScriptedProposer(*WORDS))
+    trial = bench.paths.trial("idea-0001-a1-search-0")
+    report = store.read_result(trial)
+    assert report is not None
+    spec = TrialSpec.model_validate_json(trial.spec.read_bytes())
+    better = report.model_copy(update={"outcome": Scored(metrics={spec.metrics[0].name: 1.0})})
+    store.write_result(trial, spec, better)
+    summary = read_rows(bench.paths)
+    assert summary.missing > 0
+    assert summary.rows[1].finding is None
+
+
+async def test_journal_restored_from_a_backup_goes_on(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+    await bench.drive(plain, ScriptedProposer(*WORDS))
+    rows = read_rows(bench.paths).rows
+    whole = bench.paths.journal.read_bytes().splitlines(keepends=True)
+    for kept in range(len(whole)):
+        bench.paths.journal.write_bytes(b"".join(whole[:kept]))
+        backend = await bench.drive(plain, ScriptedProposer(*WORDS))
+        assert backend.ran == []
+        assert read_rows(bench.paths).rows == rows

@@ -60,7 +60,7 @@ def test_folder_that_was_filled_meanwhile_is_left_alone(tmp_path: Path) -> None:
 def test_failed_preparation_leaves_nothing(tmp_path: Path) -> None:
     recipe = tmp_path / "digits"
     shutil.copytree(shipped_folder() / "digits", recipe)
-    (recipe / "prepare.py").write_text("raise SystemExit('--out: no data')\n")
+    (recipe / "prepare.py").write_text("FLAG = '--out'\nraise SystemExit('no data')\n")
     plan = plan_of(tmp_path, recipe=str(recipe))
     claimed = launch.claim(plan)
     with pytest.raises(RecipeError, match="no data"):

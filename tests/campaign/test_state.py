@@ -88,3 +88,8 @@ def test_frozen_configuration_comes_back(tmp_path: Path) -> None:
     bench.paths.campaign.write_text("[broken")
     with pytest.raises(RunDirectoryError, match="restore"):
         frozen.read(bench.paths)
+
+
+def test_journal_with_a_hole_is_refused_in_one_line() -> None:
+    with pytest.raises(RunDirectoryError, match="missing or out of order"):
+        fold([STARTED])

@@ -37,7 +37,7 @@ from hpcscientist.records.trial import TrialSpec
 __all__ = ["Launch", "LocalBackend", "sweep"]
 
 _POLL_S = 0.05
-_SLACK_S = 600.0  # our own deadlines come first; submitit's is for a worker that hangs
+_SLACK_S = 120.0  # our own deadlines come first; submitit's is for a worker that hangs
 _LOG_TAIL = 16 * 1024
 
 

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.cli.progress import Progress
+from hpcscientist.records.events import IdeaProposed
+
+EVIL = IdeaProposed(
+    idea_id="idea-0001",
+    number=1,
+    round=1,
+    title="a\x1b]0;owned\x07 title\nwith two lines",
+    parent_ids=(),
+)
+
+
+def test_a_title_cannot_take_the_terminal_over(capsys: pytest.CaptureFixture[str]) -> None:
+    Progress()(EVIL, CampaignState())
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert "\x1b" not in err
+    assert "\x07" not in err
+    assert "title with two lines" in err
+
+
+def test_a_reader_that_has_gone_does_not_stop_the_campaign(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+
+    def gone(*args: object, **kwargs: object) -> None:
+        calls.append(args)
+        raise BrokenPipeError
+
+    monkeypatch.setattr("hpcscientist.cli.progress.click.echo", gone)
+    progress = Progress()
+    progress(EVIL, CampaignState())
+    progress(EVIL, CampaignState())
+    assert len(calls) == 1
