@@ -24,7 +24,13 @@ from pathlib import Path
 
 from hpcscientist.execution import folders
 from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.processes import PR_SET_PDEATHSIG, Brood, memory_mb, prctl
+from hpcscientist.execution.processes import (
+    PR_SET_PDEATHSIG,
+    Brood,
+    cpu_s,
+    memory_mb,
+    prctl,
+)
 
 _TICK_S = 0.05
 _FOLDERS_EVERY_S = 0.5
@@ -107,6 +113,7 @@ def supervise(
         try:
             reason = _loop(process, watch, selector)
         finally:
+            spent = cpu_s(brood.pids()) + _cpu_s(before)
             survivors = brood.end()
             for key in list(selector.get_map().values()):
                 _drain(key.fd, key.data)
@@ -121,7 +128,8 @@ def supervise(
         signal=-code if code is not None and code < 0 else None,
         reason=reason,
         wall=time.monotonic() - begun,
-        cpu_s=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        # A container's first process does not pass on what those killed with it had used.
+        cpu_s=max(spent, _cpu_s(before)),
         peak_mb=max(watch.peak_mb, _known_peak_mb(before, after)),
         survivors=survivors,
     )
@@ -221,6 +229,12 @@ def _drain(descriptor: int, sink: BoundedLog) -> None:
 
 def _children_usage() -> resource.struct_rusage:
     return resource.getrusage(resource.RUSAGE_CHILDREN)
+
+
+def _cpu_s(before: resource.struct_rusage) -> float:
+    """Return the processor time of the children that were reaped since, seconds."""
+    now = _children_usage()
+    return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _known_peak_mb(before: resource.struct_rusage, after: resource.struct_rusage) -> float:

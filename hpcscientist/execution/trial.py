@@ -117,15 +117,16 @@ def _obstacles(spec: TrialSpec, paths: TrialPaths, scratch: Path) -> Iterator[st
 
 def _candidate(spec: TrialSpec, paths: TrialPaths, scratch: Path, stop: threading.Event) -> Ended:
     code, work = scratch / "code", scratch / "work"
+    limits, memory_mb = spec.limits, spec.limits.memory_mb
     if spec.isolation is Isolation.APPTAINER:
+        memory_mb += container.OWN_MB
         is_root = os.geteuid() == 0
         if is_root:
             container.hand_over((code, paths.out, work))
         line = container.apptainer_command(spec, code, paths.out, work, os.environ, is_root)
     else:
         line = command(spec, code, paths.out)
-    limits = spec.limits
-    bounds = Bounds(limits.deadline_s, limits.memory_mb, limits.output_mb, (paths.out, work))
+    bounds = Bounds(limits.deadline_s, memory_mb, limits.output_mb, (paths.out, work))
     place = Place(work, environment(spec, work))
     with paths.log.open("xb") as file:
         return supervise(line, place, bounds, stop, BoundedLog(file))

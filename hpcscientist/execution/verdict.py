@@ -52,7 +52,8 @@ def classify(
 
 def _not_started(spec: TrialSpec, ended: Ended, said: str) -> MachineFailed:
     within = f" within {spec.limits.deadline_s:g} s" if ended.reason is Reason.DEADLINE else ""
-    detail = f"the container did not start{within}: {said}"
+    image = spec.sources.image
+    detail = f"the container did not start{within}: {said}; try apptainer exec {image} true"
     return machine_failed(MachineFailure.SETUP, detail)
 
 

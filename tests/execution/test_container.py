@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import os
-import shutil
-import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from trialkit import CAMPAIGN, Bench
+from trialkit import CAMPAIGN, Bench, contained
 
 from hpcscientist.execution import trial
-from hpcscientist.execution.container import apptainer_command, unbindable
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Isolation, TrialSpec
+from hpcscientist.execution.container import (
+    BEGUN,
+    apptainer_command,
+    of_candidate,
+    start_failure,
+    unbindable,
+    unreadable,
+)
+from hpcscientist.execution.supervise import Ended, Reason
+from hpcscientist.execution.verdict import classify
+from hpcscientist.records.outcome import IdeaFailed, MachineFailed
 
 INSIDE = [
     f"HPCSCI_CAMPAIGN={CAMPAIGN}",
@@ -29,22 +36,20 @@ INSIDE = [
 ]
 
 
-def contained(bench: Bench, body: str, image: str, **changes: int) -> TrialSpec:
-    spec = bench.trial(body, **changes)
-    sources = spec.sources.model_copy(update={"image": image})
-    return spec.model_copy(update={"isolation": Isolation.APPTAINER, "sources": sources})
-
-
 def test_command(bench: Bench) -> None:
-    spec = contained(bench, "predict()", "/images/digits.sif")
+    spec = contained(bench.trial("predict()"), "/images/digits.sif")
     line = apptainer_command(spec, Path("/s/code"), Path("/r/out"), Path("/s/work"), {})
+    at = line.index("-c")
+    del line[at - 1 : at + 3]  # the shell that says when the container has started
     assert line == [
-        *("apptainer", "exec", "--containall", "--no-home", "--net", "--network", "none"),
+        *("apptainer", "--silent", "exec", "--containall", "--no-home"),
+        *("--net", "--network", "none"),
         *("--pwd", "/work"),
         *("--bind", "/s/code:/code:ro"),
         *("--bind", f"{spec.sources.data}:/data:ro"),
         *("--bind", "/r/out:/out"),
-        *("--bind", "/s/work:/work"),
+        *("--bind", "/s/work:/work", "--bind", "/s/work:/tmp"),
+        *("--bind", "/s/work:/var/tmp", "--bind", "/s/work:/dev/shm"),
         "/images/digits.sif",
         *("env", *sorted(INSIDE)),
         *("python3", "-B", "/code/experiment.py"),
@@ -54,10 +59,10 @@ def test_command(bench: Bench) -> None:
 
 
 def test_root_and_gpus(bench: Bench) -> None:
-    spec = contained(bench, "predict()", "/i.sif", gpus=1)
+    spec = contained(bench.trial("predict()", gpus=1), "/i.sif")
     host = {"CUDA_VISIBLE_DEVICES": "0,1", "OPENAI_API_KEY": "secret"}
     line = apptainer_command(spec, Path("/c"), Path("/o"), Path("/w"), host, is_root=True)
-    assert line[7:9] == ["--no-privs", "--nv"]
+    assert line[8:12] == ["--no-privs", "--security", "uid:65534,gid:65534", "--nv"]
     assert "CUDA_VISIBLE_DEVICES=0,1" in line
     assert not any("secret" in part for part in line)
 
@@ -68,17 +73,77 @@ def test_paths_that_bind_cannot_express() -> None:
     assert unbindable(("/a", "/b c")) is None
 
 
-@pytest.mark.skipif(
-    shutil.which("apptainer") is None or "HPCSCI_TEST_IMAGE" not in os.environ,
-    reason="NOT TESTED: the real container, for lack of apptainer and HPCSCI_TEST_IMAGE",
+def test_data_that_only_root_may_read(bench: Bench) -> None:
+    data = bench.root / "data"
+    assert unreadable(data) is None
+    (data / "train").chmod(0o700)
+    assert unreadable(data) == data / "train"
+    data.chmod(0o750)
+    assert unreadable(data) == data
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        (f"WARNING: old\n{BEGUN}\nFATAL: mine\n", None),
+        ("FATAL:   while opening\n: exit status 1\n", "FATAL:   while opening"),
+        ("the image has no python3\n", "the image has no python3"),
+        (f"{BEGUN} almost", f"{BEGUN} almost"),
+        ("", "Apptainer printed nothing"),
+    ],
 )
-def test_a_real_container_scores_and_hides_the_labels(bench: Bench) -> None:
-    body = f"""
-    assert not os.path.exists({str(bench.labels)!r})
-    assert not os.path.exists({str(bench.scorer)!r})
-    assert os.listdir("/sys/class/net") == ["lo"]
-    predict()
-    """
-    spec = contained(bench, body, os.environ["HPCSCI_TEST_IMAGE"])
-    report = trial.run(spec, bench.run.trial(spec.trial_id), threading.Event())
-    assert report.outcome == Scored(metrics={"accuracy": 0.75})
+def test_start_failure(tmp_path: Path, log: str, why: str | None) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(log)
+    assert start_failure(path) == why
+
+
+def test_words_of_apptainer_are_not_the_candidates() -> None:
+    assert of_candidate(f"WARNING: old\n{BEGUN}\nmine\n") == "mine\n"
+    assert of_candidate("the end of a long log\n") == "the end of a long log\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "failure", "said"),
+    [
+        (255, "error", "FATAL: a lie"),
+        (1, "error", "FATAL: a lie"),
+        (137, "out_of_memory", "signal 9"),
+        (153, "error", "it wrote more than"),
+        (139, "error", "killed by signal 11: FATAL: a lie"),
+    ],
+)
+def test_ends_of_a_candidate_that_had_begun(
+    bench: Bench, code: int, failure: str, said: str
+) -> None:
+    ended = Ended(code, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=1.0)
+    spec = contained(bench.trial("predict()"), "i.sif")
+    outcome = classify(spec, ended, "FATAL: a lie\n", None)
+    assert isinstance(outcome, IdeaFailed)
+    assert outcome.failure == failure
+    assert said in outcome.detail
+
+
+FAKES = {
+    "fails": 'echo "FATAL:   no loop devices"; echo more; exit 255',
+    "fails otherwise": "exit 1",
+    "is killed": "kill -9 $$",
+    "hangs": "exec sleep 600",
+}
+
+
+@pytest.mark.parametrize("fake", FAKES)
+def test_a_container_that_does_not_start_is_the_machines_fault(
+    bench: Bench, fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "apptainer"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{FAKES[fake]}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    limits: dict[str, Any] = {"deadline_s": 1.0} if fake == "hangs" else {}
+    spec = contained(bench.trial("predict()", **limits), "i.sif")
+    outcome = trial.run(spec, bench.run.trial(spec.trial_id)).outcome
+    assert isinstance(outcome, MachineFailed)
+    assert "did not start" in outcome.detail
+    assert fake != "fails" or "no loop devices; try" in outcome.detail

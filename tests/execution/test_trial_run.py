@@ -277,13 +277,6 @@ def contained(spec: TrialSpec) -> TrialSpec:
     return spec.model_copy(update={"isolation": Isolation.APPTAINER})
 
 
-def test_a_container_that_does_not_start_is_the_machines_fault(bench: Bench) -> None:
-    spec, log = bench.trial("predict()"), "FATAL:   could not open image\n"
-    end = ended(exit_code=255)
-    assert failure(classify(contained(spec), end, log))[0] == "setup"  # type: ignore[arg-type]
-    assert failure(classify(spec, end, log))[0] == "error"  # type: ignore[arg-type]
-
-
 def test_survivors_are_the_machines_fault(bench: Bench) -> None:
     outcome = classify(bench.trial("predict()"), ended(survivors=(12, 13)), "")
     assert outcome is not None

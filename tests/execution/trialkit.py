@@ -30,7 +30,7 @@ from hpcscientist.records.trial import (
     TrialSpec,
 )
 
-CAMPAIGN = "campaign-of-a-test"
+CAMPAIGN = f"campaign-of-test-{os.getpid()}"  # two sessions may run on one machine
 
 # Every candidate starts with this; OUT, DATA and TRIAL are what it may know or guess.
 PRELUDE = """
@@ -161,6 +161,11 @@ class Bench:
             predictions="predictions.csv",
             python=sys.executable,
         )
+
+
+def contained(spec: TrialSpec, image: str) -> TrialSpec:
+    sources = spec.sources.model_copy(update={"image": image})
+    return spec.model_copy(update={"isolation": Isolation.APPTAINER, "sources": sources})
 
 
 def noted_pid(paths: TrialPaths, name: str = "daemon") -> int:
