@@ -15,10 +15,11 @@ _STATEMENTS = {
     ),
     Isolation.NONE: (
         "NO SANDBOX: candidates run as this user with a scrubbed environment and folders of "
-        "their own, under limits kept from outside. They are not told where the labels are, "
-        "but can look for them, or load them from a library that bundles the data; they can "
-        "use the network, and read and write whatever this user can. Scores are only as "
-        "trustworthy as the code that earned them."
+        "their own, under limits kept from outside. Nothing in the run directory tells them "
+        "where the labels are, but they can look for them, or load them from a library that "
+        "bundles the data; they can use the network, leave processes behind if they kill their "
+        "worker, and read and write whatever this user can, other trials, the driver's memory "
+        "and environment included. Scores are only as trustworthy as the code that earned them."
     ),
 }
 

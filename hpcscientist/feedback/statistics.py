@@ -5,10 +5,17 @@ here: these are the numbers of the search.
 
 Assumptions. Seeds are independent; differences (paired) or values (Welch) are roughly
 normal, which a t test with few seeds leans on. All ideas of a campaign are compared with
-the same baseline seeds, so the tests depend on each other positively;
-Benjamini-Hochberg controls the false discovery rate under such dependence
-(Benjamini & Yekutieli 2001, Annals of Statistics 29, theorem 1.2), and
-tests/feedback/test_null_simulation.py measures it for our sizes.
+the same baseline seeds, so the tests depend on each other. Benjamini-Hochberg is proven to
+control the false discovery rate for independent tests and under one kind of positive
+dependence (Benjamini & Yekutieli 2001, Annals of Statistics 29, theorem 1.2), which
+two-sided tests with a shared baseline need not have; for our sizes
+tests/feedback/test_null_simulation.py measures it where no idea does anything.
+
+A method that ignores its seed, compared with a baseline that does too, differs by the same
+amount for every seed. Nothing is known of its noise then, and the exact sign-flip test
+takes the t test's place: five seeds give p = 0.0625 however large the difference is, so
+such a recipe needs at least six. One seed that differs in the last digit brings the t test
+back, with a very small p: that jump is real ignorance turned into a real estimate of noise.
 """
 
 from __future__ import annotations

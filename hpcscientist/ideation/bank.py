@@ -6,6 +6,11 @@ into a fixed space: without any model, and without weights that depend on what e
 the bank, so that the same two summaries always have the same cosine. Likeness in meaning
 without likeness in words is not seen. Ideas of the control arm, whose wording is always
 the same, are compared by their knobs instead.
+
+In the bank is every idea that was let in so far, whatever became of it. So declined and
+unchanged ideas reject their look-alikes, one that crashed is not proposed again in the same
+words, and an improvement is built on by another idea, not by itself. Nothing ever leaves
+the bank, so what is rejected does not depend on which idea ended first.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ class ModelProposer:
             budgets=spec.budgets,
             reference_files=self._recipe.reference,
             editable=spec.editable,
+            seed_ideas=self._recipe.seed_ideas,
             feedback_text=task.feedback,
             archive=task.archive,
         )

@@ -69,7 +69,9 @@ class PlaybookModel:
 
 def _read(path: Path) -> dict[Call, PlaybookEntry]:
     if path.exists() and not path.is_file():
-        raise ModelSpecError(f"{path}: cannot be read, for it is no regular file; give playbook:FILE")
+        raise ModelSpecError(
+            f"{path}: cannot be read, for it is no regular file; give playbook:FILE"
+        )
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:

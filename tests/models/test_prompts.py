@@ -44,6 +44,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
             {"idea_id": "idea-0001", "title": "Dropout", "summary": "Drops.", "finding": "decline"},
             {"idea_id": "idea-0002", "title": "Mixup", "summary": "Mixes.", "finding": None},
         ],
+        "seed_ideas": (IDEA,),
         "number": 3,
     },
     "code": SHARED
@@ -108,6 +109,12 @@ def test_propose_says_what_counts() -> None:
         *Proposal.model_fields,
     ):
         assert part in text
+
+
+def test_propose_shows_the_ideas_that_came_with_the_topic() -> None:
+    assert f"- {IDEA.title}: {IDEA.summary}" in render("propose", **CONTEXTS["propose"])
+    without = render("propose", **CONTEXTS["propose"] | {"seed_ideas": ()})
+    assert "came with the topic" not in without
 
 
 def test_propose_for_the_first_idea() -> None:

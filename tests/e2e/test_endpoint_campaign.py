@@ -1,0 +1,134 @@
+"""A whole campaign against an OpenAI-compatible HTTP endpoint, and what one may refuse."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from campaigns import TinyCampaign, hpcsci
+from tiny_recipe import PLAYBOOK
+
+pytestmark = pytest.mark.e2e
+
+KEY = "sk-not-for-candidates"
+TITLES = {e["idea"]: e["reply"]["title"] for e in PLAYBOOK if e["stage"] == "propose"}
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the tiny playbook's replies by what the prompt asks for."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: Counter[tuple[int, str]] = Counter()
+        self.refused: set[tuple[int, str]] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self._answer(200, {"data": [{"id": "tiny"}]})
+
+    def do_POST(self) -> None:
+        if self.headers["Authorization"] != f"Bearer {KEY}":
+            self._answer(401, {"error": {"message": "no key"}})
+            return
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        call = _call(body)
+        self.server.asked[call] += 1
+        if call in self.server.refused:
+            self._answer(400, {"error": {"message": "maximum context length is 8 tokens"}})
+            return
+        reply = next(e["reply"] for e in PLAYBOOK if (e["idea"], e["stage"]) == call)
+        choice = {"message": {"role": "assistant", "content": json.dumps(reply)}}
+        usage = {"prompt_tokens": 7, "completion_tokens": 5}
+        self._answer(200, {"choices": [choice], "usage": usage})
+
+    def _answer(self, status: int, value: dict[str, Any]) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def _call(body: dict[str, Any]) -> tuple[int, str]:
+    prompt = "".join(message["content"] for message in body["messages"])
+    schema = body["response_format"]["json_schema"]["name"]
+    stage = {"Proposal": "propose", "CodeReply": "code", "FixReply": "debug"}[schema]
+    if stage == "propose":
+        return next(n for n in TITLES if f"number {n} of this campaign" in prompt), stage
+    return max((n for n, title in TITLES.items() if title in prompt), key=_longest_title), stage
+
+
+def _longest_title(number: int) -> int:
+    return len(TITLES[number])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def launch(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, name: str = "tiny"
+) -> Any:
+    monkeypatch.setenv("HPCSCI_API_KEY", KEY)
+    options = ["--model", f"{server.url}#{name}", "--allow-unsandboxed", "--ideas", "4"]
+    return hpcsci("launch", "--recipe", "./tiny", "--run-dir", "run", *options, cwd=folder)
+
+
+def test_campaign_through_an_endpoint(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    done = launch(tmp_path, server, monkeypatch)
+    assert done.returncode == 0, done.stderr
+    statuses = [row["status"] for row in campaign.findings()]
+    assert statuses == ["baseline", "scored", "rejected", "scored", "failed"]
+    assert set(server.asked.values()) == {1}
+    status = json.loads(hpcsci("status", "run", "--json", cwd=tmp_path).stdout)
+    calls = sum(server.asked.values())
+    assert status["tokens"] == {"prompt": 7 * calls, "completion": 5 * calls}
+    for path in campaign.paths.root.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes()
+
+
+def test_refused_request_fails_its_idea_and_not_the_campaign(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    server.refused = {(3, "code")}
+    done = launch(tmp_path, server, monkeypatch)
+    assert done.returncode == 0, done.stderr
+    row = campaign.findings()[3]
+    assert row["status"] == "failed"
+    assert "maximum context length" in row["reason"]
+    assert campaign.findings()[1]["status"] == "scored"
+
+
+def test_wrong_model_name(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    TinyCampaign.prepare(tmp_path)
+    done = launch(tmp_path, server, monkeypatch, name="tinny")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "did you mean 'tiny'" in done.stderr
+    assert not (tmp_path / "run").exists()
