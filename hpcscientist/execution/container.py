@@ -31,7 +31,7 @@ _SHELL = (
 NOBODY = 65534
 _AS_NOBODY = ("--no-privs", "--security", f"uid:{NOBODY},gid:{NOBODY}")
 
-OWN_MB = 64  # what Apptainer's own processes hold beside the candidate; 41 to 49 were seen
+OWN_MB = 64  # what Apptainer's own processes hold beside the candidate; 41 to 57 were seen
 
 _HEAD_BYTES = 1 << 16
 
