@@ -24,7 +24,7 @@ from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
 from hpcscientist.execution import isolation
 from hpcscientist.files import sealed
-from hpcscientist.files.hashing import hash_file, hash_tree
+from hpcscientist.files.hashing import hash_image, hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.open import open_model, parse_spec
 from hpcscientist.recipe import data
@@ -74,7 +74,7 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
     spec = settings.model or _assumed_model(recipe, path)
     parsed = parse_spec(spec)
     name = "search" if parsed.kind == "search" else asyncio.run(_probe(spec, recipe, settings))
-    image = str((path / recipe.spec.image).absolute()) if recipe.spec.image else None
+    image = recipe.image
     chosen = isolation.choose(image)
     trusted = parsed.kind == "search" or (spec == "playbook" and is_shipped(path))
     isolation.require_permission(chosen, trusted, settings.allow_unsandboxed)
@@ -172,7 +172,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             views={split: str(view) for split, view in prepared.views.items()},
             labels={split: sealed.key_of(labels) for split, labels in prepared.labels.items()},
             image=plan.image,
-            image_hash=hash_file(Path(plan.image)) if plan.image else None,
+            image_hash=hash_image(Path(plan.image)) if plan.image else None,
             model_name=plan.model_name,
             isolation=plan.isolation,
             slots=plan.slots,

@@ -67,9 +67,9 @@ def rehearse(recipe: Recipe, settings: Settings) -> Rehearsal:
                 scorer_hash=hash_file(recipe.scorer),
                 predictions=recipe.spec.predictions,
                 python=sys.executable,
-                image=recipe.spec.image,
+                image=recipe.image,
             ),
-            isolation=isolation.choose(recipe.spec.image),
+            isolation=isolation.choose(recipe.image),
             provenance=Provenance(
                 campaign_id="rehearsal",
                 package_version=__version__,

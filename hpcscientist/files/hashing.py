@@ -15,6 +15,11 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def hash_image(path: Path) -> str:
+    """Return the hash of a container image: a file, or a folder that was unpacked."""
+    return hash_tree(path) if path.is_dir() else hash_file(path)
+
+
 def hash_texts(files: Mapping[str, str]) -> str:
     """Return the hash of a set of named texts; the same as `hash_tree` of them on disk."""
     digest = hashlib.sha256()

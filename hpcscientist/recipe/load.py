@@ -49,6 +49,12 @@ class Recipe:
         """The script that makes or finds the data."""
         return self.folder / PREPARE
 
+    @property
+    def image(self) -> str | None:
+        """The container image, as an absolute path; a relative one is beside recipe.toml."""
+        given = self.spec.image
+        return str((self.folder / given).absolute()) if given else None
+
     @cached_property
     def recipe_hash(self) -> str:
         """The hash of all files of the recipe, as they were when first asked for."""
