@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign import frozen
+from hpcscientist.campaign.admission import Admission
 from hpcscientist.campaign.compaction import Compactor
-from hpcscientist.campaign.conductor import Conductor, Plan
+from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.knowledge import Knowledge
+from hpcscientist.campaign.plan import Plan
+from hpcscientist.campaign.pursuit import Pursuit
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.trials import TrialRunner
@@ -108,39 +111,54 @@ def assemble(
 ) -> Wired:
     """Put a conductor together from chosen adapters."""
     settings, loop = config.settings, config.settings.loop
+    paths, journal, state = session.paths, session.journal, session.state
+    plan = Plan(
+        ideas=settings.ideas,
+        rounds=settings.rounds,
+        in_flight=config.in_flight,
+        model_name=config.model_name,
+        seed=settings.seed,
+    )
+    knowledge = Knowledge(
+        state=state,
+        metric=recipe.spec.primary,
+        q=loop.q,
+        feedback_tokens=loop.feedback_tokens,
+        archive_size=loop.archive,
+    )
+    specs = SpecFactory(config=config, recipe=recipe, paths=paths)
+    trials = TrialRunner(
+        paths=paths,
+        journal=journal,
+        state=state,
+        backend=backend,
+        generation=session.generation,
+        retries=loop.machine_retries,
+        pause_s=loop.machine_pause_s,
+    )
     conductor = Conductor(
-        plan=Plan(
-            ideas=settings.ideas,
-            rounds=settings.rounds,
-            in_flight=config.in_flight,
+        plan=plan,
+        specs=specs,
+        trials=trials,
+        admission=Admission(
+            plan=plan,
+            paths=paths,
+            journal=journal,
+            knowledge=knowledge,
+            proposer=minds.proposer,
+            bank=Bank(loop.similarity),
+        ),
+        pursuit=Pursuit(
             debug_rounds=loop.debug_rounds,
-            model_name=config.model_name,
-            seed=settings.seed,
+            in_order=minds.proposer.ordered,
+            paths=paths,
+            journal=journal,
+            state=state,
+            specs=specs,
+            trials=trials,
+            author=minds.author,
         ),
-        paths=session.paths,
-        journal=session.journal,
-        state=session.state,
-        knowledge=Knowledge(
-            state=session.state,
-            metric=recipe.spec.primary,
-            q=loop.q,
-            feedback_tokens=loop.feedback_tokens,
-            archive_size=loop.archive,
-        ),
-        specs=SpecFactory(config=config, recipe=recipe, paths=session.paths),
-        trials=TrialRunner(
-            paths=session.paths,
-            journal=session.journal,
-            state=session.state,
-            backend=backend,
-            generation=session.generation,
-            retries=loop.machine_retries,
-            pause_s=loop.machine_pause_s,
-        ),
-        proposer=minds.proposer,
-        author=minds.author,
-        bank=Bank(loop.similarity),
-        compactor=Compactor(session.paths, session.state, loop.compact_after),
+        compactor=Compactor(paths, state, loop.compact_after),
     )
     return Wired(config, session.state, conductor, backend, minds.model)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
-from hpcscientist.campaign.conductor import Plan
+from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import (
     BaselineFailed,
@@ -332,7 +332,7 @@ async def test_search_is_the_same_whatever_the_timing(tmp_path: Path) -> None:
     ("ideas", "rounds", "sizes"), [(7, 0, [7]), (7, 2, [3, 4]), (2, 5, [1, 1]), (6, 3, [2, 2, 2])]
 )
 def test_rounds_cover_every_idea_once(ideas: int, rounds: int, sizes: list[int]) -> None:
-    plan = Plan(ideas, rounds, in_flight=2, debug_rounds=0, model_name="m", seed=0)
+    plan = Plan(ideas, rounds, in_flight=2, model_name="m", seed=0)
     chunks = list(plan.chunks())
     assert [len(numbers) for _, numbers in chunks] == sizes
     assert [n for _, numbers in chunks for n in numbers] == list(range(1, ideas + 1))
@@ -363,3 +363,19 @@ async def test_journal_restored_from_a_backup_goes_on(tmp_path: Path) -> None:
         backend = await bench.drive(plain, ScriptedProposer(*WORDS))
         assert backend.ran == []
         assert read_rows(bench.paths).rows == rows
+
+
+async def test_search_that_the_machine_failed_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
+    whole = CampaignBench(tmp_path / "whole", ideas=14, machine_retries=0)
+    await whole.search(plain)
+    bench = CampaignBench(tmp_path / "failed", ideas=14, machine_retries=0)
+
+    def lost(spec: TrialSpec) -> Outcome | None:
+        return None if spec.idea_id == "idea-0010" else plain(spec)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.search(lost)
+    assert caught.group_contains(MachineTrouble, match="idea-0010")
+    await bench.search(plain)
+    titles = [idea.title for idea in bench.state.ideas.values()]
+    assert titles == [idea.title for idea in whole.state.ideas.values()]
