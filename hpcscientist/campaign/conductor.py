@@ -19,7 +19,7 @@ from hpcscientist.campaign.pursuit import Pursuit
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
-from hpcscientist.records.outcome import MachineFailed, Scored
+from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
 from hpcscientist.records.trial import TrialSpec
 
 
@@ -55,16 +55,22 @@ class Conductor:
     async def _run_baseline(self, spec: TrialSpec) -> None:
         (report,) = await self.trials.run([spec])
         outcome = report.outcome
+        if isinstance(outcome, Scored):
+            return
+        if outcome.failure is MachineFailure.SCORER:
+            raise BaselineFailed(
+                f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
+                "`hpcsci recipe check --run` on the recipe"
+            )
         if isinstance(outcome, MachineFailed):
             raise MachineTrouble(
                 f"the baseline could not be run ({outcome.failure.value}): {outcome.detail}; "
                 "mend that and run `hpcsci resume`"
             )
-        if not isinstance(outcome, Scored):
-            raise BaselineFailed(
-                f"the reference code fails at baseline ({outcome.failure.value}): "
-                f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
-            )
+        raise BaselineFailed(
+            f"the reference code fails at baseline ({outcome.failure.value}): "
+            f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
+        )
 
     async def _run_ideas(self) -> None:
         window = asyncio.Semaphore(self.plan.in_flight)

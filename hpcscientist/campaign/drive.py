@@ -20,7 +20,6 @@ from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import Session, Wired, wire
 from hpcscientist.errors import DiskFull, HpcsciError, Interrupted, RunDirectoryError
-from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.open import API_KEY_VARIABLE
 from hpcscientist.records.events import (
@@ -39,15 +38,13 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Observer = Callable[[Event, CampaignState], None]
 
 
-def drive(paths: RunPaths, observe: Observer, private_root: Path) -> CampaignState:
+def drive(paths: RunPaths, observe: Observer) -> CampaignState:
     """Take a campaign up and run it to its end; return its final state.
 
-    `observe` is told every event as it is recorded, with the state after it; labels lie
-    below `private_root`. Raises CampaignBusy, Interrupted, or what stopped the loop; the
-    run directory can be resumed after any of them.
+    `observe` is told every event as it is recorded, with the state after it. Raises
+    CampaignBusy, Interrupted, or what stopped the loop; the run directory can be resumed
+    after any of them.
     """
-    if private_root != sealed.default_root():
-        os.environ[sealed.ROOT_VARIABLE] = str(private_root)  # for the workers
     lock = DriverLock(paths.lock)
     try:
         return _drive(paths, lock, observe)

@@ -113,6 +113,8 @@ class Claim:
     def undo(self) -> None:
         """Remove a run directory in which nothing was learned, and what was made for it."""
         root = self.paths.root
+        with contextlib.suppress(RunDirectoryError):  # not furnished yet
+            sealed.forget_campaign_key(frozen.read(self.paths).campaign_id)
         for child in root.iterdir():
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child, ignore_errors=True)
@@ -159,8 +161,10 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
     try:
         roots = default_data_root(settings), default_private_root(settings)
         prepared = data.prepare(recipe, *roots)
+        campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
+        sealed.make_campaign_key(campaign_id)
         config = CampaignConfig(
-            campaign_id=f"{recipe.spec.name}-{secrets.token_hex(4)}",
+            campaign_id=campaign_id,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             package_version=__version__,
             python=sys.executable,

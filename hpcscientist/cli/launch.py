@@ -18,6 +18,7 @@ from hpcscientist.cli.progress import Progress, header
 from hpcscientist.cli.results import print_results
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import BaselineFailed
+from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
 
 NOTHING_SCORED = 3
@@ -45,6 +46,7 @@ def launch(dry_run: bool, **options: Any) -> int:
     # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = settings_from(**options)
+    sealed.use_root(default_private_root(settings))
     plan = launching.plan(settings, Path.cwd())
     if dry_run:
         header(plan)
@@ -54,7 +56,7 @@ def launch(dry_run: bool, **options: Any) -> int:
     launching.furnish(plan, claimed)
     paths = claimed.paths
     try:
-        state = drive(paths, Progress(), default_private_root(settings))
+        state = drive(paths, Progress())
     except BaselineFailed:
         # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
         if not plan.is_paid:
@@ -69,8 +71,8 @@ def resume(directory: Path) -> int:
     """Go on with the campaign in DIR, whatever interrupted it."""
     paths = RunPaths(directory.absolute())
     read_state(paths)
-    private_root = default_private_root(settings_from())
-    return _finish(paths, drive(paths, Progress(), private_root))
+    sealed.use_root(default_private_root(settings_from()))
+    return _finish(paths, drive(paths, Progress()))
 
 
 def _finish(paths: RunPaths, state: CampaignState) -> int:

@@ -1,17 +1,21 @@
 """One result file a trial: written once by the worker, read back by the driver.
 
 The file's existence means that the trial has ended, so it appears whole or not at all.
-Reading many of them together is in `aggregate`.
+It carries a seal made with the campaign's key: a candidate without a sandbox can write into
+another trial's folder, but what it writes there is no result. Reading many files together
+is in `aggregate`; it looks at no seals, for the journal says what each trial scored.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from hpcscientist.files import sealed
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.outcome import (
@@ -25,6 +29,8 @@ from hpcscientist.records.outcome import (
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results.schema import SCHEMA, VERSION, conform, refuse_newer, version_of
 
+_SEAL = b"seal"
+
 
 def write_result(paths: TrialPaths, spec: TrialSpec, report: TrialReport) -> None:
     """Write a trial's result file: temporary name, fsync, rename.
@@ -37,9 +43,9 @@ def write_result(paths: TrialPaths, spec: TrialSpec, report: TrialReport) -> Non
 def read_result(paths: TrialPaths) -> TrialReport | None:
     """Return the report of the trial that the folder's spec.json asks for.
 
-    None when there is no result, when the file is half-written or garbage, or when it
-    belongs to another trial or run. Without a spec.json, whatever was written counts.
-    Raises RunDirectoryError for a file of a newer schema.
+    None when there is no result, when the file is half-written or garbage, when its seal is
+    not the campaign's, or when it belongs to another trial or run. Without a spec.json,
+    whatever was written counts. Raises RunDirectoryError for a file of a newer schema.
     """
     table = read_table(paths.result)
     if table is None:
@@ -47,6 +53,10 @@ def read_result(paths: TrialPaths) -> TrialReport | None:
     try:
         report = _report_of(table)
     except (ValueError, LookupError):  # pydantic's ValidationError is a ValueError
+        return None
+    first = table.slice(0, 1).to_pylist()[0]
+    seal = _seal(first["campaign"], first["code_hash"], report)
+    if not hmac.compare_digest(seal, _seal_in(paths.result)):
         return None
     wanted = wanted_run(paths)
     return report if wanted in (None, (report.trial_id, report.run)) else None
@@ -69,8 +79,11 @@ def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
 def encode(spec: TrialSpec, report: TrialReport) -> bytes:
     """Return the content of a result file."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, SCHEMA) as writer:
-        writer.write_table(_table_of(spec, report))
+    source = spec.provenance
+    seal = _seal(source.campaign_id, source.code_hash, report)
+    schema = SCHEMA.with_metadata({**SCHEMA.metadata, _SEAL: seal})
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_table(_table_of(spec, report).replace_schema_metadata(schema.metadata))
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -92,6 +105,24 @@ def read_table(path: Path) -> Any | None:
     except (pa.ArrowException, OSError, ValueError):
         return None
     return table if table.num_rows else None
+
+
+def _seal(campaign_id: str, code_hash: str, report: TrialReport) -> bytes:
+    """Return the seal of a report; b"" for a campaign without a key, such as a benchmark's."""
+    key = sealed.campaign_key(campaign_id)
+    if key is None:
+        return b""
+    text = f"{campaign_id}\n{code_hash}\n{report.model_dump_json()}"
+    return hmac.digest(key, text.encode(), "sha256").hex().encode()
+
+
+def _seal_in(path: Path) -> bytes:
+    try:
+        with pa.ipc.open_file(pa.BufferReader(path.read_bytes())) as reader:
+            seal: bytes = (reader.schema.metadata or {}).get(_SEAL, b"")
+    except (pa.ArrowException, OSError, ValueError):
+        return b""
+    return seal
 
 
 def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
