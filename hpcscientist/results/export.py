@@ -15,7 +15,7 @@ from hpcscientist.records.finding import ResultRow
 Format = Literal["table", "json", "csv", "arrow"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
-PLAIN_WIDTH: Final = 100  # columns of a table that goes to a file or a pipe
+PLAIN_WIDTH: Final = 120  # columns of a table that goes to a file or a pipe
 
 _FIELDS = tuple(ResultRow.model_fields)
 _LISTS = {"parent_ids"}
@@ -63,7 +63,7 @@ def arrow(rows: Sequence[ResultRow], stream: BinaryIO) -> None:
 def table(rows: Sequence[ResultRow], stream: TextIO, width: int | None = None) -> None:
     """Write a table for people, and below it why ideas failed or were rejected.
 
-    `width` in columns; None: the terminal's, or 100 where the stream is no terminal. Titles
+    `width` in columns; None: the terminal's, or 120 where the stream is no terminal. Titles
     are shortened to fit, numbers never.
     """
     from rich import box  # noqa: PLC0415  (pipes do not need rich)
