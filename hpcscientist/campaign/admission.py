@@ -11,6 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pydantic import ValidationError
+
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.plan import Plan
@@ -91,10 +93,13 @@ class Admission:
 
     def _known(self, idea_id: str) -> Idea | None:
         """The idea as it was recorded before this driver took the campaign up."""
+        path = self.paths.idea(idea_id).idea
         try:
-            return Idea.model_validate_json(self.paths.idea(idea_id).idea.read_bytes())
+            return Idea.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
+        except ValidationError as error:
+            raise RunDirectoryError(f"{path}: is damaged; restore it from a backup") from error
 
     def _let_in(self, idea: Idea) -> Idea | None:
         """Record an idea whose turn it is, and let it in unless it repeats another."""

@@ -33,6 +33,7 @@ class Knowledge:
     _ideas: dict[str, Idea] = field(default_factory=dict)
     _findings: dict[str, Finding] = field(default_factory=dict)
     _judged: tuple[int, int] = (0, 0)
+    _told: Feedback | None = None
 
     def remember(self, idea: Idea) -> None:
         """Keep an idea's texts."""
@@ -50,7 +51,8 @@ class Knowledge:
 
     def feedback(self) -> Feedback:
         """The findings so far as text for a prompt, most informative first."""
-        self._judge()
+        if not self._judge() and self._told is not None:
+            return self._told
         notes = []
         for idea_id, idea in self._ideas.items():
             ended = self.state.ideas[idea_id].ended
@@ -64,7 +66,8 @@ class Knowledge:
                     finding=self._findings.get(idea_id),
                 )
                 notes.append(note)
-        return summarise(notes, self.metric, self.feedback_tokens)
+        self._told = summarise(notes, self.metric, self.feedback_tokens)
+        return self._told
 
     def archive(self) -> tuple[ArchiveEntry, ...]:
         """The latest ideas, each with a phrase for where it stands."""
@@ -88,19 +91,21 @@ class Knowledge:
             return finding.verdict.value
         return ended.status
 
-    def _judge(self) -> None:
-        """Judge anew, at most once per 5 % of newly ended ideas: a sweep stays linear."""
+    def _judge(self) -> bool:
+        """Judge anew, at most once per 5 % of newly ended ideas: a sweep stays linear.
+
+        Return whether there is anything new to tell.
+        """
         ended = sum(idea.ended is not None for idea in self.state.ideas.values())
         baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.metric.name)
-        if len(baseline) < 2:
-            return
         before, seeds = self._judged
         if seeds == len(baseline) and ended - before < max(1, before // 20):
-            return
+            return False
         values = {i: self._values(idea) for i, idea in self.state.ideas.items()}
         scored = {i: v for i, v in values.items() if v is not None}
         self._findings = findings(baseline, scored, self.metric, self.q)
         self._judged = (ended, len(baseline))
+        return True
 
     def _values(self, idea: IdeaState) -> dict[int, float] | None:
         """Seed -> value of an idea that ended scored; None of any other."""

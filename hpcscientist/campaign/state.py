@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -64,6 +65,7 @@ class CampaignState:
     ideas: dict[str, IdeaState] = field(default_factory=dict)
     trials: dict[str, TrialState] = field(default_factory=dict)
     full: dict[tuple[str, int], dict[str, TrialState]] = field(default_factory=dict)
+    phases: Counter[Phase] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
     prompt_tokens: int = 0
@@ -121,7 +123,13 @@ class CampaignState:
     def _requeue(self) -> None:
         for trial in self.trials.values():
             if trial.phase == "running":
-                trial.phase = "queued"
+                self._move(trial, "queued")
+
+    def _move(self, trial: TrialState, phase: Phase) -> None:
+        """Counted as it changes: asked at every event of a sweep, a count must cost nothing."""
+        self.phases[trial.phase] -= 1
+        self.phases[phase] += 1
+        trial.phase = phase
 
     def _apply_trial(self, event: TrialQueued | TrialStarted | TrialEnded) -> None:
         match event:
@@ -134,22 +142,27 @@ class CampaignState:
                     event.seed,
                     event.run,
                 )
+                before = self.trials.get(event.trial_id)
+                if before is not None:  # an earlier run, which the machine failed
+                    self.phases[before.phase] -= 1
+                self.phases["queued"] += 1
                 self.trials[event.trial_id] = queued
                 if event.stage in (Stage.BASELINE, Stage.SEARCH):
                     attempt = self.full.setdefault((event.idea_id, event.attempt), {})
                     attempt[event.trial_id] = queued
             case TrialStarted():
-                self.trials[event.trial_id].phase = "running"
+                self._move(self.trials[event.trial_id], "running")
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
                 trial.report = event.report
-                trial.phase = "scored" if isinstance(event.report.outcome, Scored) else "failed"
+                scored = isinstance(event.report.outcome, Scored)
+                self._move(trial, "scored" if scored else "failed")
                 self.cpu_s += event.report.usage.cpu_s
                 self.gpu_s += event.report.usage.gpu_s
 
     def count_trials(self, phase: Phase) -> int:
         """How many trials are in a phase."""
-        return sum(trial.phase == phase for trial in self.trials.values())
+        return self.phases[phase]
 
     def count_ideas(self, status: Literal["scored", "failed", "rejected"]) -> int:
         """How many ideas ended with a status."""

@@ -18,7 +18,8 @@ from hpcscientist.records.events import (
     TrialQueued,
     TrialStarted,
 )
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.outcome import Outcome
+from hpcscientist.records.trial import Stage, TrialSpec
 
 PROPOSED = IdeaProposed(idea_id="idea-0001", number=1, round=1, title="t", parent_ids=())
 QUEUED = TrialQueued(trial_id="t", idea_id="idea-0001", attempt=1, stage=Stage.PILOT, seed=1, run=1)
@@ -49,8 +50,15 @@ def test_tokens_add_up() -> None:
 
 async def test_fold_of_the_file_is_the_state_of_the_driver(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=2)
-    await bench.drive(lambda spec: scored(0.5), ScriptedProposer("one two", "three four"))
+
+    def judge(spec: TrialSpec) -> Outcome | None:
+        return None if spec.stage is Stage.PILOT and spec.run == 1 else scored(0.5)
+
+    await bench.drive(judge, ScriptedProposer("one two", "three four"))
     assert fold(journal.read(bench.paths.journal)) == bench.state
+    for phase in ("queued", "running", "scored", "failed"):
+        counted = sum(trial.phase == phase for trial in bench.state.trials.values())
+        assert bench.state.count_trials(phase) == counted
 
 
 @pytest.mark.parametrize(
