@@ -35,9 +35,15 @@ def running(tmp_path: Path) -> tuple[TinyCampaign, subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_sigint,
     )
     wait_until(lambda: trial_sleeps(campaign, driver))
     return campaign, driver
+
+
+def heed_sigint() -> None:
+    """What a shell runs in the background ignores SIGINT, and hpcsci then leaves it at that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
