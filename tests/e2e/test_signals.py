@@ -35,7 +35,7 @@ def running(tmp_path: Path) -> tuple[TinyCampaign, subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_sigint,
+        preexec_fn=heed_sigint,  # noqa: PLW1509 (this process has one thread)
     )
     wait_until(lambda: trial_sleeps(campaign, driver))
     return campaign, driver
