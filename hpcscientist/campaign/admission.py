@@ -6,8 +6,6 @@ are judged in order of proposal, so that the verdict does not depend on timing.
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +13,7 @@ from pydantic import ValidationError
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.knowledge import IN_PROGRESS, Knowledge
+from hpcscientist.campaign.milestones import Milestones
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.errors import PlaybookExhausted, ReplyError, RunDirectoryError
 from hpcscientist.files.atomic import write_text
@@ -24,10 +23,6 @@ from hpcscientist.ports.proposer import Proposer
 from hpcscientist.records.events import IdeaEnded, IdeaProposed, NoteTaken
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.proposing import ProposalTask
-
-
-def _events() -> defaultdict[int, asyncio.Event]:
-    return defaultdict(asyncio.Event)
 
 
 @dataclass(slots=True)
@@ -41,7 +36,7 @@ class Admission:
     proposer: Proposer
     bank: Bank
     exhausted: bool = False
-    _judged: defaultdict[int, asyncio.Event] = field(default_factory=_events)
+    _judged: Milestones = field(default_factory=Milestones)
 
     async def propose(self, number: int, round_number: int) -> Idea | None:
         """Have idea `number` proposed; return it if it was let in.
@@ -51,7 +46,7 @@ class Admission:
         try:
             return await self._propose(number, round_number)
         finally:
-            self._judged[number].set()
+            self._judged.reach(number)
 
     async def _propose(self, number: int, round_number: int) -> Idea | None:
         if self.proposer.ordered:
@@ -145,7 +140,7 @@ class Admission:
 
     async def _turn(self, number: int) -> None:
         if number > 1:
-            await self._judged[number - 1].wait()
+            await self._judged.wait(number - 1)
 
     def _record_proposed(self, idea: Idea) -> None:
         self.knowledge.remember(idea)

@@ -9,11 +9,11 @@ depend on timing except the feedback a language model is shown, and that is reco
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from hpcscientist.campaign.admission import Admission
 from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.milestones import Milestones
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.pursuit import Pursuit
 from hpcscientist.campaign.specs import SpecFactory
@@ -21,10 +21,6 @@ from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
 from hpcscientist.records.trial import TrialSpec
-
-
-def _events() -> defaultdict[int, asyncio.Event]:
-    return defaultdict(asyncio.Event)
 
 
 @dataclass(slots=True)
@@ -37,7 +33,7 @@ class Conductor:
     admission: Admission
     pursuit: Pursuit
     compactor: Compactor
-    _ended: defaultdict[int, asyncio.Event] = field(default_factory=_events)
+    _ended: Milestones = field(default_factory=Milestones)
 
     async def run(self) -> None:
         """Run the campaign to its end.
@@ -85,7 +81,7 @@ class Conductor:
     async def _enter(self, number: int, window: asyncio.Semaphore) -> None:
         """Wait for a place in flight; in order of idea numbers where timing must not matter."""
         if self.admission.proposer.ordered and number > self.plan.in_flight:
-            await self._ended[number - self.plan.in_flight].wait()
+            await self._ended.wait(number - self.plan.in_flight)
         await window.acquire()
 
     async def _run_idea(self, number: int, round_number: int, window: asyncio.Semaphore) -> None:
@@ -95,5 +91,5 @@ class Conductor:
                 await self.pursuit.pursue(idea)
                 await self.compactor.step()
         finally:
-            self._ended[number].set()
+            self._ended.reach(number)
             window.release()

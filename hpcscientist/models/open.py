@@ -77,7 +77,7 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
 
 
 def _unknown(spec: str, kind: str) -> str:
-    forms = ", ".join(FORMS)
+    forms = ", ".join(FORMS) + " (the last not yet in this version)"
     if "#" in spec or "@" in spec:  # not repeated: it may hold credentials
         return f"the model's address lacks http:// or https://; valid forms: {forms}"
     near = difflib.get_close_matches(kind.lower(), _NEAREST, n=1)

@@ -30,3 +30,4 @@ def test_a_full_disk_costs_text_only() -> None:
         log = BoundedLog(full)
         log.write(b"text")
         log.finish()
+        assert log.dropped == 0  # the target refused it; the bound did not

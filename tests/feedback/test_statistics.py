@@ -212,4 +212,4 @@ def test_importing_feedback_is_cheap() -> None:
         "import sys; import hpcscientist.feedback.decision, hpcscientist.feedback.summary;"
         "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

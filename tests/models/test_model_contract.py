@@ -120,6 +120,6 @@ async def test_raises_its_own_errors_alone(model: Model) -> None:
 
 
 async def test_close_is_idempotent(model: Model) -> None:
-    await model.complete(request(1))
+    assert (await model.complete(request(1))).text
     await model.close()
     await model.close()
