@@ -4,17 +4,28 @@
     ├── UsageError               exit 2   what the user gave is wrong
     │   ├── ConfigError                   hpcsci.toml, HPCSCI_* variables, command line
     │   ├── RecipeError                   a recipe's files, with file and line
-    │   └── ModelSpecError                a --model that means nothing
+    │   ├── ModelSpecError                a --model that means nothing
+    │   └── LibraryError                  a library of papers that cannot be made or read
     ├── ModelError                        a language model could not be used
     │   ├── EndpointError                 unreachable, refused, or out of retries
     │   ├── ReplyError                    no usable reply to this request
+    │   │   └── ContextOverflow           it is longer than the model's context
     │   └── PlaybookExhausted             no recorded reply is left for this call
+    ├── ServingError                      open weights could not be served here
+    │   ├── WeightsError                  weights, tokenizer or template are not whole
+    │   └── PlaneLost                     the model plane ended while it was in use
+    ├── OutOfReach                        a service of the literature cannot be asked now
     ├── CampaignError
     │   ├── CampaignBusy                  another driver runs this campaign
     │   ├── RunDirectoryError             the run directory cannot be read or written
     │   ├── DiskFull                      no space left; nothing recorded was lost
     │   ├── BaselineFailed                the reference code does not run
+    │   ├── BaselineNoisy                 it runs, and what it gives differs too much
+    │   ├── SplitGuarded                  a trial on the test split that nobody was let to
     │   └── MachineTrouble                trials were lost again and again; resume tries them anew
+    ├── SchedulerError                    Slurm could not be used
+    │   ├── SchedulerSilent               it does not answer; it may later
+    │   └── SchedulerRefused              it answered no
     └── Interrupted              exit 130 stopped by a signal or by `hpcsci cancel`
 
 What a trial did is never an exception: see `hpcscientist.records.outcome`.
@@ -57,6 +68,10 @@ class ModelSpecError(UsageError):
     """A model specification means nothing."""
 
 
+class LibraryError(UsageError):
+    """A library of papers and code cannot be made from what was given, or cannot be read."""
+
+
 class ModelError(HpcsciError):
     """A language model could not be used."""
 
@@ -73,8 +88,43 @@ class ReplyError(ModelError):
     """
 
 
+class ContextOverflow(ReplyError):
+    """A request is longer than the model's context. In tokens; 0 where the server names none."""
+
+    def __init__(self, message: str, context: int = 0, prompt_tokens: int = 0) -> None:
+        self.context, self.prompt_tokens = context, prompt_tokens
+        super().__init__(message)
+
+
 class PlaybookExhausted(ModelError):
     """The playbook holds no reply for this call."""
+
+
+class ServingError(HpcsciError):
+    """Open weights could not be served: they do not fit, or the engine does not start."""
+
+
+class WeightsError(ServingError):
+    """A model's folder lacks something, or holds what cannot be served; all of it is named.
+
+    `problems` are the same, one by one, where there are several.
+    """
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        self.problems = problems or (message,)
+        super().__init__(message)
+
+
+class PlaneLost(ServingError):
+    """The model plane ended while it was in use: a machine fault, and no idea's."""
+
+
+class OutOfReach(HpcsciError):
+    """A service of the literature cannot be asked now; `network` where nothing answers at all."""
+
+    def __init__(self, message: str, network: bool = False) -> None:
+        self.network = network
+        super().__init__(message)
 
 
 class CampaignError(HpcsciError):
@@ -97,8 +147,28 @@ class BaselineFailed(CampaignError):
     """The reference code does not run, so there is nothing to compare ideas with."""
 
 
+class SplitGuarded(CampaignError):
+    """A trial would see the test split, and the journal does not say that its idea is let to it."""
+
+
+class BaselineNoisy(CampaignError):
+    """The reference differs too much, by seed or with time, for the effects that are looked for."""
+
+
 class MachineTrouble(CampaignError):
     """The machine, not the ideas, made trials fail: `hpcsci resume` tries them again."""
+
+
+class SchedulerError(HpcsciError):
+    """Slurm could not be used."""
+
+
+class SchedulerSilent(SchedulerError):
+    """Slurm does not answer. It may have carried the request out all the same."""
+
+
+class SchedulerRefused(SchedulerError):
+    """Slurm answered no; the message is its own words."""
 
 
 class Interrupted(HpcsciError):

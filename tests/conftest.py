@@ -3,10 +3,91 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
+from slurm_kit import Cluster, close_cluster, open_cluster, why_not
+
+# No timing is asserted, and a test draws the same examples in every run.
+settings.register_profile("deterministic", deadline=None, derandomize=True)
+settings.load_profile("deterministic")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the tests that vary what others show already."""
+    parser.addoption("--exhaustive", action="store_true", help="run the tests of that marker too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests marked exhaustive out unless asked for; side by side, long ones come first."""
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    if left_out and not config.getoption("--exhaustive"):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    if hasattr(config, "workerinput"):
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test's turn is among those side by side: what takes minutes must not be begun last."""
+    if in_one_place(item.path) == CLUSTER:
+        return 0
+    if item.get_closest_marker("e2e"):
+        return 1 if in_one_place(item.path) else 2
+    return 3
+
+
+# Markers of what a test needs beside this package; see pyproject.toml.
+PLACES = ("slurm", "apptainer", "serving")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where tests run side by side, some follow each other in one process.
+
+    Those of the cluster and of engines look at what is left in its queue, on its nodes and on its
+    ports; those of a file that share what a fixture makes would have it made in every process.
+    (xdist's own groups are not heeded beside pytest 9.2.)
+    """
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 (an option of the tests)
+
+    class InPlaces(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return in_one_place(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    config.option.loadscopereorder = False  # by turn, not by number
+    return InPlaces(config, log)
+
+
+CLUSTER = "cluster"
+
+
+@cache
+def in_one_place(file: Path) -> str | None:
+    """Name the place where a file's tests follow each other; None if each goes where it may."""
+    text = file.read_text()
+    if re.search(r"mark\.(slurm|serving)\b", text):
+        return CLUSTER
+    return str(file) if re.search(r"scope=\"(module|session)\"", text) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that was skipped though HPCTEST_REQUIRE promises all that it needs."""
+    report = yield
+    required = os.environ.get("HPCTEST_REQUIRE", "").split()
+    needed = [name for name in PLACES if item.get_closest_marker(name)]
+    if report.skipped and needed and set(needed) <= set(required):
+        report.outcome = "failed"
+        report.longrepr = f"skipped although HPCTEST_REQUIRE asks for it: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,6 +98,24 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             if name.startswith("HPCSCI_") and name != "HPCSCI_TEST_IMAGE":
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
+        patch.setenv("HPCSCI_BACKEND", "local")  # also where a development cluster is up
         for name in ("CONFIG", "CACHE", "STATE"):
             patch.delenv(f"XDG_{name}_HOME", raising=False)
         yield home
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A real Slurm as an ordinary user sees it."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    opened = open_cluster()
+    yield opened
+    close_cluster(opened)
+
+
+@pytest.fixture
+def shared(cluster: Cluster) -> Path:
+    """An empty folder that every node sees and the ordinary user owns."""
+    return cluster.make_folder()

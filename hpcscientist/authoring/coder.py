@@ -1,159 +1,229 @@
-"""A language model as author: writes an idea's code, and mends it from its traceback.
+"""A language model as author: writes an idea's code, mends, completes, improves and extends it.
 
 The keys of its calls: the first version is stage `code`, ordinal 1, and each repair of
-rejected edits the next ordinal; debug round R is stage `debug`, ordinal R, and the one
-repair of its edits ordinal DEBUG_REPAIR + R. (Repairs of a reply's form are `ask`'s.)
+rejected edits the next ordinal; another first version K has ordinals from REPAIR (K - 1) + 1.
+Elsewhere the one repair of edits has the ordinal of what it repairs, and REPAIR more: debug round
+R of further run N is stage `debug`, ordinal RUN N + R (N is 0 for the idea itself), and the
+repair that makes version V of a tree has ordinal TREE + V; round R of completing is stage
+`complete`, ordinal R; version V of a tree, where it improves another, is stage `improve`, ordinal
+V; and further run N is stage `extend`, ordinal N. (Repairs of a reply's form are `ask`'s.)
+
+Where a prompt is too long for the model it goes without what tells least: an earlier reply;
+then what was tried before; then concepts, the last first; then files that may not be edited; and
+last the plan. What a debug round goes without is the debugger's matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from hpcscientist.authoring import checks
-from hpcscientist.authoring.edits import EditError, apply
-from hpcscientist.authoring.traceback import frames, headline
-from hpcscientist.config.settings import CodeSettings
-from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.files.hashing import hash_texts
-from hpcscientist.files.text import one_line
+from hpcscientist.authoring import quoted
+from hpcscientist.authoring.debugging import Debugger, ordinal_of
+from hpcscientist.authoring.revising import Question, Reviser
+from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.materials import (
+    Prompt,
+    entries,
+    from_the_end,
+    of_template,
+    read_only_files,
+)
 from hpcscientist.models.prompts import render
-from hpcscientist.models.structured import ask
 from hpcscientist.ports.model import Model
-from hpcscientist.records.authoring import Draft, FixTask, GaveUp
-from hpcscientist.records.base import Record
-from hpcscientist.records.idea import Idea, idea_seed
-from hpcscientist.records.model import Message, ModelRequest
-from hpcscientist.records.replies import CodeReply, Edit, FixReply
+from hpcscientist.records.authoring import (
+    Brief,
+    CompleteTask,
+    Draft,
+    ExtendTask,
+    FixTask,
+    GaveUp,
+    ImproveTask,
+    RedraftTask,
+)
+from hpcscientist.records.replies import FixReply
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
 WRITE_REPAIRS = 2
-DEBUG_REPAIR = 1000  # beyond any number of debug rounds
-REPEATS = "repeats an earlier version"
-
-
-_Reply = TypeVar("_Reply", CodeReply, FixReply)
+FIX_REPAIRS = 1  # also where code is completed or extended
+REPAIR = 1000  # beyond any number of rounds
 
 
 class ModelAuthor:
-    """Has a model write edits and applies them; implements `ports.author.Author`."""
+    """Has a model write edits and applies them; implements `ports.author.Author`.
 
-    def __init__(self, model: Model, recipe: Recipe, settings: CodeSettings | None = None) -> None:
-        self._model = model
+    `authoring` says what a repair is shown; see `debugging`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        recipe: Recipe,
+        settings: RoleSettings = CODE,
+        window: Window | None = None,
+        authoring: AuthoringSettings | None = None,
+    ) -> None:
         self._reference = dict(recipe.reference)
         self._spec = recipe.spec
-        self._settings = settings or CodeSettings()
+        window = window or Window(settings.context)
+        self._debugger = Debugger(model, recipe.spec.editable, authoring, settings, window)
+        self._reviser = Reviser(model, recipe, settings, window)
 
-    async def write(self, idea: Idea) -> Draft | GaveUp:
+    async def write(self, brief: Brief) -> Draft | GaveUp:
         """Write the first version from the reference. Raises EndpointError."""
-        spec = self._spec
-        prompt = render(
-            "code",
-            topic=spec.topic,
-            idea=idea.proposal,
-            reference_files=self._reference,
-            contract=render("contract", entry=spec.entry, predictions=spec.predictions),
-            budgets=spec.budgets,
-            resources=spec.resources,
-            editable=spec.editable,
-        )
-        request = self._request(idea, "code", 1, prompt)
-        problem = ""
-        for ordinal in range(1, WRITE_REPAIRS + 2):
-            reply = await self._ask(request, CodeReply, problem)
-            if isinstance(reply, GaveUp):
-                return reply
-            files = self._edited(self._reference, reply.edits)
-            if isinstance(files, dict) and files != self._reference:
-                return Draft(files=files, note=reply.note)
+        return await self._first(brief, 1, (), ())
+
+    async def redraft(self, task: RedraftTask) -> Draft | GaveUp:
+        """Write another first version from the reference. Raises EndpointError."""
+        return await self._first(task.brief, task.number, task.earlier, task.seen)
+
+    async def _first(
+        self, brief: Brief, number: int, earlier: tuple[str, ...], seen: tuple[str, ...]
+    ) -> Draft | GaveUp:
+        before = REPAIR * (number - 1)
+        question = Question(
+            idea=brief.idea,
+            stage="code",
+            ordinals=tuple(range(before + 1, before + WRITE_REPAIRS + 2)),
+            prompt=self._code_prompt(brief, earlier),
+            files=self._reference,
+            seen=seen,
             # The unchanged reference would be measured as if it were the idea.
-            problem = "the edits change nothing" if isinstance(files, dict) else files
-            request = _again(request, ordinal + 1, reply, problem)
-        return GaveUp(reason=one_line(f"no usable code after {WRITE_REPAIRS} repairs: {problem}"))
+            insist=True,
+        )
+        return await self._reviser.revise(question)
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
         """Mend a failed version; gives up rather than go round in circles.
 
         Raises EndpointError.
         """
-        request = self._request(task.idea, "debug", task.round, self._debug_prompt(task))
-        problem = ""
-        for _ in range(2):
-            reply = await self._ask(request, FixReply, problem)
-            if isinstance(reply, GaveUp):
-                return reply
-            if reply.give_up:
-                return GaveUp(reason=one_line(reply.diagnosis) or "the model gave no reason")
-            files = self._edited(task.files, reply.edits)
-            if isinstance(files, dict):
-                if files == task.files or hash_texts(files) in task.seen:
-                    return GaveUp(reason=REPEATS)
-                return Draft(files=files, note=reply.diagnosis)
-            problem = files
-            request = _again(request, DEBUG_REPAIR + task.round, reply, problem)
-        return GaveUp(reason=one_line(f"no usable edits after a repair: {problem}"))
-
-    def _debug_prompt(self, task: FixTask) -> str:
-        last = headline(task.log_tail)
-        detail = task.outcome.detail
-        if last and last not in detail:
-            detail = f"{detail}\n{last}"
-        return render(
-            "debug",
-            idea=task.idea.proposal,
-            round=task.round,
-            rounds=task.rounds,
-            failure_kind=task.outcome.failure.value.replace("_", " "),
-            detail=detail,
-            frames=frames(task.log_tail, task.files),
-            log_tail=task.log_tail,
-            earlier=task.earlier,
+        question = Question(
+            idea=task.idea,
+            stage="debug",
+            ordinals=_with_repairs(ordinal_of(task)),
+            prompt=await self._debugger.prompt(task),
             files=task.files,
-            editable=self._spec.editable,
+            seen=task.seen,
+            reply_type=FixReply,
+        )
+        return await self._reviser.revise(question)
+
+    async def complete(self, task: CompleteTask) -> Draft | GaveUp:
+        """Add what a reviewer found lacking. Raises EndpointError."""
+        question = Question(
+            idea=task.brief.idea,
+            stage="complete",
+            ordinals=_with_repairs(task.round),
+            prompt=self._complete_prompt(task),
+            files=task.files,
+            seen=task.seen,
+        )
+        return await self._reviser.revise(question)
+
+    async def improve(self, task: ImproveTask) -> Draft | GaveUp:
+        """Make a version that runs better by its pilot. Raises EndpointError."""
+        question = Question(
+            idea=task.brief.idea,
+            stage="improve",
+            ordinals=_with_repairs(task.number),
+            prompt=self._improve_prompt(task),
+            files=task.files,
+            seen=task.seen,
+        )
+        return await self._reviser.revise(question)
+
+    async def extend(self, task: ExtendTask) -> Draft | GaveUp:
+        """Make the code of a further run from code that was scored. Raises EndpointError."""
+        question = Question(
+            idea=task.brief.idea,
+            stage="extend",
+            ordinals=_with_repairs(task.number),
+            prompt=self._extend_prompt(task),
+            files=task.files,
+            seen=task.seen,
+        )
+        return await self._reviser.revise(question)
+
+    def _code_prompt(self, brief: Brief, earlier: tuple[str, ...]) -> Prompt:
+        spec = self._spec
+        return of_template(
+            "code",
+            (
+                entries("drafts", tuple(map(quoted.field, earlier))),
+                from_the_end("concepts", brief.concepts),
+                read_only_files("reference_files", self._reference, spec.editable),
+                from_the_end("plan", quoted.plan_fields(brief.plan)),
+            ),
+            topic=spec.topic,
+            idea=brief.idea.proposal,
+            contract=self._contract(),
+            budgets=spec.budgets,
+            resources=spec.resources,
+            editable=spec.editable,
         )
 
-    def _request(self, idea: Idea, stage: str, ordinal: int, prompt: str) -> ModelRequest:
-        return ModelRequest(
-            idea_id=idea.idea_id,
-            stage=stage,
-            ordinal=ordinal,
-            messages=(Message(role="user", content=prompt),),
-            temperature=self._settings.temperature,
-            max_tokens=self._settings.max_tokens,
-            seed=idea_seed(idea.seed, idea.number),
+    def _complete_prompt(self, task: CompleteTask) -> Prompt:
+        spec = self._spec
+        return of_template(
+            "complete",
+            (
+                from_the_end("concepts", task.brief.concepts),
+                read_only_files("files", task.files, spec.editable),
+                from_the_end("plan", quoted.plan_fields(task.brief.plan)),
+            ),
+            idea_fields=quoted.idea_fields(task.brief.idea.proposal),
+            findings=quoted.findings(task.review),
+            advice=quoted.field(task.review.advice),
+            round=task.round,
+            budgets=spec.budgets,
+            editable=spec.editable,
         )
 
-    async def _ask(
-        self, request: ModelRequest, reply_type: type[_Reply], problem: str
-    ) -> _Reply | GaveUp:
-        """Ask; what ends this idea alone becomes a reason to give it up.
+    def _improve_prompt(self, task: ImproveTask) -> Prompt:
+        """Ask for something better; too long, it goes without what was tried, the oldest first."""
+        spec = self._spec
+        return of_template(
+            "improve",
+            (
+                entries("tried", tuple(map(quoted.variant, task.tried))),
+                entries("led", tuple(map(quoted.field, task.led))),
+                from_the_end("concepts", task.brief.concepts),
+                read_only_files("files", task.files, spec.editable),
+                from_the_end("plan", quoted.plan_fields(task.brief.plan)),
+            ),
+            idea_fields=quoted.idea_fields(task.brief.idea.proposal),
+            metric=spec.primary,
+            measured=quoted.values(task.values),
+            reference=quoted.values(task.reference),
+            budgets=spec.budgets,
+            editable=spec.editable,
+        )
 
-        `problem` is what was wrong with the latest reply, if this asks for another.
-        """
-        try:
-            return await ask(self._model, request, reply_type)
-        except PlaybookExhausted:
-            why = f" ({problem})" if problem else ""
-            call = f"{request.idea_id}, stage {request.key}"
-            return GaveUp(reason=one_line(f"the playbook holds no reply for {call}{why}"))
-        except ReplyError as error:
-            return GaveUp(reason=one_line(str(error)))
+    def _extend_prompt(self, task: ExtendTask) -> Prompt:
+        spec, run = self._spec, task.run
+        return of_template(
+            "extend",
+            (
+                read_only_files("files", task.files, spec.editable),
+                from_the_end("plan", quoted.plan_fields(task.brief.plan)),
+            ),
+            idea_fields=quoted.idea_fields(task.brief.idea.proposal),
+            kind=run.kind,
+            title=quoted.entry(run.title),
+            purpose=quoted.field(run.purpose),
+            change=quoted.block(run.change),
+            budgets=spec.budgets,
+            editable=spec.editable,
+        )
 
-    def _edited(self, files: Mapping[str, str], edits: tuple[Edit, ...]) -> dict[str, str] | str:
-        """Return the edited files, or what is wrong with the edits or their result."""
-        edited = apply(files, edits, self._spec.editable)
-        if isinstance(edited, EditError):
-            return str(edited)
-        return "\n".join(str(problem) for problem in checks.check(edited)) or edited
+    def _contract(self) -> str:
+        spec = self._spec
+        steps = [step.name for step in spec.budgets.steps]
+        return render("contract", entry=spec.entry, predictions=spec.predictions, steps=steps)
 
 
-def _again(request: ModelRequest, ordinal: int, reply: Record, problem: str) -> ModelRequest:
-    """Return the same question with the latest reply and what was wrong with it."""
-    messages = (
-        request.messages[0],
-        Message(role="assistant", content=reply.model_dump_json()),
-        Message(role="user", content=render("rejected", problem=problem)),
-    )
-    return request.model_copy(update={"messages": messages, "ordinal": ordinal})
+def _with_repairs(ordinal: int) -> tuple[int, ...]:
+    return tuple(ordinal + REPAIR * again for again in range(FIX_REPAIRS + 1))

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpcscientist.recipe.knobs import set_constants
-from hpcscientist.records.authoring import Draft, FixTask, GaveUp
-from hpcscientist.records.idea import Idea, KnobValue
+from hpcscientist.records.authoring import (
+    Brief,
+    CompleteTask,
+    Draft,
+    ExtendTask,
+    FixTask,
+    GaveUp,
+    ImproveTask,
+    RedraftTask,
+)
+from hpcscientist.records.idea import KnobValue
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -19,11 +28,12 @@ class KnobAuthor:
         self._reference = dict(recipe.reference)
         self._file_of = {knob.name: knob.file for knob in recipe.spec.knobs}
 
-    async def write(self, idea: Idea) -> Draft | GaveUp:
-        """Return the reference with the idea's knobs set.
+    async def write(self, brief: Brief) -> Draft | GaveUp:
+        """Return the reference with the idea's knobs set; it has neither concepts nor plan.
 
         Raises RecipeError where a constant is missing, which loading a recipe rules out.
         """
+        idea = brief.idea
         if not idea.knobs:
             return GaveUp(reason="the idea sets no knobs")
         unknown = sorted(set(idea.knobs) - set(self._file_of))
@@ -38,6 +48,22 @@ class KnobAuthor:
         settings = ", ".join(f"{name} = {value!r}" for name, value in idea.knobs.items())
         return Draft(files=files, note=f"Set {settings}.")
 
+    async def redraft(self, task: RedraftTask) -> Draft | GaveUp:
+        """Give up: there is one way to set constants."""
+        return GaveUp(reason="the control arm writes one version")
+
     async def fix(self, task: FixTask) -> Draft | GaveUp:
         """Give up: a setting that fails is a result, and there is nothing to mend."""
         return GaveUp(reason="the control arm does not debug")
+
+    async def complete(self, task: CompleteTask) -> Draft | GaveUp:
+        """Give up: setting a constant is all that such an idea says."""
+        return GaveUp(reason="the control arm has nothing to complete")
+
+    async def improve(self, task: ImproveTask) -> Draft | GaveUp:
+        """Give up: better settings are other ideas of a search."""
+        return GaveUp(reason="the control arm improves by searching on")
+
+    async def extend(self, task: ExtendTask) -> Draft | GaveUp:
+        """Give up: the control arm spends its trials on other settings."""
+        return GaveUp(reason="the control arm makes no further runs")

@@ -1,12 +1,14 @@
 """The child process of a measurement: `python -m hpcscientist.bench.child MODULE:FUNCTION ARGS`.
 
-Prints one JSON object: the seconds the function took and the peak of resident memory.
+Prints one JSON object: the seconds the function took, the processor time of this process and of
+the children it waited for, and the peak of resident memory.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import resource
 import sys
 import time
@@ -14,14 +16,24 @@ from pathlib import Path
 
 
 def main(target: str, arguments: str) -> None:
-    """Call the function once and print what it took."""
+    """Call the function once and print what it took.
+
+    Where it returns a function, it made that one ready, and what this one takes is printed.
+    """
     module, _, name = target.partition(":")
     function = getattr(importlib.import_module(module), name)
     values = json.loads(arguments)
-    begin = time.perf_counter()
-    function(*values)
-    seconds = time.perf_counter() - begin
-    print(json.dumps({"seconds": seconds, "peak_mb": _peak_mb()}))
+    begin, cpu_begin = time.perf_counter(), _cpu_s()
+    ready = function(*values)
+    if callable(ready):
+        begin, cpu_begin = time.perf_counter(), _cpu_s()
+        ready()
+    seconds, cpu_s = time.perf_counter() - begin, _cpu_s() - cpu_begin
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "peak_mb": _peak_mb()}))
+
+
+def _cpu_s() -> float:
+    return sum(os.times()[:4])
 
 
 def _peak_mb() -> float:

@@ -23,8 +23,10 @@ from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.scripted import ScriptedBackend, ScriptedModel
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.minds import model_minds
+from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.wiring import Session, assemble, model_minds
+from hpcscientist.campaign.wiring import assemble
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe.create import create
@@ -97,7 +99,7 @@ async def _campaign(folder: Path, ideas: int, script: Script) -> tuple[float, fl
     session = Session(paths, journal, state, generation=1)
     entry = recipe.spec.entry
     model = ScriptedModel(script.latency_s, entry, recipe.reference[entry])
-    seconds = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
+    seconds: dict[str, float] = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
     backend = ScriptedBackend(paths, script.slots, seconds)
     wired = assemble(config, recipe, session, model_minds(model, config, recipe, session), backend)
     begin = time.perf_counter()

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import OnTrial
+from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Budget, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 
 
 class ScriptedModel:
-    """Proposes ideas that have nothing in common, and appends a comment as their code."""
+    """Proposes ideas that have nothing in common, and sets a name of its own as their code."""
 
     def __init__(self, latency_s: float, entry: str, reference: str) -> None:
         self._latency_s = latency_s
@@ -62,9 +62,9 @@ class ScriptedModel:
         }
 
     def _code(self, request: ModelRequest) -> dict[str, object]:
-        text = f"{self._reference}\n# {request.idea_id}\n"
+        text = f"{self._reference}\nIDEA = {request.idea_id!r}\n"
         return {
-            "note": "a comment",
+            "note": "a name",
             "edits": [{"file": self._entry, "search": None, "replace": text}],
         }
 
@@ -72,7 +72,7 @@ class ScriptedModel:
 class ScriptedBackend:
     """Trials that last as long as they are told, on a number of slots, first come first served."""
 
-    def __init__(self, paths: RunPaths, slots: int, seconds: dict[Budget, float]) -> None:
+    def __init__(self, paths: RunPaths, slots: int, seconds: Mapping[str, float]) -> None:
         self._paths = paths
         self._slots = slots
         self._seconds = seconds
@@ -83,16 +83,22 @@ class ScriptedBackend:
         """How many trials run at once."""
         return self._slots
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnTrial) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
         """Let each trial last its time, then write its result file."""
         async with asyncio.TaskGroup() as group:
             for spec in trials:
                 group.create_task(self._run(spec, on_start, on_end))
 
+    def avoid(self, nodes: Collection[str]) -> None:
+        """There are no nodes."""
+
+    def let_go(self) -> None:
+        """There is no scheduler."""
+
     async def close(self) -> None:
         """Nothing runs outside this process."""
 
-    async def _run(self, spec: TrialSpec, on_start: OnTrial, on_end: OnTrial) -> None:
+    async def _run(self, spec: TrialSpec, on_start: OnTrial, on_end: OnEnd) -> None:
         async with self._free:
             on_start(spec)
             begin = time.time()
@@ -106,4 +112,4 @@ class ScriptedBackend:
                 usage=Usage(started_at=begin, ended_at=time.time()),
             )
             store.write_result(self._paths.trial(spec.trial_id), spec, report)
-        on_end(spec)
+        on_end(spec, None)

@@ -8,49 +8,96 @@ import signal
 import time
 from collections.abc import Callable
 
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.jobs.dispatch import open_slurm
 from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
 from hpcscientist.campaign.status import read_state
-from hpcscientist.errors import CampaignBusy
+from hpcscientist.errors import CampaignBusy, SchedulerSilent
+from hpcscientist.execution import folders
+from hpcscientist.execution.backends.slurm import controller_job
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.execution.backends.stopping import sweep
 from hpcscientist.files.rundir import RunPaths
 
+# Seconds: how long a driver may take to see the request, and to stop its own processes.
 WAIT_S = STALE_S + 30.0
+# On Slurm, besides: it waits so long for the trials it gave up (the backend's patience), and
+# then for the end of whatever is left (the sweep's). Around both it calls so many commands, and
+# each may be silent for as long as the site profile allows.
+_STOPPING_S = 90.0
+_COMMANDS = 4
 POLL_S = 0.1
 
+Wait = Callable[[float], object]
 
-def cancel(paths: RunPaths, wait: Callable[[float], object] = time.sleep) -> bool:
-    """Stop the driver, wherever it runs, and whatever trials are left; True if one was alive.
+
+def cancel(
+    paths: RunPaths, wait: Wait = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> bool:
+    """Stop the driver, wherever it runs, and whatever trials are left; True if any was alive.
 
     A driver on this host gets SIGTERM; one elsewhere reads the request file. Returns when
-    nothing of the campaign runs on this host any more. Raises RunDirectoryError for a
-    folder that is no run directory, CampaignBusy when the driver does not let go.
+    nothing of the campaign runs on this host any more, and nothing of it is in Slurm's queue.
+    Raises RunDirectoryError for a folder that is no run directory, CampaignBusy when the
+    driver does not let go within `patience_s`, SchedulerSilent when Slurm does not answer: then
+    the request stands, and a driver that can read it stops.
     """
     if not paths.campaign.is_file():
         read_state(paths)  # which says what is missing
+    config = frozen.read(paths)
+    slurm = open_slurm(config) if config.backend == "slurm" else None
     holder = read_holder(paths.lock)
     alive = holder is not None and bool(holder["alive"])
-    if holder is not None and alive:
+    if slurm is not None or alive:
         paths.cancel_request.touch()
+    if slurm is not None:
+        _cancel_waiting(slurm, config)  # or a continuation starts as the driver ends
+    if holder is not None and alive:
         if holder["local"]:
             with contextlib.suppress(ProcessLookupError):  # it ended just now
                 os.kill(holder["pid"], signal.SIGTERM)
-        _await_release(paths, wait)
+        _await_release(paths, patience_s(config), wait, clock)
+    swept = 0
+    if slurm is not None:
+        swept = sweep_jobs(slurm, config.campaign_id, wait=wait)
+        # A controller that began just now, and was ended.
+        _await_release(paths, patience_s(config), wait, clock)
     # Nobody drives: hold the campaign while sweeping, so that nobody takes it up meanwhile.
     lock = DriverLock(paths.lock)
     try:
-        paths.cancel_request.unlink(missing_ok=True)
+        if slurm is not None:
+            swept += sweep_jobs(slurm, config.campaign_id, wait=wait)
+            if paths.submission.is_dir():  # or a resume takes those arrays for cancelled by others
+                folders.empty(paths.submission)
         sweep(paths)
+        paths.cancel_request.unlink(missing_ok=True)
     finally:
         lock.release()
-    return alive
+    return alive or swept > 0
 
 
-def _await_release(paths: RunPaths, wait: Callable[[float], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
+def _cancel_waiting(slurm: Slurm, config: CampaignConfig) -> None:
+    """Cancel the controllers that have not started. The sweep comes after, so silence is none."""
+    with contextlib.suppress(SchedulerSilent):
+        rows = controller_job.live(slurm, config.campaign_id)
+        cancel_jobs(slurm, controller_job.waiting(rows))
+
+
+def patience_s(config: CampaignConfig) -> float:
+    """Return how long a driver that is asked to stop may take, in seconds."""
+    if config.backend != "slurm":
+        return WAIT_S
+    return WAIT_S + _STOPPING_S + PATIENCE_S + _COMMANDS * config.site.watch.command_s
+
+
+def _await_release(paths: RunPaths, limit_s: float, wait: Wait, clock: Callable[[], float]) -> None:
+    deadline = clock() + limit_s
     while (holder := read_holder(paths.lock)) is not None and holder["alive"]:
-        if time.monotonic() > deadline:
+        if clock() > deadline:
             raise CampaignBusy(
                 f"{paths.root}: the driver on {holder['host']} (process {holder['pid']}) does "
                 "not stop; end that process and try again"
             )
-        wait(POLL_S)
+        wait(POLL_S if holder["local"] else 10 * POLL_S)

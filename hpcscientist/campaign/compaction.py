@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT
+from hpcscientist.campaign.state import CampaignState, TrialState
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.results.compact import compact
 
@@ -15,7 +17,8 @@ from hpcscientist.results.compact import compact
 class Compactor:
     """Compacts once `every` trials have ended since the last time.
 
-    Only trials of ideas that have ended: the next attempt of the others reads their logs.
+    Only trials of ideas that have ended, for the next attempt of the others reads their logs; and
+    reruns of the baseline, which nobody reads.
     """
 
     paths: RunPaths
@@ -48,7 +51,11 @@ class Compactor:
         return {
             trial.trial_id
             for trial in self.state.trials.values()
-            if trial.idea_id in over
+            if (trial.idea_id in over or _is_rerun(trial))
             and trial.report is not None
             and not isinstance(trial.report.outcome, MachineFailed)
         }
+
+
+def _is_rerun(trial: TrialState) -> bool:
+    return trial.idea_id == BASELINE_ID and trial.attempt > BASELINE_ATTEMPT

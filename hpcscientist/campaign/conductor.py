@@ -1,4 +1,5 @@
-"""The loop, top to bottom: baseline; then ideas that flow through propose, admit, author, run.
+"""The loop, top to bottom: baseline and survey; then ideas: propose, admit, vet, author, run;
+improvements are confirmed beside it.
 
 Re-execution is the recovery: on resume every coroutine starts from its beginning, and what
 was done is not done again, for model replies come from chat.jsonl, trials from the journal
@@ -11,16 +12,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from hpcscientist.campaign.admission import Admission
 from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.judgement.claims import Claims
+from hpcscientist.campaign.judgement.confirmation import Confirming
+from hpcscientist.campaign.judgement.steadiness import Steadiness
 from hpcscientist.campaign.milestones import Milestones
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.pursuit import Pursuit
-from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.trials import TrialRunner
-from hpcscientist.errors import BaselineFailed, MachineTrouble
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.campaign.proposals.admission import Admission
+from hpcscientist.campaign.proposals.vetting import Vetting
+from hpcscientist.campaign.pursuit.pursuit import Pursuit
+from hpcscientist.campaign.reference import Reference
 
 
 @dataclass(slots=True)
@@ -28,12 +29,15 @@ class Conductor:
     """Conducts one campaign for one driver."""
 
     plan: Plan
-    specs: SpecFactory
-    trials: TrialRunner
+    reference: Reference
+    steadiness: Steadiness
     admission: Admission
+    vetting: Vetting
     pursuit: Pursuit
+    confirming: Confirming
     compactor: Compactor
-    _ended: Milestones = field(default_factory=Milestones)
+    claims: Claims
+    ended: Milestones = field(default_factory=Milestones)  # ideas by number; 0 is the baseline
 
     async def run(self) -> None:
         """Run the campaign to its end.
@@ -43,32 +47,27 @@ class Conductor:
         """
         async with asyncio.TaskGroup() as group:
             # First in the queue; a baseline that fails ends everything else at once.
-            for spec in self.specs.baseline():
-                group.create_task(self._run_baseline(spec))
+            group.create_task(self._run_baselines())
+            group.create_task(self.steadiness.run())
+            group.create_task(self.confirming.run())
             group.create_task(self._run_ideas())
+        self.claims.write_all()
         self.pursuit.check()
+        self.confirming.check()
 
-    async def _run_baseline(self, spec: TrialSpec) -> None:
-        (report,) = await self.trials.run([spec])
-        outcome = report.outcome
-        if isinstance(outcome, Scored):
-            return
-        if outcome.failure is MachineFailure.SCORER:
-            raise BaselineFailed(
-                f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
-                "`hpcsci recipe check --run` on the recipe"
-            )
-        if isinstance(outcome, MachineFailed):
-            raise MachineTrouble(
-                f"the baseline could not be run ({outcome.failure.value}): {outcome.detail}; "
-                "mend that and run `hpcsci resume`"
-            )
-        raise BaselineFailed(
-            f"the reference code fails at baseline ({outcome.failure.value}): "
-            f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
-        )
+    async def _run_baselines(self) -> None:
+        await self.reference.run()
+        self.steadiness.pass_on()
+        self.ended.reach(0)
 
     async def _run_ideas(self) -> None:
+        await self._run_rounds()
+        self.steadiness.close()
+        self.confirming.over(whole=not self.pursuit.set_aside)
+
+    async def _run_rounds(self) -> None:
+        await self.steadiness.cleared()
+        await self.admission.outlook.prepare()
         window = asyncio.Semaphore(self.plan.in_flight)
         for round_number, numbers in self.plan.chunks():
             async with asyncio.TaskGroup() as group:
@@ -81,15 +80,19 @@ class Conductor:
     async def _enter(self, number: int, window: asyncio.Semaphore) -> None:
         """Wait for a place in flight; in order of idea numbers where timing must not matter."""
         if self.admission.proposer.ordered and number > self.plan.in_flight:
-            await self._ended.wait(number - self.plan.in_flight)
+            await self.ended.wait(number - self.plan.in_flight)
         await window.acquire()
 
     async def _run_idea(self, number: int, round_number: int, window: asyncio.Semaphore) -> None:
         try:
             idea = await self.admission.propose(number, round_number)
-            if idea is not None:
-                await self.pursuit.pursue(idea)
+            vetted = await self.vetting.vet(idea) if idea is not None else None
+            if vetted is not None:
+                await self.pursuit.pursue(vetted)
+                self.claims.write(vetted.idea.idea_id)
                 await self.compactor.step()
+            # Not where it raised: who waits for an outcome must not go on without it.
+            self.ended.reach(number)
         finally:
-            self._ended.reach(number)
+            self.confirming.idea_ended()
             window.release()

@@ -9,19 +9,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.halting import conduct
 from hpcscientist.campaign.journal import NO_SPACE, Journal
+from hpcscientist.campaign.launching import likeness
 from hpcscientist.campaign.lock import DriverLock
+from hpcscientist.campaign.serving.beside import Beside, beside, serves
+from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.wiring import Session, Wired, wire
-from hpcscientist.errors import DiskFull, HpcsciError, Interrupted, RunDirectoryError
+from hpcscientist.campaign.wiring import Wired, wire
+from hpcscientist.config.layers import KEY_VARIABLES
+from hpcscientist.errors import (
+    CampaignBusy,
+    DiskFull,
+    HpcsciError,
+    Interrupted,
+    RunDirectoryError,
+)
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.open import API_KEY_VARIABLE
+from hpcscientist.models.serving.plane import Tell
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
@@ -29,59 +42,123 @@ from hpcscientist.records.events import (
     DriverStopped,
     Event,
     NoteTaken,
+    PlaneStopped,
 )
 from hpcscientist.records.trial import Isolation, Split
-
-CANCEL_POLL_S = 0.3
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Observer = Callable[[Event, CampaignState], None]
 
 
-def drive(paths: RunPaths, observe: Observer) -> CampaignState:
+def drive(
+    paths: RunPaths, observe: Observer, tell: Tell = lambda text: None, job_id: str = ""
+) -> CampaignState:
     """Take a campaign up and run it to its end; return its final state.
 
-    `observe` is told every event as it is recorded, with the state after it. Raises
+    `observe` is told every event as it is recorded, with the state after it, `tell` how the
+    models come to be served. `job_id`: the job in whose allocation this is, "" for none. Raises
     CampaignBusy, Interrupted, or what stopped the loop; the run directory can be resumed
     after any of them.
     """
     lock = DriverLock(paths.lock)
     try:
-        return _drive(paths, lock, observe)
+        return _drive(paths, lock, observe, tell, job_id)
     finally:
         lock.release()
 
 
-def _drive(paths: RunPaths, lock: DriverLock, observe: Observer) -> CampaignState:
-    state, generation = CampaignState(), lock.generation
-    live = False
+@dataclass(slots=True)
+class _Hold:
+    """This driver's right to the campaign, looked at before each event."""
+
+    paths: RunPaths
+    lock: DriverLock
+    wired: Wired | None = None
+
+    def check(self) -> None:
+        """Raise CampaignBusy once another driver has taken the campaign over."""
+        try:
+            self.lock.check()
+        except CampaignBusy:
+            if self.wired is not None:  # what is queued is the other driver's now
+                self.wired.backend.let_go()
+            raise
+
+    def go_on(self) -> None:
+        """Raise CampaignBusy, or Interrupted upon a request to cancel."""
+        self.check()
+        if self.paths.cancel_request.exists():
+            raise Interrupted(
+                f"stopped by `hpcsci cancel`; go on with `hpcsci resume {self.paths.root}`"
+            )
+
+
+def _drive(
+    paths: RunPaths, lock: DriverLock, observe: Observer, tell: Tell, job_id: str
+) -> CampaignState:
+    state, hold, live = CampaignState(), _Hold(paths, lock), False
 
     def on_event(event: Event) -> None:
         state.apply(event)
         if live:
             observe(event, state)
 
-    journal = Journal(paths.journal, on_event, lock.check)
+    journal = Journal(paths.journal, on_event, hold.check)
     try:
         live = True
-        if state.ended:
-            return state
-        paths.cancel_request.unlink(missing_ok=True)
-        wired = wire(Session(paths, journal, state, generation))
-        os.environ.pop(API_KEY_VARIABLE, None)  # the client has it; workers need not
-        journal.record(CampaignStarted(campaign_id=wired.config.campaign_id))
-        journal.record(
-            DriverStarted(generation=generation, host=socket.gethostname(), pid=os.getpid())
-        )
-        _run(paths, wired, journal, generation)
+        if not state.ended:
+            paths.cancel_request.unlink(missing_ok=True)
+            _take_up(Session(paths, journal, state, lock.generation, job_id), hold, tell)
     finally:
         journal.close()
     return state
 
 
-def _run(paths: RunPaths, wired: Wired, journal: Journal, generation: int) -> None:
+def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
+    """Have the campaign's own models served, if it has some, and run it meanwhile."""
+    paths, journal, generation = session.paths, session.journal, session.generation
+    with contextlib.ExitStack() as stack:
+        is_served = serves(paths)
+        if is_served:
+            # Before they come to be served: a job in which they never do counts as one that came
+            # to nothing.
+            _record_start(session)
+        try:
+            plane = stack.enter_context(beside(paths, tell, session.job_id, hold.go_on))
+            wired = hold.wired = wire(session, plane)
+        except HpcsciError as error:
+            if is_served:
+                _record_stop(journal, generation, error)
+            raise
+        for variable in KEY_VARIABLES:
+            os.environ.pop(variable, None)  # the clients have them; workers need not
+        _record_start(session)
+        if note := likeness.note(wired.config, wired.embedder):
+            journal.record(note)
+        if plane is None:
+            _run(paths, wired, journal, generation, None)
+            return
+        journal.record(plane.started(generation))
+        try:
+            _run(paths, wired, journal, generation, plane)
+        finally:
+            with contextlib.suppress(HpcsciError):
+                journal.record(PlaneStopped(generation=generation, time=time.time()))
+
+
+def _record_start(session: Session) -> None:
+    """The first events of a driver; a campaign's very first is recorded once."""
+    campaign_id = frozen.read(session.paths).campaign_id
+    session.journal.record(CampaignStarted(campaign_id=campaign_id))
+    session.journal.record(
+        DriverStarted(generation=session.generation, host=socket.gethostname(), pid=os.getpid())
+    )
+
+
+def _run(
+    paths: RunPaths, wired: Wired, journal: Journal, generation: int, plane: Beside | None
+) -> None:
     try:
-        asyncio.run(_conduct(paths, wired))
+        asyncio.run(conduct(paths, wired, plane))
         wired.conductor.compactor.finish()
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())
@@ -107,7 +184,9 @@ def _check_data(config: CampaignConfig, journal: Journal) -> None:
 
 def _record_stop(journal: Journal, generation: int, error: HpcsciError) -> None:
     stopped = DriverStopped(
-        generation=generation, reason=str(error), failed=not isinstance(error, Interrupted)
+        generation=generation,
+        reason=str(error),
+        failed=not isinstance(error, Interrupted),
     )
     with contextlib.suppress(HpcsciError):  # on a full disk the first error is the one to show
         journal.record(stopped)
@@ -119,59 +198,3 @@ def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
         return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
     where = error.filename or paths.root
     return RunDirectoryError(f"{where}: {error.strerror}; mend that and run `hpcsci resume`")
-
-
-async def _conduct(paths: RunPaths, wired: Wired) -> None:
-    """Run the loop until it ends, fails, or is asked to stop."""
-    stop = asyncio.Event()
-    reason = "a signal"
-
-    def on_signal(number: signal.Signals) -> None:
-        nonlocal reason
-        reason = number.name
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
-            loop.add_signal_handler(number, on_signal, number)
-
-    async def watch_requests() -> None:
-        nonlocal reason
-        while not paths.cancel_request.exists():  # noqa: ASYNC110 (another host's request)
-            await asyncio.sleep(CANCEL_POLL_S)
-        reason = "`hpcsci cancel`"
-        stop.set()
-
-    work = asyncio.create_task(wired.conductor.run())
-    watch = asyncio.create_task(watch_requests())
-    halt = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({work, halt}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            work.cancel()
-            await asyncio.wait({work})
-        if stop.is_set() and (work.cancelled() or work.exception() is not None):
-            raise Interrupted(f"stopped by {reason}; go on with `hpcsci resume {paths.root}`")
-        work.result()
-    except BaseExceptionGroup as group:
-        raise _first(group) from group
-    finally:
-        for task in (watch, halt):
-            task.cancel()
-        await wired.close()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of a task group: the others are its echoes."""
-    leaves = list(_leaves(group))
-    known = [error for error in leaves if isinstance(error, HpcsciError)]
-    return (known or leaves)[0]
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        yield error
-        return
-    for inner in error.exceptions:
-        yield from _leaves(inner)

@@ -4,30 +4,48 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import tomli_w
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import sealed
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.base import Record
+from hpcscientist.records.model import Role
+from hpcscientist.records.site import Site
 from hpcscientist.records.trial import Isolation, Split
+
+_NO_AUTHORING = {
+    "plan": False,
+    "analysis": False,
+    "advice_rounds": 0,
+    "further_runs": 0,
+    "hopeless": 0.0,
+}
 
 
 class CampaignConfig(Record):
     """The frozen configuration. Paths are absolute; `created` is UTC, ISO 8601.
 
     `labels` are keys of `files.sealed`, and `settings.paths` is left out: the file lies
-    where a candidate without a sandbox can read it.
+    where a candidate without a sandbox can read it. `role_specs` are those of the roles that
+    ask a language model; left out, all have `model_spec`. `site` is the merged profile; its
+    file is not read again. `library` is the folder of the library that ideas are grounded in, ""
+    for none, and `library_hash` its fingerprint; `steps` are those of `campaign.steps`.
+    `embedder_hash` is the fingerprint of the embedder named `embedder`.
     """
 
     campaign_id: str
     created: str
     package_version: str
+    package_hash: str = ""
     python: str
     recipe_name: str
     recipe_origin: str
@@ -37,9 +55,17 @@ class CampaignConfig(Record):
     labels: dict[Split, str]
     model_spec: str
     model_name: str
+    role_specs: dict[Role, str] = Field(default={})
+    embedder: str = KeywordEmbedder.name
+    embedder_hash: str = KeywordEmbedder.fingerprint
+    library: str = ""
+    library_hash: str = ""
+    steps: tuple[Step, ...] = ()
     isolation: Isolation
     image: str | None = None
     image_hash: str | None = None
+    backend: Literal["local", "slurm"] = "local"
+    site: Site = Site()
     slots: int
     in_flight: int
     settings: Settings
@@ -62,6 +88,13 @@ def read(paths: RunPaths) -> CampaignConfig:
     path: Path = paths.campaign
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if isinstance(data.get("settings"), dict):
+            # Launched by a version that knew none of this: it ends by the rules it began with.
+            data["settings"].setdefault("authoring", _NO_AUTHORING)
+            loop = data["settings"].setdefault("loop", {})
+            loop.setdefault("error_control", "batch")
+            loop.setdefault("confirm", False)
+            loop.setdefault("drift_every", 0)
         return CampaignConfig.model_validate(data, strict=False)
     except FileNotFoundError as error:
         raise RunDirectoryError(

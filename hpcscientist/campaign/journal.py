@@ -33,6 +33,11 @@ class Line(Record):
 
 def read(path: Path) -> list[Event]:
     """Return the events of a journal, without changing it."""
+    return [line.event for line in read_lines(path)]
+
+
+def read_lines(path: Path) -> list[Line]:
+    """Return the lines of a journal: the events with their times."""
     return _parse(path)[0]
 
 
@@ -50,15 +55,15 @@ class Journal:
         self._guard = guard or (lambda: None)
         self._observe = observe
         self._keys: set[str] = set()
-        events, self._size = _parse(path)
+        lines, self._size = _parse(path)
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._file, self._size)
         except OSError as error:
             raise RunDirectoryError(f"{path}: cannot be written: {error.strerror}") from error
-        for event in events:
-            self._keys.add(event.key)
-            observe(event)
+        for line in lines:
+            self._keys.add(line.event.key)
+            observe(line.event)
 
     def __contains__(self, key: str) -> bool:
         """Whether an event with this key is recorded."""
@@ -98,23 +103,23 @@ class Journal:
         self._size += len(data)
 
 
-def _parse(path: Path) -> tuple[list[Event], int]:
+def _parse(path: Path) -> tuple[list[Line], int]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return [], 0
     except OSError as error:
         raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}") from error
-    lines = data.split(b"\n")
-    lines.pop()  # what follows the last newline: nothing, or a torn line
-    events: list[Event] = []
-    for number, line in enumerate(lines, 1):
+    texts = data.split(b"\n")
+    texts.pop()  # what follows the last newline: nothing, or a torn line
+    lines: list[Line] = []
+    for number, text in enumerate(texts, 1):
         try:
-            events.append(Line.model_validate_json(line).event)
+            lines.append(Line.model_validate_json(text))
         except ValidationError as error:
-            if number == len(lines):  # a torn block can end in a newline of its own
-                return events, sum(len(kept) + 1 for kept in lines[:-1])
+            if number == len(texts):  # a torn block can end in a newline of its own
+                return lines, sum(len(kept) + 1 for kept in texts[:-1])
             raise RunDirectoryError(
                 f"{path}:{number}: is damaged; restore the file from a backup"
             ) from error
-    return events, sum(len(line) + 1 for line in lines)
+    return lines, sum(len(text) + 1 for text in texts)

@@ -1,30 +1,14 @@
-"""One driver a campaign, without file locks.
-
-Each driver that takes a campaign up creates the next numbered file (1.json, 2.json, …) in
-the lock folder with O_EXCL, which is atomic on NFS and Lustre too; the highest number
-drives. The highest file is never removed, and a taker looks again after it has created
-its own: of two takers only the one with the highest number goes on. A holder on this host
-is dead when its process is; a holder elsewhere when its heartbeat (the file's modification
-time, by the file server's own clock) is older than `STALE_S`. A driver that stood still
-that long and was replaced finds out before it writes again: see `check`.
-"""
+"""One driver a campaign: who drives holds the lock folder. See `files.lock`."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import socket
-import threading
-import time
+import errno
 from pathlib import Path
-from typing import Any
 
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
-from hpcscientist.files.atomic import write_json
+from hpcscientist.files.lock import BEAT_S, STALE_S, Held, Lock, read_holder
 
-BEAT_S = 10.0
-STALE_S = 60.0
+__all__ = ["BEAT_S", "STALE_S", "DriverLock", "read_holder"]
 
 
 class DriverLock:
@@ -34,21 +18,21 @@ class DriverLock:
         """Take the campaign up. Raises CampaignBusy when another driver is alive."""
         self._folder = folder
         try:
-            folder.mkdir(exist_ok=True)
+            self._lock = Lock(folder)
+        except Held as holder:
+            raise CampaignBusy(
+                f"{folder.parent}: a driver runs on {holder.host} (process {holder.pid}); stop it "
+                "with `hpcsci cancel`, or follow it with `hpcsci status`"
+            ) from holder
         except OSError as error:
-            raise RunDirectoryError(f"{folder}: cannot be written: {error.strerror}") from error
-        self.generation = self._take()
-        for old in _generations(folder):
-            if old < self.generation:
-                _file(folder, old).unlink(missing_ok=True)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True, name="driver-heartbeat")
-        self._thread.start()
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            kind = DiskFull if full else RunDirectoryError
+            raise kind(f"{folder}: cannot be written: {error.strerror}") from error
+        self.generation = self._lock.generation
 
     def check(self) -> None:
         """Raise CampaignBusy if another driver has taken the campaign over meanwhile."""
-        highest = max(_generations(self._folder), default=self.generation)
-        if highest > self.generation:
+        if self._lock.replaced():
             raise CampaignBusy(
                 f"{self._folder.parent}: another driver took the campaign over while this one "
                 "stood still; follow that one with `hpcsci status`"
@@ -56,112 +40,4 @@ class DriverLock:
 
     def release(self) -> None:
         """Give the campaign back. On a full disk the end of this process says as much."""
-        self._stop.set()
-        self._thread.join()
-        with contextlib.suppress(OSError):
-            write_json(_file(self._folder, self.generation), {**_me(), "released": True})
-
-    def _take(self) -> int:
-        while True:
-            highest = max(_generations(self._folder), default=0)
-            holder = read_holder(self._folder)
-            if holder is not None and holder["alive"]:
-                raise CampaignBusy(
-                    f"{self._folder.parent}: a driver runs on {holder['host']} "
-                    f"(process {holder['pid']}); stop it with `hpcsci cancel`, or follow it with "
-                    "`hpcsci status`"
-                )
-            try:
-                target = _file(self._folder, highest + 1)
-                descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            except FileExistsError:
-                continue  # somebody was faster: look again
-            except OSError as error:
-                raise RunDirectoryError(
-                    f"{self._folder}: cannot be written: {error.strerror}"
-                ) from error
-            try:
-                with os.fdopen(descriptor, "w") as file:
-                    json.dump(_me(), file)
-            except OSError as error:
-                target.unlink()
-                raise DiskFull(f"{self._folder}: cannot be written: {error.strerror}") from error
-            if max(_generations(self._folder)) == highest + 1:
-                return highest + 1
-            target.unlink(missing_ok=True)  # somebody went past us between our two looks
-
-    def _beat(self) -> None:
-        while not self._stop.wait(BEAT_S):
-            try:
-                os.utime(_file(self._folder, self.generation))
-            except OSError:
-                continue  # the journal will say what is wrong with the disk
-
-
-def read_holder(folder: Path) -> dict[str, Any] | None:
-    """Return the last driver's host, pid, `alive` and `local`; None if nobody holds it."""
-    highest = max(_generations(folder), default=0)
-    if highest == 0:
-        return None
-    path = _file(folder, highest)
-    try:
-        text, modified = path.read_text(), path.stat().st_mtime
-    except FileNotFoundError:
-        return None
-    try:
-        holder: dict[str, Any] = json.loads(text)
-    except ValueError:
-        # Created and not yet filled, or its writer died in between: young means alive.
-        young = _server_time(folder) - modified < BEAT_S
-        return {"host": "?", "pid": 0, "alive": young, "local": False}
-    if holder.get("released"):
-        return None
-    me = _me()
-    holder["local"] = (holder["host"], holder["boot"]) == (me["host"], me["boot"])
-    if holder["local"]:
-        holder["alive"] = started_at(holder["pid"]) == holder["started"]
-    elif holder["host"] == me["host"]:
-        holder["alive"] = False  # this host was rebooted since
-    else:
-        holder["alive"] = _server_time(folder) - modified < STALE_S
-    return holder
-
-
-def started_at(pid: int) -> int | None:
-    """Return a process's start time in clock ticks since boot; None if it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
-
-
-def _server_time(folder: Path) -> float:
-    """The file server's clock, which need not agree with ours; ours where we may not write."""
-    probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
-    try:
-        probe.touch()
-        now = probe.stat().st_mtime
-        probe.unlink()
-    except OSError:
-        return time.time()
-    return now
-
-
-def _me() -> dict[str, Any]:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    pid = os.getpid()
-    return {"host": socket.gethostname(), "boot": boot, "pid": pid, "started": started_at(pid)}
-
-
-def _generations(folder: Path) -> list[int]:
-    try:
-        files = list(folder.iterdir())
-    except FileNotFoundError:
-        return []
-    return [int(f.stem) for f in files if f.suffix == ".json" and f.stem.isdigit()]
-
-
-def _file(folder: Path, generation: int) -> Path:
-    return folder / f"{generation}.json"
+        self._lock.release()

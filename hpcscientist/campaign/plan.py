@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
+
+from hpcscientist.records.idea import Arm
+
+_ROUNDING: Final = 1e-9  # 5 x 0.2 is to be 1
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How far and how wide the loop goes. `rounds` 0 means steady state."""
+    """How far and how wide the loop goes. `rounds` 0 means steady state.
+
+    `control` is the share of ideas that the control arm proposes beside a language model.
+    """
 
     ideas: int
     rounds: int
     in_flight: int
     model_name: str
     seed: int
+    control: float = 0.0
+
+    def arm(self, number: int) -> Arm:
+        """Who proposes an idea: the control arm's are spread evenly over the campaign."""
+        drawn, before = (drawn_of(count, self.control) for count in (number, number - 1))
+        return "control" if drawn > before else "model"
 
     def first_of(self, round_number: int) -> int:
         """The first idea of a round."""
@@ -26,3 +41,8 @@ class Plan:
         rounds = min(self.rounds, self.ideas) or 1
         for index in range(rounds):
             yield index + 1, range(self.first_of(index + 1), self.first_of(index + 2))
+
+
+def drawn_of(ideas: int, control: float) -> int:
+    """Return how many of the first ideas the control arm proposes, if its share is `control`."""
+    return math.floor(ideas * control + _ROUNDING)

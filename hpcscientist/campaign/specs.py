@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcscientist import __version__
 from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.files.hashing import hash_file, hash_tree
+from hpcscientist.feedback.effort import most_seeds, steps_of
+from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.recipe.schema import RecipeSpec, StepSpec
 from hpcscientist.records.idea import BASELINE_ID, Attempt, Idea
 from hpcscientist.records.trial import (
     Budget,
@@ -20,6 +23,7 @@ from hpcscientist.records.trial import (
     Sources,
     Split,
     Stage,
+    StepName,
     TrialSpec,
 )
 
@@ -31,17 +35,34 @@ def trial_seeds(campaign_seed: int, count: int) -> tuple[int, ...]:
 
     Derived by hashing, so that campaigns with neighbouring seeds share none.
     """
-    digests = (
-        hashlib.sha256(f"{campaign_seed}/search/{i}".encode()).digest() for i in range(count)
-    )
-    return tuple(int.from_bytes(digest[:4], "big") >> 1 for digest in digests)
+    return tuple(_seed(f"{campaign_seed}/search/{i}") for i in range(count))
 
 
-def trial_limits(recipe: RecipeSpec, budget: Budget) -> Limits:
-    """Return what a trial of this budget may use."""
-    seconds = recipe.budgets.pilot if budget is Budget.PILOT else recipe.budgets.full
+def fresh_seeds(campaign_seed: int, count: int, searched: int) -> tuple[int, ...]:
+    """Return the seeds that confirmations share; none is among the first `searched` of the search.
+
+    Derived as those are, from another word. They depend on nothing that was measured.
+    """
+    used = set(trial_seeds(campaign_seed, searched))
+    fresh: list[int] = []
+    for index in itertools.count():
+        if len(fresh) == count:
+            break
+        seed = _seed(f"{campaign_seed}/confirm/{index}")
+        if seed not in used:
+            used.add(seed)
+            fresh.append(seed)
+    return tuple(fresh)
+
+
+def _seed(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") >> 1
+
+
+def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
+    """Return what a trial of this budget may use. Raises KeyError for one that is none of its."""
     return Limits(
-        deadline_s=seconds.seconds,
+        deadline_s=recipe.budgets.seconds(budget),
         memory_mb=recipe.resources.memory_mb,
         output_mb=recipe.resources.output_mb,
         cpus=recipe.resources.cpus,
@@ -58,41 +79,119 @@ class SpecFactory:
     paths: RunPaths
 
     def baseline(self) -> list[TrialSpec]:
-        """The reference code at full budget, one trial a seed."""
+        """The reference code at full budget, one trial for each seed that an idea may be given."""
+        most = most_seeds(self.config.settings.loop, self.recipe.spec.seeds)
+        return [self._reference(Stage.BASELINE, index) for index in range(most)]
+
+    def baseline_pilot(self) -> TrialSpec:
+        """The reference code at the pilot budget: what pilots are held to, with their seed."""
+        return self._reference(Stage.PILOT, 0, self._pilot_seed())
+
+    def baseline_steps(self) -> list[TrialSpec]:
+        """The reference code at each step that ideas climb: they are sent nowhere it cannot go."""
+        seed = self._pilot_seed()
+        return [self._reference(Stage.STEP, index, seed) for index, _ in enumerate(self.steps)]
+
+    def baseline_again(self, rerun: int) -> TrialSpec:
+        """The reference code with the first seed once more; `rerun` counts from 1."""
+        return self._reference(Stage.BASELINE, 0, number=BASELINE_ATTEMPT + rerun)
+
+    def _reference(
+        self, stage: Stage, index: int, seed: int | None = None, number: int = BASELINE_ATTEMPT
+    ) -> TrialSpec:
         reference = self.recipe.folder / "reference"
         attempt = Attempt(
             idea_id=BASELINE_ID,
-            number=BASELINE_ATTEMPT,
+            number=number,
             code_hash=hash_tree(reference),
             note="the recipe's reference code",
         )
-        return [
-            self._spec(None, attempt, Stage.BASELINE, index, str(reference))
-            for index in range(self.recipe.spec.seeds)
-        ]
+        return self._spec(None, attempt, stage, index, str(reference), seed)
 
     def pilot(self, idea: Idea, attempt: Attempt, tokens: int = 0) -> TrialSpec:
-        """One trial at the pilot budget with the first seed; `tokens`: spent on the idea so far."""
-        spec = self._spec(idea, attempt, Stage.PILOT, 0, self._code(attempt))
+        """One trial at the pilot budget; `tokens`: spent on the idea so far."""
+        code = self._code(attempt)
+        spec = self._spec(idea, attempt, Stage.PILOT, 0, code, self._pilot_seed())
         return spec.model_copy(update={"tokens": tokens})
 
-    def full(self, idea: Idea, attempt: Attempt, tokens: int = 0) -> list[TrialSpec]:
-        """One trial a seed at the full budget; the baseline's seeds."""
+    @property
+    def steps(self) -> tuple[StepSpec, ...]:
+        """The budgets between the pilot's and the full one that ideas climb, from the least."""
+        return steps_of(self.config.settings.loop, self.recipe.spec.budgets)
+
+    def step(self, idea: Idea, attempt: Attempt, index: int, tokens: int = 0) -> TrialSpec:
+        """One trial at a step, which is counted from 0, with the seed of pilots."""
+        code = self._code(attempt)
+        spec = self._spec(idea, attempt, Stage.STEP, index, code, self._pilot_seed())
+        return spec.model_copy(update={"tokens": tokens})
+
+    def _pilot_seed(self) -> int:
+        """The seed of pilots: the first of the search's, as a full trial of it would fail too.
+
+        A tree picks the best of its versions by their pilots, so there these have a seed of their
+        own: a value that was picked for being good may not be among those that are tested.
+        """
+        settings = self.config.settings
+        if settings.authoring.search == "tree":
+            return _seed(f"{settings.seed}/pilot")
+        return trial_seeds(settings.seed, 1)[0]
+
+    def full(
+        self, idea: Idea, attempt: Attempt, tokens: int = 0, which: range | None = None
+    ) -> list[TrialSpec]:
+        """One trial a seed at the full budget; `which` of the baseline's seeds, None: as many as
+        the recipe has, where an idea may be given so many.
+        """
+        code, own = self._code(attempt), self.recipe.spec.seeds
+        if which is None:
+            which = range(min(own, most_seeds(self.config.settings.loop, own)))
+        specs = (self._spec(idea, attempt, Stage.SEARCH, index, code) for index in which)
+        return [spec.model_copy(update={"tokens": tokens}) for spec in specs]
+
+    def fresh_seeds(self) -> tuple[int, ...]:
+        """The seeds of confirmations: as many as `loop.confirm_seeds` says, or as the recipe."""
+        loop, own = self.config.settings.loop, self.recipe.spec.seeds
+        searched = max(2 * own, loop.seeds_at_most)
+        return fresh_seeds(self.config.settings.seed, loop.confirm_seeds or own, searched)
+
+    def confirm(
+        self, idea: Idea, attempt: Attempt, seeds: Sequence[int], tokens: int = 0
+    ) -> list[TrialSpec]:
+        """One trial a seed at the full budget on the test split."""
         code = self._code(attempt)
         specs = (
-            self._spec(idea, attempt, Stage.SEARCH, index, code)
-            for index in range(self.recipe.spec.seeds)
+            self._spec(idea, attempt, Stage.CONFIRM, index, code, seed)
+            for index, seed in enumerate(seeds)
         )
         return [spec.model_copy(update={"tokens": tokens}) for spec in specs]
+
+    def confirm_baseline(self, seeds: Sequence[int]) -> list[TrialSpec]:
+        """The same of the reference code: what confirmations are compared with."""
+        return [self._reference(Stage.CONFIRM, i, seed) for i, seed in enumerate(seeds)]
+
+    def _budget(self, stage: Stage, index: int) -> Budget | StepName:
+        if stage is Stage.STEP:
+            return self.steps[index].name
+        return Budget.PILOT if stage is Stage.PILOT else Budget.FULL
 
     def _code(self, attempt: Attempt) -> str:
         return str(self.paths.idea(attempt.idea_id).code(attempt.number))
 
     def _spec(
-        self, idea: Idea | None, attempt: Attempt, stage: Stage, index: int, code: str
+        self,
+        idea: Idea | None,
+        attempt: Attempt,
+        stage: Stage,
+        index: int,
+        code: str,
+        seed: int | None = None,
     ) -> TrialSpec:
-        spec, config, split = self.recipe.spec, self.config, Split.VALIDATION
-        budget = Budget.PILOT if stage is Stage.PILOT else Budget.FULL
+        """`seed` None: the one of this index that the search's trials share."""
+        spec, config = self.recipe.spec, self.config
+        split = Split.TEST if stage is Stage.CONFIRM else Split.VALIDATION
+        budget = self._budget(stage, index)
+        if seed is None:
+            seed = trial_seeds(config.settings.seed, index + 1)[index]
         return TrialSpec(
             trial_id=f"{attempt.idea_id}-a{attempt.number}-{stage.value}-{index}",
             idea_id=attempt.idea_id,
@@ -100,7 +199,7 @@ class SpecFactory:
             round=idea.round if idea else 0,
             attempt=attempt.number,
             stage=stage,
-            seed=trial_seeds(config.settings.seed, spec.seeds)[index],
+            seed=seed,
             split=split,
             budget=budget,
             metrics=spec.metrics,
@@ -117,14 +216,16 @@ class SpecFactory:
                 image=config.image,
             ),
             isolation=config.isolation,
+            host=config.site.host,
             provenance=Provenance(
                 campaign_id=config.campaign_id,
                 package_version=__version__,
+                package_hash=package_hash(),
                 recipe_hash=config.recipe_hash,
                 data_hash=config.data_hash,
                 code_hash=attempt.code_hash,
                 image_hash=config.image_hash,
-                model=config.model_name if idea else "",
+                model=idea.model if idea else "",
             ),
             queued_at=time.time(),
         )

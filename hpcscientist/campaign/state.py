@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
+    AttemptReviewed,
     AttemptWritten,
+    AuthorGaveUp,
+    BudgetDecided,
     CampaignEnded,
     CampaignStarted,
     DriverStarted,
@@ -19,11 +22,14 @@ from hpcscientist.records.events import (
     IdeaProposed,
     NoteTaken,
     ReplyRecorded,
+    SeedsDecided,
+    SplitSpent,
     TrialEnded,
     TrialQueued,
     TrialStarted,
 )
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.idea import BASELINE_ID, Arm
+from hpcscientist.records.outcome import Scored, is_measured
 from hpcscientist.records.trial import Stage, TrialReport
 
 Phase = Literal["queued", "running", "scored", "failed"]
@@ -54,7 +60,21 @@ class IdeaState:
     parent_ids: tuple[str, ...]
     attempts: int = 0
     code_hashes: dict[int, str] = field(default_factory=dict)
+    reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
+    gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
+    decided: dict[tuple[int, int], SeedsDecided] = field(default_factory=dict)  # attempt, seeds
+    climbed: dict[tuple[int, str], BudgetDecided] = field(default_factory=dict)  # attempt, step
+    spent: SplitSpent | None = None
     ended: IdeaEnded | None = None
+    arm: Arm = "model"
+
+    @property
+    def left(self) -> BudgetDecided | None:
+        """Where an idea was left below the full budget: it ended scored, and has no value."""
+        if self.ended is None or self.ended.status != "scored":
+            return None
+        steps = (e for (attempt, _), e in self.climbed.items() if attempt == self.ended.attempt)
+        return next((event for event in steps if not event.goes_on), None)
 
 
 @dataclass(slots=True)
@@ -65,6 +85,8 @@ class CampaignState:
     ideas: dict[str, IdeaState] = field(default_factory=dict)
     trials: dict[str, TrialState] = field(default_factory=dict)
     full: dict[tuple[str, int], dict[str, TrialState]] = field(default_factory=dict)
+    confirming: dict[tuple[str, int], dict[str, TrialState]] = field(default_factory=dict)
+    baseline_spent: SplitSpent | None = None
     phases: Counter[Phase] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
@@ -108,17 +130,37 @@ class CampaignState:
                 self.completion_tokens += event.completion_tokens
                 spent = event.prompt_tokens + event.completion_tokens
                 self.tokens[event.idea_id] = self.tokens.get(event.idea_id, 0) + spent
-            case IdeaProposed():
-                self.ideas[event.idea_id] = IdeaState(
-                    event.idea_id, event.number, event.round, event.title, event.parent_ids
-                )
-            case AttemptWritten():
-                self.ideas[event.idea_id].attempts = event.attempt
-                self.ideas[event.idea_id].code_hashes[event.attempt] = event.code_hash
-            case IdeaEnded():
-                self.ideas[event.idea_id].ended = event
             case TrialQueued() | TrialStarted() | TrialEnded():
                 self._apply_trial(event)
+            case _:
+                self._apply_idea(event)
+
+    def _apply_idea(self, event: Event) -> None:
+        match event:
+            case IdeaProposed():
+                self.ideas[event.idea_id] = IdeaState(
+                    *(event.idea_id, event.number, event.round, event.title, event.parent_ids),
+                    arm=event.arm,
+                )
+            case AttemptWritten():
+                idea = self.ideas[event.idea_id]
+                idea.code_hashes[event.attempt] = event.code_hash
+                idea.attempts = len(idea.code_hashes)
+            case AuthorGaveUp():
+                self.ideas[event.idea_id].gave_up[event.task] = event.reason
+            case AttemptReviewed():
+                self.ideas[event.idea_id].reviews[event.attempt] = event
+            case SeedsDecided():
+                self.ideas[event.idea_id].decided[event.attempt, event.seeds] = event
+            case BudgetDecided():
+                self.ideas[event.idea_id].climbed[event.attempt, event.budget] = event
+            case SplitSpent():
+                if event.idea_id == BASELINE_ID:
+                    self.baseline_spent = event
+                else:
+                    self.ideas[event.idea_id].spent = event
+            case IdeaEnded():
+                self.ideas[event.idea_id].ended = event
 
     def _requeue(self) -> None:
         for trial in self.trials.values():
@@ -150,6 +192,9 @@ class CampaignState:
                 if event.stage in (Stage.BASELINE, Stage.SEARCH):
                     attempt = self.full.setdefault((event.idea_id, event.attempt), {})
                     attempt[event.trial_id] = queued
+                elif event.stage is Stage.CONFIRM:
+                    attempt = self.confirming.setdefault((event.idea_id, event.attempt), {})
+                    attempt[event.trial_id] = queued
             case TrialStarted():
                 self._move(self.trials[event.trial_id], "running")
             case TrialEnded():
@@ -174,11 +219,21 @@ class CampaignState:
 
     def scores(self, idea_id: str, attempt: int, metric: str) -> dict[int, float]:
         """Return seed -> value of an attempt's full trials on validation that were scored."""
-        return {
-            trial.seed: trial.report.outcome.metrics[metric]
-            for trial in self.full.get((idea_id, attempt), {}).values()
-            if trial.report is not None and isinstance(trial.report.outcome, Scored)
-        }
+        return _scores(self.full.get((idea_id, attempt), {}), metric)
+
+    def test_scores(self, idea_id: str, attempt: int, metric: str) -> dict[int, float]:
+        """Return seed -> value of an attempt's trials on the test split that were scored."""
+        return _scores(self.confirming.get((idea_id, attempt), {}), metric)
+
+
+def _scores(trials: Mapping[str, TrialState], metric: str) -> dict[int, float]:
+    return {
+        trial.seed: value
+        for trial in trials.values()
+        if trial.report is not None
+        and isinstance(trial.report.outcome, Scored)
+        and is_measured(value := trial.report.outcome.metrics[metric])
+    }
 
 
 def fold(events: Iterable[Event]) -> CampaignState:

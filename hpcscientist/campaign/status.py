@@ -23,15 +23,18 @@ def read_state(paths: RunPaths) -> CampaignState:
     return fold(journal.read(paths.journal))
 
 
-def status(paths: RunPaths) -> dict[str, Any]:
-    """Return `hpcsci status --json`, contract 1. Hours of run time, counts."""
+def status(paths: RunPaths, *, in_queue: bool = False) -> dict[str, Any]:
+    """Return `hpcsci status --json`, contract 1. Hours of run time, counts.
+
+    `in_queue`: a job that will drive the campaign is in Slurm's queue.
+    """
     state = read_state(paths)
     holder = read_holder(paths.lock)
     alive = holder is not None and bool(holder["alive"])
     running = state.count_trials("running")
     return {
         "campaign": state.campaign_id,
-        "state": _phase(state, alive=alive),
+        "state": _phase(state, alive=alive or in_queue),
         "ideas": {
             "proposed": len(state.ideas),
             "rejected": state.count_ideas("rejected"),

@@ -9,18 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpcscientist.authoring.measures import Quality
 from hpcscientist.campaign import frozen
-from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.fates import fate
+from hpcscientist.campaign.judgement.confirmed import Confirmed, confirmed, tally
+from hpcscientist.campaign.judgement.duplicates import repeated, said
+from hpcscientist.campaign.judgement.judging import judge, rule_of
+from hpcscientist.campaign.judgement.steadiness import drifted
+from hpcscientist.campaign.missing import Missing, missing
+from hpcscientist.campaign.pursuit.quality import measure
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.state import IdeaState
 from hpcscientist.campaign.status import read_state
-from hpcscientist.feedback.decision import findings
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import IdeaEnded
-from hpcscientist.records.finding import Comparison, Finding, ResultRow
+from hpcscientist.records.finding import Comparison, Finding, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation, MetricSpec
 from hpcscientist.results.aggregate import Overview, overview
 
@@ -29,15 +36,21 @@ from hpcscientist.results.aggregate import Overview, overview
 class Summary:
     """The rows, baseline first, and what a reader must know to trust them.
 
-    `unreadable` counts result files left out as broken; `missing` counts scored trials of
-    the journal whose results are gone or say otherwise: their ideas have no finding.
+    `unreadable` counts result files left out as broken; `missing` tells of scored trials of
+    the journal whose results are gone or say otherwise: their ideas have no finding. `quality`
+    is that of the code, None where none was reviewed. `rule` says how findings were decided,
+    `confirmation` how many of the improvements were confirmed, "" where there is nothing to say.
     """
 
     rows: tuple[ResultRow, ...]
     isolation: Isolation
+    host: Host
     unreadable: int
-    missing: int
+    missing: Missing
     notes: tuple[str, ...]
+    quality: Quality | None = None
+    rule: str = ""
+    confirmation: str = ""
 
 
 def read_rows(paths: RunPaths) -> Summary:
@@ -47,45 +60,39 @@ def read_rows(paths: RunPaths) -> Summary:
     """
     state = read_state(paths)
     config = frozen.read(paths)
-    metric = load(paths.recipe).spec.primary
+    spec = load(paths.recipe).spec
+    metric = spec.primary
     found = overview(paths, metric.name)
     ended = [idea for idea in state.ideas.values() if idea.ended is not None]
     ended.sort(key=lambda idea: idea.number)
-    missing = _missing(state, ended, found, metric)
-    whole = [idea for idea in ended if not missing.get(idea.idea_id)]
-    table = _Table(metric, found, _judge(whole, found, metric, config))
+    lacking = missing(state, found, metric.name)
+
+    # What is not missing has the journal's values in its files, maybe with some that are not
+    # journalled yet. An idea whose files are gone has no finding, and keeps its place.
+    judged = judge(state, metric, config.settings, seeds=spec.seeds)
+    judged = {i: finding for i, finding in judged.items() if not lacking.finding(i)}
+
+    def test_values(idea_id: str, attempt: int) -> Mapping[int, float]:
+        return {} if lacking.confirmation(idea_id) else found.test.of(idea_id, attempt)
+
+    loop = config.settings.loop
+    improved = [i for i, finding in judged.items() if finding.verdict is Verdict.IMPROVEMENT]
+    told = confirmed(state, metric, loop.q, test_values, improved if loop.confirm else ())
+    copies = {i: said(state, i, original) for i, original in repeated(state).items()}
+    table = _Table(metric, found, judged, state.ideas, told, copies)
     rows = [table.baseline()] if state.trials else []
     rows += [table.idea(idea, idea.ended) for idea in ended if idea.ended is not None]
     return Summary(
-        tuple(rows), config.isolation, found.unreadable, sum(missing.values()), tuple(state.notes)
+        rows=tuple(rows),
+        isolation=config.isolation,
+        host=config.site.host,
+        unreadable=found.unreadable,
+        missing=lacking,
+        notes=(*state.notes, *filter(None, [drifted(state, metric)])),
+        quality=measure(state),
+        rule=str(rule_of(config.settings)),
+        confirmation=tally(rows, told) if loop.confirm else "",
     )
-
-
-def _missing(
-    state: CampaignState, ended: list[IdeaState], found: Overview, metric: MetricSpec
-) -> dict[str, int]:
-    """By idea, how many scored trials of the journal have no result file with that value."""
-    standing = [(BASELINE_ID, BASELINE_ATTEMPT)]
-    standing += [(i.idea_id, i.ended.attempt) for i in ended if i.ended and i.ended.attempt]
-    return {
-        idea_id: len(
-            state.scores(idea_id, attempt, metric.name).items()
-            ^ found.validation.of(idea_id, attempt).items()
-        )
-        for idea_id, attempt in standing
-    }
-
-
-def _judge(
-    ended: list[IdeaState], found: Overview, metric: MetricSpec, config: CampaignConfig
-) -> dict[str, Finding]:
-    """Findings of the ideas that were scored on every seed; the others are no evidence."""
-    scored: dict[str, Mapping[int, float]] = {}
-    for idea in ended:
-        if idea.ended is not None and idea.ended.status == "scored" and idea.ended.attempt:
-            scored[idea.idea_id] = found.validation.of(idea.idea_id, idea.ended.attempt)
-    baseline = found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
-    return findings(baseline, scored, metric, config.settings.loop.q)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,9 @@ class _Table:
     metric: MetricSpec
     found: Overview
     findings: Mapping[str, Finding]
+    ideas: Mapping[str, IdeaState]
+    confirmed: Mapping[str, Confirmed]
+    copies: Mapping[str, str]  # of ideas that repeat another's predictions: the words for that
 
     def baseline(self) -> ResultRow:
         values = self.found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
@@ -108,6 +118,21 @@ class _Table:
         finding = self.findings.get(idea.idea_id)
         comparison = finding.comparison if finding else self._partial(ended)
         return self._row(idea, ended, comparison, finding)
+
+    def _reason(self, ended: IdeaEnded, finding: Finding | None) -> str | None:
+        """Why an idea ended so, is undecided or unconfirmed; of a look-alike also what became of
+        the other.
+
+        That is told as it is now: when the look-alike came, it may not have been known.
+        """
+        if ended.like is None or ended.like not in self.ideas:
+            undecided = finding.reason if finding is not None else None
+            told, copied = self.confirmed.get(ended.idea_id), self.copies.get(ended.idea_id)
+            reasons = (ended.reason, undecided, copied, told.reason if told else None)
+            return "; ".join(why for why in reasons if why) or None
+        other = self.findings.get(ended.like)
+        became = fate(self.ideas[ended.like].ended, other.verdict if other else None)
+        return f"{ended.reason}, which {became}"
 
     def _partial(self, ended: IdeaEnded) -> Comparison | None:
         """The good seeds of an idea that failed on others: shown, and no finding."""
@@ -126,13 +151,16 @@ class _Table:
     ) -> ResultRow:
         cost = self.found.costs.get(idea.idea_id)
         against = comparison if ended is not None else None  # the baseline has no delta
+        outcome = self.confirmed.get(idea.idea_id)
+        told = outcome.confirmation if outcome else None
+        on_test = told.comparison if told else None
         return ResultRow(
             idea_id=idea.idea_id,
             parent_ids=idea.parent_ids,
             round=idea.round,
             title=idea.title,
             status=ended.status if ended is not None else "baseline",
-            reason=ended.reason if ended is not None else None,
+            reason=self._reason(ended, finding) if ended is not None else None,
             finding=finding.verdict if finding is not None else None,
             metric=self.metric.name,
             direction=self.metric.direction.value,
@@ -144,11 +172,12 @@ class _Table:
             ci_low=against.ci_low if against else None,
             ci_high=against.ci_high if against else None,
             p_adjusted=finding.p_adjusted if finding is not None else None,
-            confirmed=None,
-            test_delta=None,
-            test_ci_low=None,
-            test_ci_high=None,
+            confirmed=told.confirmed if told else None,
+            test_delta=on_test.delta if on_test else None,
+            test_ci_low=on_test.ci_low if on_test else None,
+            test_ci_high=on_test.ci_high if on_test else None,
             gpu_hours=cost.gpu_hours if cost else None,
             cpu_hours=cost.cpu_hours if cost else None,
             attempts=idea.attempts or None,
+            undecided=(finding is not None and finding.verdict is None) or idea.left is not None,
         )

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.judgement import spent
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import DiskFull
+from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.ports.backend import Backend
@@ -28,6 +32,11 @@ from hpcscientist.results import store
 
 # A disk with less than this is full: a result file and a log would not fit.
 FULL_BYTES = 1 << 20
+NEARLY_FULL_BYTES = 64 << 20  # and this is where a worker may have found it full
+
+# A node that spoilt as many trials is avoided from then on.
+REPEATED = 2
+_NOT_THE_NODES = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED, MachineFailure.SCORER)
 
 
 @dataclass(slots=True)
@@ -47,14 +56,18 @@ class TrialRunner:
     retries: int
     pause_s: float
     _runs: Counter[str] = field(default_factory=Counter)
+    _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
 
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
         """Run trials and return their reports in the same order.
 
         Each report is journalled as soon as its trial has ended. A MachineFailed report is
         returned only when this driver's retries are used up. Raises DiskFull when the run
-        directory's disk is full: then the campaign stops instead of spending retries.
+        directory's disk is full: then the campaign stops instead of spending retries. Raises
+        SplitGuarded, before anything runs, where one may not see the test split.
         """
+        for spec in specs:
+            spent.check(spec, self.state)
         reports: dict[str, TrialReport] = {}
         pending = [self._due(spec) for spec in specs]
         for attempt in itertools.count():
@@ -65,6 +78,7 @@ class TrialRunner:
                 self._prepare(spec)
             if missing:
                 self._runs.update(spec.trial_id for spec in missing)
+                self.backend.avoid(sorted(n for n, c in self._failures.items() if c >= REPEATED))
                 await self.backend.run(missing, self._started, self._ended)
             reports |= {spec.trial_id: self._collect(spec) for spec in pending}
             pending = [
@@ -77,6 +91,10 @@ class TrialRunner:
                 break
             await asyncio.sleep(self.pause_s * 2**attempt)
         return [reports[spec.trial_id] for spec in specs]
+
+    def is_given_up(self, trial_id: str) -> bool:
+        """Whether the machine spoilt a trial under two drivers."""
+        return self.state.trials[trial_id].run > self.retries + 1
 
     def _due(self, spec: TrialSpec) -> TrialSpec:
         """Number the run: the latest, or the one after a machine failure of an earlier driver."""
@@ -130,31 +148,49 @@ class TrialRunner:
             TrialStarted(trial_id=spec.trial_id, run=spec.run, generation=self.generation)
         )
 
-    def _ended(self, spec: TrialSpec) -> None:
-        self._collect(spec)
+    def _ended(self, spec: TrialSpec, known: TrialReport | None) -> None:
+        self._collect(spec, known)
 
-    def _collect(self, spec: TrialSpec) -> TrialReport:
+    def _collect(self, spec: TrialSpec, known: TrialReport | None = None) -> TrialReport:
+        """Record how a run ended: by its result file, else as the backend knows, else as lost."""
         recorded = self._recorded(spec)
         if recorded is not None:
             return recorded
         trial = self.paths.trial(spec.trial_id)
         report = store.read_result(trial)
         if report is None or report.run != spec.run:
-            report = self._lost(spec)
-        if isinstance(report.outcome, MachineFailed):
-            self._keep_failure(spec, report, report.outcome)
+            report = known or self._lost(spec)
+            self._keep_report(spec, report)
+        outcome = report.outcome
+        if isinstance(outcome, MachineFailed):
+            if report.usage.node and outcome.failure not in _NOT_THE_NODES:
+                self._failures[report.usage.node] += 1
+            if self._is_full(report, outcome):
+                self._stop_for_space(spec)
         self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report))
         return report
 
-    def _keep_failure(self, spec: TrialSpec, report: TrialReport, outcome: MachineFailed) -> None:
+    def _keep_report(self, spec: TrialSpec, report: TrialReport) -> None:
         """Write the result that the worker could not, unless the disk is the reason."""
-        trial = self.paths.trial(spec.trial_id)
-        free = shutil.disk_usage(self.paths.root).free
-        if outcome.failure is MachineFailure.DISK_FULL or free < FULL_BYTES:
-            trial.result.unlink(missing_ok=True)  # not a result: the trial runs again on resume
-            raise DiskFull(f"{self.paths.root}: no space left; free some and run `hpcsci resume`")
-        if not trial.result.exists():
-            store.write_result(trial, spec, report)
+        if self._free() < FULL_BYTES:
+            self._stop_for_space(spec)
+        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+
+    def _is_full(self, report: TrialReport, outcome: MachineFailed) -> bool:
+        """Whether the run directory is full; a full disk of another node is that node's failure."""
+        full = outcome.failure is MachineFailure.DISK_FULL
+        elsewhere = report.usage.node not in ("", node_name(os.environ))
+        return self._free() < (NEARLY_FULL_BYTES if full else FULL_BYTES) or (
+            full and not elsewhere
+        )
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self.paths.root).free
+
+    def _stop_for_space(self, spec: TrialSpec) -> NoReturn:
+        # What is there is no result: the trial runs again on resume.
+        self.paths.trial(spec.trial_id).result.unlink(missing_ok=True)
+        raise DiskFull(f"{self.paths.root}: no space left; free some and run `hpcsci resume`")
 
     def _lost(self, spec: TrialSpec) -> TrialReport:
         now = time.time()
@@ -175,4 +211,5 @@ def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
         old = TrialSpec.model_validate_json(trial.spec.read_bytes())
     except (OSError, ValueError):
         return False
-    return old.model_copy(update={"queued_at": spec.queued_at}) == spec
+    # An idea that tries versions side by side may have spent more by now; that is no other run.
+    return old.model_copy(update={"queued_at": spec.queued_at, "tokens": spec.tokens}) == spec

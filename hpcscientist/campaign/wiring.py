@@ -4,38 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.authoring.coder import ModelAuthor
-from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign import frozen
-from hpcscientist.campaign.admission import Admission
 from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.knowledge import Knowledge
+from hpcscientist.campaign.jobs import inside
+from hpcscientist.campaign.judgement.claims import Claims
+from hpcscientist.campaign.judgement.confirmation import confirming
+from hpcscientist.campaign.judgement.evidence import Evidences
+from hpcscientist.campaign.judgement.steadiness import Steadiness
+from hpcscientist.campaign.launching import likeness
+from hpcscientist.campaign.milestones import Milestones
+from hpcscientist.campaign.minds import Minds, control_minds, model_minds, with_control
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.pursuit import Pursuit
+from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.campaign.proposals.admission import Admission
+from hpcscientist.campaign.proposals.batches import Batches
+from hpcscientist.campaign.proposals.grounding import Grounding
+from hpcscientist.campaign.proposals.knowledge import Knowledge
+from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.campaign.proposals.vetting import Vetting
+from hpcscientist.campaign.pursuit.together import pursuit
+from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.reference import Reference, is_piloted
+from hpcscientist.campaign.serving.beside import Beside
+from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.trials import TrialRunner
+from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.files import sealed
-from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank
-from hpcscientist.ideation.propose import ModelProposer
-from hpcscientist.ideation.search import SearchProposer
-from hpcscientist.models.open import open_model
-from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.ports.author import Author
+from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.backend import Backend
+from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
-from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.events import ReplyRecorded
-from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.trial import Isolation, Split
-from hpcscientist.worker.entry import run_trial
+from hpcscientist.worker.element import MODULE as ELEMENT_MODULE
+from hpcscientist.worker.local import run_trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,7 @@ class Wired:
     conductor: Conductor
     backend: Backend
     model: Model | None
+    embedder: Embedder | None
 
     async def close(self) -> None:
         """Stop what still runs and release connections."""
@@ -55,29 +66,12 @@ class Wired:
             await self.model.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One driver's hold on a run directory: its journal, the fold, the lock's generation."""
+def wire(session: Session, plane: Beside | None = None) -> Wired:
+    """Put a campaign together from its run directory; `plane` serves the models of its own.
 
-    paths: RunPaths
-    journal: Journal
-    state: CampaignState
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Minds:
-    """Who proposes and who writes code; `model` is None for the control arm."""
-
-    proposer: Proposer
-    author: Author
-    model: Model | None
-
-
-def wire(session: Session) -> Wired:
-    """Put a campaign together from its run directory.
-
-    Raises RunDirectoryError when the recipe in it is not the one it was launched with.
+    Raises RunDirectoryError when the recipe or the embedder is not the one it was launched
+    with, ModelError when the embedder cannot be opened, UsageError and SchedulerError where trials
+    cannot run inside the job.
     """
     paths = session.paths
     config = frozen.read(paths)
@@ -97,88 +91,164 @@ def wire(session: Session) -> Wired:
             f"{config.views[Split.VALIDATION]}: the prepared data changed since launch; restore "
             "them, or delete them and launch anew"
         )
+    embedder = None
     if config.model_spec == "search":
-        seed = config.settings.seed
-        minds = Minds(SearchProposer(recipe, seed), KnobAuthor(recipe), None)
+        minds = control_minds(recipe, config.settings.seed)
     else:
-        inner = open_model(config.model_spec, recipe.playbook, config.settings.client)
-        minds = model_minds(inner, config, recipe, session)
-    return assemble(config, recipe, session, minds, LocalBackend(paths, config.slots, run_trial))
+        specs = config.role_specs or role_specs(config.settings, config.model_spec)
+        roles = open_models(
+            specs,
+            recipe.playbook,
+            config.settings,
+            served=plane.served() if plane else None,
+            connect=plane.connector() if plane else None,
+        )
+        embedder = likeness.reopen(config)
+        library = None
+        if shelf.is_read(config.steps):
+            library = shelf.reopen(config, paths, session.teller("literature"), embedder)
+        minds = model_minds(roles, config, recipe, session, roles.windows, library)
+        if config.settings.control:
+            minds = with_control(minds, recipe, config.settings.seed)
+    return assemble(
+        config, recipe, session, minds, _backend(config, recipe, session, plane), embedder
+    )
+
+
+def _backend(
+    config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
+) -> Backend:
+    if config.backend == "local":
+        return LocalBackend(session.paths, config.slots, run_trial)
+    if config.settings.serving.trials_inside and session.job_id:
+        engines = plane.engines if plane else inside.NO_ENGINES
+        needs = recipe.spec.resources
+        return inside.open_backend(session.paths, config, session.job_id, needs, engines)
+
+    return SlurmBackend(
+        *(session.paths, config.site, config.campaign_id, ELEMENT_MODULE),
+        notify=session.note,
+        slots=config.slots,
+    )
 
 
 def assemble(
-    config: CampaignConfig, recipe: Recipe, session: Session, minds: Minds, backend: Backend
+    config: CampaignConfig,
+    recipe: Recipe,
+    session: Session,
+    minds: Minds,
+    backend: Backend,
+    embedder: Embedder | None = None,
 ) -> Wired:
-    """Put a conductor together from chosen adapters."""
-    settings, loop = config.settings, config.settings.loop
-    paths, journal, state = session.paths, session.journal, session.state
-    plan = Plan(
+    """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
+    paths, state = session.paths, session.state
+    tryout = _tryout(config, recipe, session, backend)
+    reference, ended = _reference(config, tryout), Milestones()
+    plan, bank = _plan(config, minds), Bank(_threshold(config.settings.loop), embedder)
+    conductor = Conductor(
+        plan=plan,
+        ended=ended,
+        reference=reference,
+        steadiness=tryout.steadiness,
+        admission=Admission(
+            plan=plan,
+            paths=paths,
+            journal=session.journal,
+            knowledge=_knowledge(config, recipe, session, tryout),
+            proposer=minds.proposer,
+            control=minds.control,
+            bank=earlier.seeded(bank, paths),
+            ended=ended,
+            outlook=_outlook(config, recipe, session, minds, plan),
+        ),
+        vetting=Vetting(
+            paths=paths,
+            journal=session.journal,
+            state=state,
+            novelty=minds.helpers.novelty,
+            feasibility=minds.helpers.feasibility,
+            analyst=minds.helpers.analyst,
+        ),
+        pursuit=pursuit(config, session, minds, tryout, reference),
+        confirming=confirming(config.settings, session, tryout, reference),
+        compactor=Compactor(paths, state, config.settings.loop.compact_after),
+        claims=Claims(paths, config, recipe, state),
+    )
+    return Wired(config, state, conductor, backend, minds.model, embedder)
+
+
+def _plan(config: CampaignConfig, minds: Minds) -> Plan:
+    settings = config.settings
+    return Plan(
         ideas=settings.ideas,
         rounds=settings.rounds,
         in_flight=config.in_flight,
         model_name=config.model_name,
         seed=settings.seed,
+        control=settings.control if minds.control is not None else 0.0,
     )
-    knowledge = Knowledge(
-        state=state,
+
+
+def _knowledge(
+    config: CampaignConfig, recipe: Recipe, session: Session, tryout: Tryout
+) -> Knowledge:
+    settings, loop = config.settings, config.settings.loop
+    return Knowledge(
+        state=session.state,
         metric=recipe.spec.primary,
-        q=loop.q,
+        settings=settings,
         feedback_tokens=loop.feedback_tokens,
         archive_size=loop.archive,
+        tells=loop.feedback,
+        seeds=recipe.spec.seeds,
+        evidence=Evidences(session.paths, session.state, recipe.spec, tryout.curve).of,
     )
-    specs = SpecFactory(config=config, recipe=recipe, paths=paths)
+
+
+def _threshold(loop: LoopSettings) -> float:
+    """The cosine above which an idea is rejected; none is above 1."""
+    return loop.similarity if loop.independence else 1.0
+
+
+def _tryout(config: CampaignConfig, recipe: Recipe, session: Session, backend: Backend) -> Tryout:
+    loop, paths = config.settings.loop, session.paths
     trials = TrialRunner(
         paths=paths,
-        journal=journal,
-        state=state,
+        journal=session.journal,
+        state=session.state,
         backend=backend,
         generation=session.generation,
         retries=loop.machine_retries,
         pause_s=loop.machine_pause_s,
     )
-    conductor = Conductor(
-        plan=plan,
-        specs=specs,
-        trials=trials,
-        admission=Admission(
-            plan=plan,
-            paths=paths,
-            journal=journal,
-            knowledge=knowledge,
-            proposer=minds.proposer,
-            bank=Bank(loop.similarity),
-        ),
-        pursuit=Pursuit(
-            debug_rounds=loop.debug_rounds,
-            in_order=minds.proposer.ordered,
-            paths=paths,
-            journal=journal,
-            state=state,
-            specs=specs,
-            trials=trials,
-            author=minds.author,
-        ),
-        compactor=Compactor(paths, state, loop.compact_after),
+    specs = SpecFactory(config=config, recipe=recipe, paths=paths)
+    steadiness = Steadiness(specs, trials, session.journal, session.state)
+    return Tryout(paths, session.journal, session.state, specs, trials, steadiness)
+
+
+def _reference(config: CampaignConfig, tryout: Tryout) -> Reference:
+    return Reference(
+        specs=tryout.specs,
+        trials=tryout.trials,
+        state=tryout.state,
+        hopeless=config.settings.authoring.hopeless,
+        piloted=is_piloted(config.settings, config.steps),
     )
-    return Wired(config, session.state, conductor, backend, minds.model)
 
 
-def model_minds(inner: Model, config: CampaignConfig, recipe: Recipe, session: Session) -> Minds:
-    """A proposer and an author that ask a model; every call is recorded and journalled."""
-
-    def on_reply(request: ModelRequest, reply: ModelReply) -> None:
-        session.journal.record(
-            ReplyRecorded(
-                idea_id=request.idea_id,
-                call=request.key,
-                prompt_tokens=reply.prompt_tokens,
-                completion_tokens=reply.completion_tokens,
-                tokens_estimated=reply.tokens_estimated,
-                latency_s=reply.latency_s,
-            )
+def _outlook(
+    config: CampaignConfig, recipe: Recipe, session: Session, minds: Minds, plan: Plan
+) -> Outlook:
+    settings, helpers = config.settings, minds.helpers
+    grounding = batches = None
+    if helpers.surveyor is not None:
+        shown = settings.literature.shown
+        grounding = Grounding(
+            session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown
         )
-
-    model = RecordedModel(inner, session.paths, on_reply)
-    settings = config.settings
-    proposer = ModelProposer(model, recipe, settings.seed, settings.propose)
-    return Minds(proposer, ModelAuthor(model, recipe, settings.code), model)
+    if helpers.finder is not None:
+        batches = Batches(plan, helpers.finder, settings.proposing.batch)
+    outlook = Outlook(settings.proposing, grounding, batches)
+    if minds.model is not None:
+        outlook.calls = minds.model.prompts
+    return outlook

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
+from hpcscientist.config.keys import Value
 from hpcscientist.config.layers import resolve
+from hpcscientist.config.site import resolve_site
 
 
 @click.group(no_args_is_help=False)
@@ -19,8 +21,10 @@ def config() -> None:
 @config.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
 def show(as_json: bool) -> None:
-    """Print each value with its origin."""
-    _, values = resolve({}, os.environ, Path.cwd())
+    """Print each value with its origin, the merged site profile's as `site.KEY`."""
+    settings, values = resolve({}, os.environ, Path.cwd())
+    _, profile = resolve_site(settings.site, Path.cwd(), settings.slurm)
+    values += [Value(f"site.{v.key}", v.value, v.origin) for v in profile]
     if as_json:
         rows = [{"key": v.key, "value": v.value, "origin": v.origin} for v in values]
         click.echo(json.dumps(rows))

@@ -9,17 +9,26 @@ from typing import Any
 
 import click
 
-from hpcscientist.campaign import launch as launching
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.costs import estimate as costs
 from hpcscientist.campaign.drive import drive
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.status import read_state
-from hpcscientist.cli.options import run_directory, settings_from
+from hpcscientist.campaign.jobs.dispatch import is_controlled
+from hpcscientist.campaign.launching import furnishing
+from hpcscientist.campaign.launching import launch as launching
+from hpcscientist.campaign.launching.moving import change_site
+from hpcscientist.campaign.launching.rendering import check, scripts
+from hpcscientist.cli.controlled import drive_by_job
+from hpcscientist.cli.costs import details
+from hpcscientist.cli.options import other_site, run_directory, settings_from, site_options
 from hpcscientist.cli.progress import Progress, header
 from hpcscientist.cli.results import print_results
+from hpcscientist.cli.share import share_shown
 from hpcscientist.config.layers import default_private_root
-from hpcscientist.errors import BaselineFailed
+from hpcscientist.config.settings import SlurmOverrides
+from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError
 from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import printable
 
 NOTHING_SCORED = 3
 
@@ -29,9 +38,34 @@ NOTHING_SCORED = 3
 @click.option("--ideas", type=int, metavar="N", help="How many ideas to propose.")
 @click.option("--rounds", type=int, metavar="K", help="A barrier after each N/K ideas.")
 @click.option(
-    "--model", metavar="SPEC", help="http://HOST:PORT/v1#NAME, playbook[:FILE] or search."
+    "--model",
+    metavar="SPEC",
+    help="vllm:PATH, http://HOST:PORT/v1#NAME, playbook[:FILE] or search.",
 )
-@click.option("--backend", type=click.Choice(["auto", "local"]), help="What runs the trials.")
+@click.option(
+    "--control",
+    type=float,
+    metavar="SHARE",
+    help="This share of the ideas from a search over the recipe's knobs, for comparison [0].",
+)
+@click.option(
+    "--backend", type=click.Choice(["auto", "local", "slurm"]), help="What runs the trials [auto]."
+)
+@site_options
+@click.option("--library", metavar="DIR", help="Ground ideas in this library of papers and code.")
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "guided", "open", "follow-up"]),
+    help="Where ideas come from [auto: guided with --instruction, else open].",
+)
+@click.option("--instruction", metavar="TEXT", help="What ideas are to be about.")
+@click.option(
+    "--decision",
+    type=click.Choice(["fdr", "point"]),
+    help="What an improvement is: tested over seeds, or any better mean [fdr].",
+)
+@click.option("--nodes", type=int, metavar="N", help="Have it driven by a Slurm job with N nodes.")
+@click.option("--detach", is_flag=True, help="With --nodes: return once the job is submitted.")
 @click.option("--seed", type=int, metavar="N", help="The campaign's seed.")
 @click.option("--run-dir", metavar="DIR", help="The campaign's folder [a new one in scratch/].")
 @click.option("--dry-run", is_flag=True, help="Show what would be run, and touch nothing.")
@@ -41,41 +75,69 @@ NOTHING_SCORED = 3
     default=None,
     help="Run generated code although there is no sandbox.",
 )
-def launch(dry_run: bool, **options: Any) -> int:
+def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     """Start a campaign and follow it to its end."""
     # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = settings_from(**options)
     sealed.use_root(default_private_root(settings))
     plan = launching.plan(settings, Path.cwd())
+    if detach and not settings.nodes:
+        raise UsageError("--detach is for a campaign that a job drives: give --nodes N with it")
     if dry_run:
         header(plan)
+        for line in details(costs.estimate(plan)):
+            click.echo(f"{'':8} {line}", err=True)
+        for purpose, script in scripts(plan).items():
+            click.echo(f"# {purpose}\n{script}")
         return 0
-    claimed = launching.claim(plan)
-    header(plan)
-    launching.furnish(plan, claimed)
-    paths = claimed.paths
-    try:
-        state = drive(paths, Progress())
-    except BaselineFailed:
-        # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
-        if not plan.is_paid:
-            claimed.undo()
-        raise
-    return _finish(paths, state)
+    check(plan)
+    with share_shown(plan.placement.backend == "slurm"):
+        claimed = furnishing.claim(plan)
+        header(plan)
+        furnishing.furnish(plan, claimed)
+        try:
+            return _go_on(claimed.paths, detach=detach)
+        except BaselineFailed:
+            # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
+            if not plan.is_paid:
+                claimed.undo()
+            raise
+        except SchedulerRefused:
+            if not claimed.paths.journal.exists():  # not even its driver was submitted
+                claimed.undo()
+            raise
 
 
 @click.command()
 @run_directory
-def resume(directory: Path) -> int:
-    """Go on with the campaign in DIR, whatever interrupted it."""
+@click.option("--detach", is_flag=True, help="Return once the job that drives it is submitted.")
+@other_site
+def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
+    """Go on with the campaign in DIR, whatever interrupted it, or follow the job that drives it."""
     paths = RunPaths(directory.absolute())
-    read_state(paths)
+    if site or any(words.values()):
+        change_site(paths, site, SlurmOverrides(**words), Path.cwd())
+    config = frozen.read(paths)
+    if detach and not is_controlled(config):
+        raise UsageError(f"{paths.root}: no job drives this campaign; leave --detach out")
     sealed.use_root(default_private_root(settings_from()))
-    return _finish(paths, drive(paths, Progress()))
+    with share_shown(config.backend == "slurm"):
+        return _go_on(paths, detach=detach)
 
 
-def _finish(paths: RunPaths, state: CampaignState) -> int:
+def _say(text: str) -> None:
+    click.echo(printable(text), err=True)
+
+
+def _go_on(paths: RunPaths, *, detach: bool) -> int:
+    """Drive a campaign to its end, here or by a job, and print its results."""
+    if is_controlled(frozen.read(paths)):
+        state = drive_by_job(paths, detach=detach)
+        if state is None:
+            return 0
+    else:
+        state = drive(paths, Progress(), _say)
     print_results(paths, "table")
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
     return 0 if state.scored_an_idea() else NOTHING_SCORED

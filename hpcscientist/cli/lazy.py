@@ -12,6 +12,8 @@ import click
 class LazyGroup(click.Group):
     """Commands are named as `module:attribute` with their short help, and imported late.
 
+    One without a short help is not for people, and not listed.
+
     So `hpcsci --help` costs an import of Click and of this package's command line only.
     """
 
@@ -34,4 +36,5 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from their short helps, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self._lazy.items()])
+            shown = [(name, text) for name, (_, text) in self._lazy.items() if text]
+            formatter.write_dl(shown)

@@ -22,11 +22,16 @@ INTERRUPTED = 130
 COMMANDS = {
     "launch": ("hpcscientist.cli.launch:launch", "Start a campaign."),
     "resume": ("hpcscientist.cli.launch:resume", "Go on after any interruption."),
-    "cancel": ("hpcscientist.cli.follow:cancel", "Stop a campaign; leave nothing running."),
-    "status": ("hpcscientist.cli.follow:status", "Where a campaign stands."),
+    "cancel": ("hpcscientist.cli.cancel:cancel", "Stop a campaign; leave nothing running."),
+    "status": ("hpcscientist.cli.status:status", "Where a campaign stands."),
     "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
+    "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
+    "library": ("hpcscientist.cli.library:library", "Papers and code to look things up in."),
     "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
+    "controller": ("hpcscientist.cli.controlled:controller", ""),
+    "serve": ("hpcscientist.cli.serve:serve", "Serve open weights, without a campaign."),
+    "doctor": ("hpcscientist.cli.doctor:doctor", "What this machine and site offer and lack."),
     "bench": ("hpcscientist.cli.bench:bench", "Figures for this machine."),
 }
 
@@ -84,3 +89,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by the caller: `hpcsci results DIR >&-`
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (until the end)
     sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -20,8 +20,49 @@ def run_directory(command: F) -> F:
     return click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))(command)
 
 
+_SITE_OPTIONS = (
+    click.option("--site", metavar="FILE", help="A site profile; examples in slurm/sites."),
+    click.option("--account", metavar="A", help="Slurm account [the profile's]."),
+    click.option("--partition", metavar="P", help="Slurm partition [the profile's]."),
+    click.option("--qos", metavar="Q", help="Slurm QOS [the profile's]."),
+    click.option("--constraint", metavar="C", help="Slurm constraint [the profile's]."),
+    click.option("--image", metavar="PATH", help="A container image [the recipe's]."),
+)
+_OF_TRIALS = ("--site", "--account", "--partition", "--qos", "--constraint")
+# Options whose key lies in a section of the configuration.
+_SECTIONS = {
+    **dict.fromkeys(("account", "partition", "qos", "constraint"), "slurm"),
+    **dict.fromkeys(("mode", "instruction"), "proposing"),
+    "library": "literature",
+    "decision": "loop",
+}
+
+
+def site_options(command: F) -> F:
+    """Add the options that say where on a cluster and in which image things run."""
+    for option in reversed(_SITE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def place_options(command: F) -> F:
+    """Add the options that say where on a cluster things run."""
+    for option in reversed(_SITE_OPTIONS[:-1]):
+        command = option(command)
+    return command
+
+
+def other_site(command: F) -> F:
+    """Add the options by which a campaign's further trials are submitted otherwise."""
+    for name in reversed(_OF_TRIALS):
+        text = f"Another {name[2:]} for the trials to come."
+        command = click.option(name, default="", metavar=name[2].upper(), help=text)(command)
+    return command
+
+
 def settings_from(**command_line: Any) -> Settings:
     """Resolve the settings of this process; an option that was not given is None."""
     from hpcscientist.config.layers import resolve  # noqa: PLC0415 (imports pydantic)
 
-    return resolve(command_line, os.environ, Path.cwd())[0]
+    given = {f"{_SECTIONS[k]}.{k}" if k in _SECTIONS else k: v for k, v in command_line.items()}
+    return resolve(given, os.environ, Path.cwd())[0]

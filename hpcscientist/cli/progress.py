@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hpcscientist.campaign.costs import estimate as costs
+from hpcscientist.campaign.costs.seeding import seeds_said
+from hpcscientist.campaign.judgement.judging import rule_of
+from hpcscientist.campaign.launching import likeness
+from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.campaign.state import CampaignState
+from hpcscientist.cli.costs import headline
 from hpcscientist.execution import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.records.events import (
@@ -17,13 +23,15 @@ from hpcscientist.records.events import (
     IdeaEnded,
     IdeaProposed,
     NoteTaken,
+    SplitSpent,
     TrialEnded,
 )
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage
 
 if TYPE_CHECKING:
-    from hpcscientist.campaign.launch import LaunchPlan
+    from hpcscientist.campaign.launching.launch import LaunchPlan
 
 
 def header(plan: LaunchPlan) -> None:
@@ -34,17 +42,54 @@ def header(plan: LaunchPlan) -> None:
     model = plan.model_spec
     if plan.model_assumed:
         model += " (no --model given: the recorded replies of the quickstart recipe)"
+    place = plan.placement
+    at_once = "in the queue or running at once" if place.backend == "slurm" else "at once here"
     lines = {
         "recipe": f"{spec.name}: {spec.topic.title}",
         "model": model,
-        "ideas": f"{settings.ideas}, {flow}, {plan.in_flight} in flight",
-        "trials": f"at most {plan.trials_at_most}; {plan.slots} at once on this machine; "
-        f"pilot {budgets.pilot.seconds:g} s, full {budgets.full.seconds:g} s x {spec.seeds} seeds",
-        "sandbox": isolation.statement(plan.isolation),
+        "ideas": f"{settings.ideas}, {flow}, {place.in_flight} in flight",
+        "trials": f"at most {plan.trials_at_most}; {place.slots} {at_once}; "
+        f"pilot {budgets.pilot.seconds:g} s, {_steps(plan)}full {budgets.full.seconds:g} s x "
+        f"{seeds_said(settings.loop, spec.seeds)}{_fresh(plan)}",
+        "findings": str(rule_of(settings)),
+        "cost": headline(costs.estimate(plan)),
+        "backend": f"{place.backend}: {place.why}{_submission(plan)}",
+        "sandbox": isolation.statement(place.isolation, place.site.host),
+        "image": place.image or "",
+        "library": shelf.statement(settings, plan.recipe) if plan.steps else "",
+        "ideas by": ", ".join(["propose", *plan.steps]) if plan.steps else "",
+        "likeness": likeness.statement(plan.embedder, elsewhere=bool(settings.nodes)),
+        "bank": earlier.statement(plan.earlier),
+        "idle": costs.idle(plan),
         "run dir": str(plan.run_dir),
     }
     for name, text in lines.items():
-        click.echo(f"{name:8} {text}", err=True)
+        if text:
+            click.echo(f"{name:8} {printable(text)}", err=True)
+
+
+def _steps(plan: LaunchPlan) -> str:
+    """Say which budgets ideas climb below the full one."""
+    return "".join(f"{step.name} {step.seconds:g} s, " for step in plan.climbed)
+
+
+def _fresh(plan: LaunchPlan) -> str:
+    """Say what is run of an improvement once more."""
+    return f", improvements x {plan.confirm_seeds} more on the test split" * bool(
+        plan.confirm_seeds
+    )
+
+
+def _submission(plan: LaunchPlan) -> str:
+    """Say with which profile and under which names trials are submitted."""
+    place = plan.placement
+    if place.backend == "local":
+        return ""
+    said = f"; site {place.site.name or plan.settings.site or 'profile: none given'}"
+    for name in ("account", "partition", "qos", "constraint"):
+        value = getattr(place.site.slurm, name)
+        said += f", {name} {value}" if value else ""
+    return said
 
 
 class Progress:
@@ -81,6 +126,13 @@ class Progress:
     @_describe.register
     def _(self, event: NoteTaken, state: CampaignState) -> str:
         return f"note: {event.text}"
+
+    @_describe.register
+    def _(self, event: SplitSpent, state: CampaignState) -> str:
+        seeds = f"{len(event.seeds)} fresh seeds on the test split"
+        if event.idea_id == BASELINE_ID:
+            return f"an idea improved: the baseline runs {seeds}"
+        return f"{event.idea_id} improved: {seeds}"
 
     @_describe.register
     def _(self, event: TrialEnded, state: CampaignState) -> str:

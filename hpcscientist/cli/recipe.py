@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.rehearsal import rehearse
+from hpcscientist.campaign.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.cli.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.recipe import check as checking
 from hpcscientist.recipe import create, load
 from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Budget
 
 
 @click.group(no_args_is_help=False)
@@ -39,7 +40,7 @@ def new(name: str, into: Path) -> None:
 
 @recipe.command()
 @click.argument("name")
-@click.option("--run", is_flag=True, help="Also prepare the data and run the reference once.")
+@click.option("--run", is_flag=True, help="Also prepare the data and run the reference.")
 def check(name: str, run: bool) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
     path = load.find(name)
@@ -50,13 +51,19 @@ def check(name: str, run: bool) -> None:
         many = "s" if len(problems) > 1 else ""
         raise RecipeError(f"{path}: {len(problems)} problem{many}; mend the lines above")
     if run:
-        rehearsal = rehearse(load.load(path), settings_from())
-        if not isinstance(rehearsal.report.outcome, Scored):
-            click.echo(rehearsal.log, err=True)
-            outcome = rehearsal.report.outcome
-            raise RecipeError(
-                f"{path}: the reference code fails ({outcome.failure.value}): {outcome.detail}"
-            )
-        for metric, value in rehearsal.report.outcome.metrics.items():
-            click.echo(f"reference at pilot budget: {metric} {value:.6g}", err=True)
+        for rehearsal in rehearse(load.load(path), settings_from()):
+            _tell(path, rehearsal)
     click.echo(f"{path}: ok")
+
+
+def _tell(path: Path, rehearsal: Rehearsal) -> None:
+    """Say what the reference gave at a budget. Raises RecipeError where it failed."""
+    outcome = rehearsal.report.outcome
+    if not isinstance(outcome, Scored):
+        click.echo(rehearsal.log, err=True)
+        where = "" if rehearsal.budget == Budget.PILOT else f" at budget {rehearsal.budget}"
+        raise RecipeError(
+            f"{path}: the reference code fails{where} ({outcome.failure.value}): {outcome.detail}"
+        )
+    for metric, value in outcome.metrics.items():
+        click.echo(f"reference at {rehearsal.budget} budget: {metric} {value:.6g}", err=True)

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import click
 
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.costs import spending
+from hpcscientist.campaign.judgement import arms
+from hpcscientist.campaign.status import read_state
 from hpcscientist.campaign.summary import read_rows
+from hpcscientist.cli.costs import footer
 from hpcscientist.cli.options import run_directory
 from hpcscientist.execution import isolation
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.finding import Verdict
 from hpcscientist.results import export
 
 
@@ -29,15 +35,25 @@ def print_results(paths: RunPaths, form: export.Format) -> None:
     summary = read_rows(paths)
     export.write(summary.rows, form, sys.stdout, sys.stdout.buffer)
     sys.stdout.flush()
-    click.echo(f"sandbox: {isolation.statement(summary.isolation)}", err=True)
+    click.echo(f"sandbox: {isolation.statement(summary.isolation, summary.host)}", err=True)
+    click.echo(f"findings: {summary.rule}", err=True)
+    if form == "table" and summary.confirmation:
+        click.echo(f"confirmed: {summary.confirmation}", err=True)
+    if form == "table" and summary.quality is not None:
+        click.echo(f"code: {summary.quality}", err=True)
+    if form == "table":
+        improved = [row for row in summary.rows if row.finding is Verdict.IMPROVEMENT]
+        found, held = len(improved), sum(row.confirmed is True for row in improved)
+        for line in footer(spending.read(paths, found, held if summary.confirmation else None)):
+            click.echo(f"cost: {line}", err=True)
+        # Events of earlier versions do not tell whose idea it is.
+        alone = frozen.read(paths).model_spec == "search"
+        contest = None if alone else arms.compare(summary.rows, read_state(paths))
+        for line in contest.lines() if contest else ():
+            click.echo(f"arms: {line}", err=True)
     for note in summary.notes:
         click.echo(f"note: {note}", err=True)
-    if summary.missing:
-        click.echo(
-            f"warning: {summary.missing} results of scored trials are gone or were changed since "
-            "they were journalled; their ideas have no "
-            "finding",
-            err=True,
-        )
+    if summary.missing.count:
+        click.echo(f"warning: {summary.missing.warning}", err=True)
     if summary.unreadable:
         click.echo(f"warning: {summary.unreadable} result files cannot be read", err=True)

@@ -8,40 +8,37 @@ $HPCSCI_CONFIG, or hpcscientist/config.toml in $XDG_CONFIG_HOME (~/.config).
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
+from hpcscientist.config.keys import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import ConfigError
 from hpcscientist.files import sealed
 
-# Variables with the prefix that are no keys: the user's file, the endpoint's key, the marks
-# of a trial's processes, the image for the tests.
+# Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
+# addresses of literature services, the marks of a trial's processes, what the tests and the
+# development cluster are told.
+KEY_VARIABLES = ("HPCSCI_API_KEY", "HPCSCI_S2_API_KEY", "HPCSCI_OPENALEX_API_KEY")  # secrets
 RESERVED = frozenset(
     {
+        *KEY_VARIABLES,
         "HPCSCI_CONFIG",
-        "HPCSCI_API_KEY",
+        "HPCSCI_S2_URL",
+        "HPCSCI_ARXIV_URL",
+        "HPCSCI_OPENALEX_URL",
+        "HPCSCI_MAILTO",
         "HPCSCI_CAMPAIGN",
         "HPCSCI_TRIAL",
         "HPCSCI_TEST_IMAGE",
+        "HPCSCI_DEVCLUSTER_DIR",
+        "HPCSCI_DEVCLUSTER_USER",
+        "HPCSCI_DEVCLUSTER_IMAGE",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value and where it came from."""
-
-    key: str
-    value: Any
-    origin: str
 
 
 def resolve(
@@ -52,51 +49,23 @@ def resolve(
     `command_line` maps keys to values; None means not given. Raises ConfigError for an
     unknown key, with the nearest valid one, and for an invalid value.
     """
-    keys = dict(_keys(Settings))
+    keys = defaults(Settings)
     values = {key: Value(key, default, "default") for key, default in keys.items()}
     user = Path(environ.get("HPCSCI_CONFIG") or _user_file(environ))
     for path in (user, folder / "hpcsci.toml"):
-        for key, value in _from_file(path):
-            values[_known(key, keys, str(path))] = Value(key, value, str(path))
+        with contextlib.suppress(FileNotFoundError):
+            values |= read_file(path, keys)
     for key, value, origin in _from_variables(environ, keys):
         values[key] = Value(key, value, origin)
     for key, value in command_line.items():
         if value is not None:
             values[key] = Value(key, value, "command line")
-    return _validate(values), [values[key] for key in keys]
-
-
-def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _keys(field.annotation, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", field.default
+    return validated(Settings, values), [values[key] for key in keys]
 
 
 def _user_file(environ: Mapping[str, str]) -> Path:
     home = environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
     return Path(home) / "hpcscientist" / "config.toml"
-
-
-def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
-    if path.exists() and not path.is_file():
-        raise ConfigError(f"{path}: is no regular file; mend or remove it")
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}; mend or remove it") from error
-    yield from _flatten(data)
-
-
-def _flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in data.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _from_variables(
@@ -106,7 +75,7 @@ def _from_variables(
     for name in sorted(environ):
         if not name.startswith("HPCSCI_") or name in RESERVED:
             continue
-        key = names[_known(name, names, "environment")]
+        key = names[known(name, names, "environment")]
         raw = environ[name]
         value: Any = raw
         if not isinstance(keys[key], str):
@@ -116,39 +85,6 @@ def _from_variables(
             except tomllib.TOMLDecodeError:
                 value = raw
         yield key, value, f"variable {name}"
-
-
-def _known(key: str, keys: Mapping[str, Any], origin: str) -> str:
-    if key in keys:
-        return key
-    near = difflib.get_close_matches(key, list(keys), n=1, cutoff=0.0)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{origin}: unknown key {key!r}{hint}")
-
-
-def _validate(values: Mapping[str, Value]) -> Settings:
-    tree: dict[str, Any] = {}
-    for key, entry in values.items():
-        *sections, name = key.split(".")
-        node = tree
-        for section in sections:
-            node = node.setdefault(section, {})
-        # TOML and people write 5 where a float is meant; strict records refuse that.
-        as_float = isinstance(_default(key), float) and type(entry.value) is int
-        node[name] = float(entry.value) if as_float else entry.value
-    try:
-        return Settings.model_validate(tree)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        origin = values[key].origin
-        option = key.replace("_", "-")
-        name = f"--{option}" if origin == "command line" else f"{origin}: {key}"
-        raise ConfigError(f"{name}: {first['msg']}, not {first['input']!r}") from error
-
-
-def _default(key: str) -> Any:
-    return dict(_keys(Settings))[key]
 
 
 def default_data_root(settings: Settings) -> Path:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.site import Word
 
 
 class ClientSettings(Record):
@@ -25,29 +26,185 @@ class ClientSettings(Record):
     concurrency: int = Field(default=32, ge=1)
 
 
-class ProposeSettings(Record):
-    """How proposals are sampled. A high temperature: ideas are meant to differ."""
+class RoleSettings(Record):
+    """A role's model and how its replies are sampled. Tokens.
 
+    `model` is a SPEC as of `--model`; "" means the campaign's. `max_tokens` bounds one reply,
+    a reasoning model's thinking included. `context` is the model's context length where the
+    endpoint does not tell it; 0 leaves it to the endpoint.
+    """
+
+    model: str = ""
     temperature: float = Field(default=1.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int = Field(default=4096, ge=1)
+    context: int = Field(default=0, ge=0)
 
 
-class CodeSettings(Record):
-    """How code is sampled. A low temperature: it is meant to be right."""
+# Ideas are meant to differ; code and judgements are meant to be right.
+IDEATION = RoleSettings(temperature=1.0, max_tokens=4096)
+CODE = RoleSettings(temperature=0.2, max_tokens=8192)
+REVIEW = RoleSettings(temperature=0.2, max_tokens=4096)
 
-    temperature: float = Field(default=0.2, ge=0)
-    max_tokens: int = Field(default=8192, ge=1)
+
+class EmbeddingSettings(Record):
+    """How texts become vectors; `batch` texts at a time.
+
+    `model` is a local folder of a sentence-transformers model; "" means keyword vectors.
+    """
+
+    model: str = ""
+    batch: int = Field(default=64, ge=1)
+
+
+class LiteratureSettings(Record):
+    """The survey of the literature (Dolphin, arXiv 2501.03916, 3.1) and what it is made from.
+
+    `library` is a folder made by `hpcsci library build`; "" means the recipe's own `library/`.
+    `survey` false leaves the survey out. `queries` are asked at first and again after each of
+    `expansions`, which take their words from the `expand_from` best hits; at most `papers` are
+    retrieved in all. Those whose abstracts have fewer than `abstract_words` words make room for
+    others, as long as these are among the best four times `papers`. `ranking` false keeps all of
+    them; else those below `threshold` on topic or on attributes are dropped. `shown` is how many
+    a proposal is shown. `concepts` is the most atomic concepts of an idea; 0 leaves the resource
+    analyst out. `online` names services that are asked too: semantic_scholar, arxiv, openalex.
+    """
+
+    library: str = ""
+    survey: bool = True
+    queries: int = Field(default=5, ge=1)
+    expansions: int = Field(default=1, ge=0)
+    expand_from: int = Field(default=5, ge=1)
+    papers: int = Field(default=50, ge=1)
+    abstract_words: int = Field(default=0, ge=0)
+    ranking: bool = True
+    threshold: int = Field(default=8, ge=1, le=10)
+    shown: int = Field(default=10, ge=0)
+    concepts: int = Field(default=5, ge=0)
+    online: tuple[Literal["semantic_scholar", "arxiv", "openalex"], ...] = ()
+
+
+class ProposingSettings(Record):
+    """How ideas are proposed and checked before code is written.
+
+    `mode` auto is guided where an `instruction` is given, else open. A batch of `batch` ideas is
+    told apart by `directions` directions, the best of which are worked out; 1 leaves that out.
+    `reflections` bounds the rounds in which an idea is improved. `novelty_rounds` bounds the
+    searches for what is there already, each with `novelty_hits` hits; 0 leaves it out.
+    `feasibility` false leaves out the estimate of what an idea needs.
+    """
+
+    mode: Literal["auto", "guided", "open", "follow-up"] = "auto"
+    instruction: str = ""
+    batch: int = Field(default=5, ge=1, le=100)
+    directions: int = Field(default=10, ge=1, le=200)
+    reflections: int = Field(default=3, ge=0)
+    novelty_rounds: int = Field(default=10, ge=0)
+    novelty_hits: int = Field(default=10, ge=1)
+    feasibility: bool = True
+
+
+class AuthoringSettings(Record):
+    """From an idea to code that does what it says.
+
+    `plan` false leaves the plan out. `debugging` says what a repair is shown: the bare end of the
+    output (none), the local structure of the whole code (structure), or that of the frames in the
+    traceback (traceback); `analysis` has a model describe that structure first (Dolphin, arXiv
+    2501.03916, 3.2). `advice_rounds` bounds how often a reviewer's findings go back to the coder,
+    0 leaves the reviewer out; `judges` is the number of its judgements of each attempt.
+    `further_runs` bounds the runs that an analyst may ask for after the idea was scored.
+    `hopeless`: an idea whose pilot is worse than the reference's by more than this share of it
+    (and than the metric's minimum effect) goes no further, the control arm's too; 0 lets every
+    one pass. Without it and without a reviewer the reference has no pilot, and code that does
+    nothing is not caught.
+
+    `search` line takes one version to its end; tree searches best-first over versions (The AI
+    Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and improvements,
+    `nodes` versions in all, `workers` of an idea's pilots at once. A broken version is mended
+    rather than the best one improved with probability `debug_share`, at most `debug_depth`
+    times in a row.
+    """
+
+    plan: bool = True
+    debugging: Literal["none", "structure", "traceback"] = "traceback"
+    analysis: bool = True
+    advice_rounds: int = Field(default=2, ge=0)
+    judges: int = Field(default=1, ge=1, le=100)
+    further_runs: int = Field(default=5, ge=0, le=100)
+    hopeless: float = Field(default=0.5, ge=0)
+    search: Literal["line", "tree"] = "line"
+    drafts: int = Field(default=3, ge=1, le=100)
+    nodes: int = Field(default=12, ge=1, le=1000)
+    workers: int = Field(default=3, ge=1, le=100)
+    debug_share: float = Field(default=0.5, ge=0, le=1)
+    debug_depth: int = Field(default=3, ge=0, le=100)
+
+
+class ServingSettings(Record):
+    """How `vllm:` models are served inside the allocation. Zeros: chosen from model and GPUs.
+
+    `context` is in tokens, `memory_fraction` the share of a GPU's memory that an engine takes,
+    `kv_cache_gb` the GiB of an engine without a GPU, `ready_s` the seconds until all replicas
+    must be healthy. `eager` leaves out graph capture. `engine` holds further engine arguments by
+    name. `trials_inside` runs trials as steps of the allocation, where memory and GPUs are
+    kept for them. `fan_out` says how requests are spread over the allocation.
+    """
+
+    replicas: int = Field(default=0, ge=0)
+    tensor_parallel: int = Field(default=0, ge=0)
+    pipeline_parallel: int = Field(default=0, ge=0)
+    context: int = Field(default=0, ge=0)
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    memory_fraction: float = Field(default=0.9, gt=0, le=1)
+    kv_cache_gb: float = Field(default=4.0, gt=0)
+    ready_s: float = Field(default=1800.0, gt=0)
+    eager: bool = False
+    engine: dict[str, str | int | float | bool] = Field(default={})
+    trials_inside: bool = False
+    fan_out: Literal["auto", "threads", "ray"] = "auto"
 
 
 class LoopSettings(Record):
-    """The loop. `ideas_in_flight` 0 means twice the slots, at least 4."""
+    """The loop.
+
+    `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
+    of the ideas, from 4 to 64, so that three in four can learn from others. `bank` lists run
+    directories of earlier campaigns on the same recipe, whose ideas that were let in reject
+    look-alikes too, but for their improvements. `feedback` false proposes without what was found
+    so far; `independence` false lets look-alikes in.
+
+    `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule, which takes
+    any better mean for an improvement. `error_control` batch judges all ideas together
+    (Benjamini-Hochberg), online in order of their numbers, so that more ideas change nothing that
+    was decided; auto is online where there are no rounds. `allocation` fixed runs every seed of
+    an idea at once; sequential a few at a time, for as long as they may change the decision, up to
+    `seeds_at_most` (0: twice the recipe's seeds); halving runs more seeds of the best
+    1/`halving` of the ideas that came as far, after these climbed the recipe's steps likewise.
+
+    `confirm` reruns improvements with `confirm_seeds` fresh seeds (0: the recipe's number) on the
+    test split. The reference is run again once every `drift_every` ideas, and in each round (0:
+    never); `noisy` says whether a reference too noisy for the recipe's minimum effect, or one that
+    drifts for good, stops the campaign.
+    """
 
     ideas_in_flight: int = Field(default=0, ge=0)
-    debug_rounds: int = Field(default=4, ge=0)
+    debug_rounds: int = Field(default=5, ge=0)
     machine_retries: int = Field(default=2, ge=0)
     machine_pause_s: float = Field(default=2.0, ge=0)
     similarity: float = Field(default=0.8, gt=0, le=1)
+    bank: tuple[str, ...] = ()
     q: float = Field(default=0.05, gt=0, lt=1)
+    feedback: bool = True
+    independence: bool = True
+    decision: Literal["fdr", "point"] = "fdr"
+    error_control: Literal["auto", "batch", "online"] = "auto"
+    allocation: Literal["fixed", "sequential", "halving"] = "fixed"
+    seeds_at_most: int = Field(default=0, ge=0, le=1000)
+    halving: float = Field(default=3.0, gt=1, le=100)
+    confirm: bool = True
+    confirm_seeds: int = Field(default=0, ge=0, le=1000)
+    drift_every: int = Field(default=10, ge=0)
+    noisy: Literal["warn", "stop"] = "warn"
     feedback_tokens: int = Field(default=2000, ge=100)
     archive: int = Field(default=50, ge=0)
     compact_after: int = Field(default=500, ge=1)
@@ -59,6 +216,15 @@ class LocalSettings(Record):
     slots: int = Field(default=0, ge=0)
 
 
+class SlurmOverrides(Record):
+    """What beats the site profile's [slurm]. "" means as in the profile."""
+
+    account: Word = ""
+    partition: Word = ""
+    qos: Word = ""
+    constraint: Word = ""
+
+
 class PathSettings(Record):
     """Where prepared data and its labels are kept: two trees apart. "" means the default."""
 
@@ -67,19 +233,35 @@ class PathSettings(Record):
 
 
 class Settings(Record):
-    """Everything that can be set by file, variable or command line."""
+    """Everything that can be set by file, variable or command line.
+
+    `site` is the file of a site profile. `image` overrides the recipe's. `nodes` 0: the
+    controller runs here and not as a job. `control` is the share of ideas that the control arm
+    proposes beside a language model.
+    """
 
     recipe: str = "digits"
     ideas: int = Field(default=20, ge=1, le=10_000_000)
     rounds: int = Field(default=0, ge=0, le=10_000_000)
     model: str = ""
-    backend: Literal["auto", "local"] = "auto"
+    backend: Literal["auto", "local", "slurm"] = "auto"
+    site: str = ""
+    image: str = ""
+    nodes: int = Field(default=0, ge=0)
+    control: float = Field(default=0.0, ge=0, lt=1)
     seed: int = Field(default=0, ge=0, lt=2**32)
     run_dir: str = ""
     allow_unsandboxed: bool = False
     client: ClientSettings = ClientSettings()
-    propose: ProposeSettings = ProposeSettings()
-    code: CodeSettings = CodeSettings()
+    ideation: RoleSettings = IDEATION
+    code: RoleSettings = CODE
+    review: RoleSettings = REVIEW
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    literature: LiteratureSettings = LiteratureSettings()
+    proposing: ProposingSettings = ProposingSettings()
+    authoring: AuthoringSettings = AuthoringSettings()
+    serving: ServingSettings = ServingSettings()
     loop: LoopSettings = LoopSettings()
     local: LocalSettings = LocalSettings()
+    slurm: SlurmOverrides = SlurmOverrides()
     paths: PathSettings = PathSettings()

@@ -11,8 +11,8 @@ import site
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpcscientist.execution.processes import CAMPAIGN_MARK, TRIAL_MARK
 from hpcscientist.records.trial import TrialSpec
+from hpcscientist.system.processes import CAMPAIGN_MARK, TRIAL_MARK
 
 # Environment modules make an interpreter and its shared libraries known by these two.
 _TAKEN = ("PATH", "LD_LIBRARY_PATH")
@@ -22,7 +22,7 @@ def arguments(spec: TrialSpec, data: str, out: str) -> list[str]:
     """Return what every entry point is given, contract 2."""
     return [
         *("--data", data, "--out", out, "--seed", str(spec.seed)),
-        *("--budget", spec.budget.value, "--split", spec.split.value),
+        *("--budget", str(spec.budget), "--split", spec.split.value),
     ]
 
 

@@ -8,7 +8,8 @@ whatever it exits with.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.execution.candidate import arguments, settings
@@ -18,9 +19,17 @@ CODE, DATA, OUT, WORK = "/code", "/data", "/out", "/work"
 
 # Writable places that Apptainer would otherwise keep in memory, where no bound holds.
 _ALSO_WORK = ("/tmp", "/var/tmp", "/dev/shm")
+_SYSTEM = ("/proc", "/sys", "/dev")
 
 BEGUN = "[hpcsci: the container has started]"
+# Apptainer tells every program which host folders were bound for it.
+_TELLTALES = " ".join(
+    f"{maker}_{name}"
+    for maker in ("APPTAINER", "SINGULARITY")
+    for name in ("APPNAME", "BIND", "COMMAND", "CONTAINER", "ENVIRONMENT", "NAME")
+)
 _SHELL = (
+    f"unset {_TELLTALES}; "
     'command -v python3 >/dev/null || { echo "the image has no python3"; exit 1; }; '
     f'echo "{BEGUN}"; exec "$@"'
 )
@@ -31,38 +40,55 @@ _SHELL = (
 NOBODY = 65534
 _AS_NOBODY = ("--no-privs", "--security", f"uid:{NOBODY},gid:{NOBODY}")
 
-OWN_MB = 64  # what Apptainer's own processes hold beside the candidate; 41 to 57 were seen
+# What Apptainer's own processes take beside the candidate: 41 to 57 MiB were seen.
+OWN_MB = 64
+OWN_TASKS = 128
+
+_OURS = "[hpcsci note: "  # begins what we have to say in a trial's log
 
 _HEAD_BYTES = 1 << 16
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What of this machine a candidate sees: all but `out` and `work` read-only.
+
+    `more` are pairs of a path here and the one inside.
+    """
+
+    image: str
+    code: Path
+    data: Path
+    out: Path
+    work: Path
+    more: tuple[tuple[str, str], ...] = ()
+
+
 def apptainer_command(
-    spec: TrialSpec,
-    code_dir: Path,
-    out: Path,
-    scratch: Path,
-    host: Mapping[str, str],
-    is_root: bool = False,
+    spec: TrialSpec, places: Places, host: Mapping[str, str], is_root: bool = False
 ) -> list[str]:
     """Return the command that runs a candidate in its image.
 
-    It sees its code and data read-only, `out` and a private working folder, a network with
-    nothing but itself, and no variable of ours but those given here. For root it runs as
-    somebody else: `hand_over` first.
+    It sees `places`, a network with nothing but itself unless the site leaves it open, and no
+    variable of ours but those given here. For root it runs as somebody else: `hand_over` first.
     """
     inside = settings(spec, WORK)
     if spec.limits.gpus and "CUDA_VISIBLE_DEVICES" in host:
         inside["CUDA_VISIBLE_DEVICES"] = host["CUDA_VISIBLE_DEVICES"]
-    binds = [f"{code_dir}:{CODE}:ro", f"{spec.sources.data}:{DATA}:ro", f"{out}:{OUT}"]
-    binds += [f"{scratch}:{place}" for place in (WORK, *_ALSO_WORK)]
+    binds = [f"{outside}:{target}:ro" for outside, target in places.more]
+    binds += [f"{places.code}:{CODE}:ro", f"{places.data}:{DATA}:ro", f"{places.out}:{OUT}"]
+    binds += [f"{places.work}:{place}" for place in (WORK, *_ALSO_WORK)]
     return [
         *("apptainer", "--silent", "exec", "--containall", "--no-home"),
-        *("--net", "--network", "none"),
+        # A user's own branch of /sys/fs/cgroup can be written: their other programs could be
+        # frozen and killed by it. Programs for GPUs look their devices up in /sys.
+        *("--no-mount", "bind-paths" if spec.limits.gpus else "sys,bind-paths"),
+        *(("--net", "--network", "none") if spec.host.network == "none" else ()),
         *(_AS_NOBODY if is_root else ()),
         *(["--nv"] if spec.limits.gpus else []),
         *("--pwd", WORK),
         *(part for bind in binds for part in ("--bind", bind)),
-        str(spec.sources.image),
+        places.image,
         *("sh", "-c", _SHELL, "sh"),
         # Not by --env: it refuses HOME and splits values at commas.
         *("env", *(f"{name}={value}" for name, value in sorted(inside.items()))),
@@ -71,9 +97,29 @@ def apptainer_command(
     ]
 
 
-def unbindable(paths: tuple[str, ...]) -> str | None:
-    """Return the first path that `--bind` cannot express, or None."""
-    return next((path for path in paths if set(path) & set(":,")), None)
+def unbindable(places: Places) -> str | None:
+    """Return why a place cannot be bound, with the mend, or None."""
+    own = (places.code, places.data, places.out, places.work)
+    for path in (*map(str, own), *(part for pair in places.more for part in pair)):
+        if set(path) & set(":,"):
+            return f"Apptainer cannot bind {path}: use a path without colon and comma"
+    for _, target in places.more:
+        if _hides(target, (CODE, DATA, OUT, WORK, *_ALSO_WORK, *_SYSTEM)):
+            return f"host.binds puts a folder at {target}, which is taken: name another place"
+    return None
+
+
+def _hides(target: str, taken: Iterable[str]) -> bool:
+    path = Path(os.path.normpath(target))
+    return any(
+        path == Path(place) or path in Path(place).parents or Path(place) in path.parents
+        for place in taken
+    )
+
+
+def note(text: str) -> bytes:
+    """Return a line of ours for a trial's log, to stand before the candidate's."""
+    return f"{_OURS}{text}]\n".encode()
 
 
 def unreadable(data: Path) -> Path | None:
@@ -99,8 +145,9 @@ def start_failure(log: Path) -> str | None:
     lines = [line.strip() for line in head.splitlines() if line.strip()]
     if BEGUN in lines:
         return None
-    fatal = [line for line in lines if line.startswith("FATAL")]
-    return next(iter(fatal or lines[-1:]), "Apptainer printed nothing")
+    said = [line for line in lines if not line.startswith(_OURS)]
+    fatal = [line for line in said if line.startswith("FATAL")]
+    return next(iter(fatal or said[-1:]), "Apptainer printed nothing")
 
 
 def of_candidate(text: str) -> str:

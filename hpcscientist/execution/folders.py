@@ -6,18 +6,16 @@ deeper than a path or a call stack may be long.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import errno
+import itertools
 import os
 import shutil
 import stat
-import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from hpcscientist.files.hashing import tree_files
-from hpcscientist.files.rundir import TrialPaths
 
 MAX_ENTRIES = 20_000  # more files than this is a fault too: file systems have inode quotas
 
@@ -57,21 +55,86 @@ def renew(path: Path) -> None:
 
 
 def measure(folders: tuple[Path, ...], enough: int) -> tuple[int, int]:
-    """Return (bytes on disk, entries) below folders; stop counting past `enough` bytes."""
+    """Return (bytes on disk, entries) below folders; stop counting past `enough` bytes.
+
+    Nothing is hidden: a folder that was closed to its own owner is opened again, and folders
+    nested deeper than a path may be long count as too many entries.
+    """
     size = entries = 0
-    todo = [os.fspath(folder) for folder in folders]
+    todo = [(os.fspath(folder), os.fspath(folder)) for folder in folders]
     while todo and size <= enough and entries <= MAX_ENTRIES:
-        try:
-            with os.scandir(todo.pop()) as scan:
-                for entry in scan:
-                    entries += 1
-                    info = entry.stat(follow_symlinks=False)
-                    size += info.st_blocks * 512
-                    if stat.S_ISDIR(info.st_mode):
-                        todo.append(entry.path)
-        except OSError:
-            continue  # it vanished, or may not be read: the next round or the wipe sees it
+        root, path = todo.pop()
+        found = _entries(root, path)
+        if found is None:
+            return size, MAX_ENTRIES + 1
+        for entry in found:
+            entries += 1
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                if error.errno == errno.ENAMETOOLONG:
+                    return size, MAX_ENTRIES + 1
+                continue  # it vanished
+            size += info.st_blocks * 512
+            if stat.S_ISDIR(info.st_mode):
+                todo.append((root, entry.path))
     return size, entries
+
+
+def _entries(root: str, path: str) -> list[os.DirEntry[str]] | None:
+    """Return a folder's entries; none of one that vanished, None of one that lies too deep."""
+    for _ in range(2):
+        try:
+            with os.scandir(path) as scan:
+                return list(itertools.islice(scan, MAX_ENTRIES + 1))
+        except PermissionError:
+            with contextlib.suppress(OSError):
+                _open_up(root, path)
+        except OSError as error:
+            return None if error.errno == errno.ENAMETOOLONG else []
+    return []
+
+
+def _open_up(root: str, path: str) -> None:
+    """Give a folder's owner its rights back, following no link below `root`. Raises OSError."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+    folder = os.open(root, flags)
+    try:
+        for part in Path(path).relative_to(root).parts:
+            inner = os.open(part, flags, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        Path(f"/proc/self/fd/{folder}").chmod(0o700)
+    finally:
+        os.close(folder)
+
+
+def leave_plain(folder: Path, size: int) -> None:
+    """Leave nothing in a folder but folders and files of its own; empty it if it is too large.
+
+    What is left may be read by anybody and anything later: no link leads elsewhere, no pipe
+    blocks a reader, no file is set-user-ID. `size` is in bytes. Raises OSError.
+    """
+    held, entries = measure((folder,), size)
+    if held > size or entries > MAX_ENTRIES:
+        empty(folder)
+        return
+    found: list[tuple[Path, os.stat_result]] = []
+    todo = [folder]
+    while todo:
+        here = todo.pop()
+        here.chmod(0o755)
+        for entry in list(os.scandir(here)):
+            info = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                todo.append(Path(entry.path))
+            else:
+                found.append((Path(entry.path), info))
+    for path, info in found:
+        if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1:
+            path.unlink()
+        elif info.st_mode & 0o7000 or not info.st_mode & 0o400:
+            path.chmod(0o644)
 
 
 def free_mb(path: Path) -> float:
@@ -87,28 +150,3 @@ def copy_code(source: Path, target: Path) -> None:
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-
-
-def _prefix(paths: TrialPaths) -> str:
-    place = hashlib.sha256(os.fsencode(paths.root.absolute())).hexdigest()[:12]
-    return f"hpcsci-{place}-"
-
-
-@contextmanager
-def scratch(paths: TrialPaths) -> Iterator[Path]:
-    """Make a private folder for a trial on this machine's temporary file system.
-
-    Whatever kills the worker, `remove_scratch` finds the folder by its name.
-    """
-    folder = Path(tempfile.mkdtemp(prefix=_prefix(paths)))
-    try:
-        yield folder
-    finally:
-        remove(folder)
-
-
-def remove_scratch(paths: TrialPaths) -> None:
-    """Remove private folders of this trial that a killed worker left on this machine."""
-    for folder in Path(tempfile.gettempdir()).glob(_prefix(paths) + "*"):
-        if folder.stat(follow_symlinks=False).st_uid == os.getuid():
-            remove(folder)

@@ -6,34 +6,49 @@ import shutil
 from pathlib import Path
 
 from hpcscientist.errors import UsageError
+from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation
 
-_STATEMENTS = {
-    Isolation.APPTAINER: (
-        "Candidates run in Apptainer containers without network: each sees its code and the "
-        "public data read-only, and writes to its own folder."
-    ),
-    Isolation.NONE: (
-        "NO SANDBOX: candidates run as this user with a scrubbed environment and folders of "
-        "their own, under limits kept from outside. Nothing in the run directory tells them "
-        "where the labels are, but they can look for them, or load them from a library that "
-        "bundles the data; they can use the network, leave processes behind if they kill their "
-        "worker, and read and write whatever this user can, other trials, the driver's memory "
-        "and environment included. Scores are only as trustworthy as the code that earned them."
-    ),
-}
+_NO_SITE = Host()
+
+_CONTAINED = (
+    "Candidates run in Apptainer containers{network}: each sees its code and the public data "
+    "read-only, and writes to its own folder.{more}"
+)
+_OPEN = (
+    " The site leaves THE NETWORK OPEN: candidates can reach whatever their node reaches, fetch "
+    "data, labels of published data sets included, and send away what they see."
+)
+_UNCONTAINED = (
+    "NO SANDBOX: candidates run as this user with a scrubbed environment and folders of "
+    "their own, under limits kept from outside. Nothing in the run directory tells them "
+    "where the labels are, but they can look for them, or load them from a library that "
+    "bundles the data; they can use the network, leave processes behind if they kill their "
+    "worker, and read and write whatever this user can, other trials, the driver's memory "
+    "and environment included. Scores are only as trustworthy as the code that earned them."
+)
 
 
-def choose(image: str | None) -> Isolation:
-    """Return the strongest isolation this machine offers for a recipe's image."""
-    if image is not None and Path(image).exists() and shutil.which("apptainer"):
+def choose(image: str | None, elsewhere: bool = False) -> Isolation:
+    """Return the strongest isolation there is for a recipe's image.
+
+    `elsewhere`: the trials run on other machines, which alone need Apptainer; one that lacks
+    it then fails its trials as a machine.
+    """
+    if image is not None and Path(image).exists() and (elsewhere or shutil.which("apptainer")):
         return Isolation.APPTAINER
     return Isolation.NONE
 
 
-def statement(isolation: Isolation) -> str:
+def statement(isolation: Isolation, host: Host = _NO_SITE) -> str:
     """Return what is and what is not protected, for the campaign's header and results."""
-    return _STATEMENTS[isolation]
+    if isolation is Isolation.NONE:
+        return _UNCONTAINED
+    places = ", ".join(host.binds)
+    more = f" The site shows them {places} too, read-only." if places else ""
+    if host.network == "open":
+        return _CONTAINED.format(network="", more=more + _OPEN)
+    return _CONTAINED.format(network=" without network", more=more)
 
 
 def require_permission(isolation: Isolation, trusted_code: bool, allowed: bool) -> None:
@@ -44,6 +59,6 @@ def require_permission(isolation: Isolation, trusted_code: bool, allowed: bool) 
     """
     if isolation is Isolation.NONE and not trusted_code and not allowed:
         raise UsageError(
-            "generated code would run without a sandbox (no Apptainer, or the recipe names no "
-            "image): install both, or accept the risk with --allow-unsandboxed"
+            "generated code would run without a sandbox (no Apptainer, or no image is named by the "
+            "recipe or --image): install both, or accept the risk with --allow-unsandboxed"
         )

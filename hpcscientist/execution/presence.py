@@ -1,34 +1,100 @@
-"""worker.json: who runs a trial, so that it is neither doubled nor left behind."""
+"""worker.json: who runs a trial, so that it is neither doubled nor left behind.
+
+A node that was cut off may come back with its worker still running, long after the trial was
+given to another one. Each worker therefore writes a token of its own, and looks whether it is
+still there before it changes anything that others read.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+from pathlib import Path
 
 import psutil
 from pydantic import ValidationError
 
+from hpcscientist.errors import Interrupted
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.base import Record
+from hpcscientist.records.trial import Isolation
 
 _CLOCK_SLACK_S = 2.0  # the boot time start times are counted from moves when clocks are set
 
 
+class Replaced(Interrupted):
+    """The trial was given to another worker, or it ended: this one has nothing more to say."""
+
+
 class Presence(Record):
-    """A worker: its host, process id and start time (seconds since the epoch), and the run."""
+    """A worker: its host, process id and start time (seconds since the epoch), and the run.
+
+    The host is the system's name and not Slurm's: a driver outside of jobs has to know it too.
+    The token tells two executions of the same run apart.
+    """
 
     host: str
     pid: int
     started: float
     run: int
+    token: str = ""
 
 
-def announce(paths: TrialPaths, run: int) -> None:
-    """Write worker.json for this process. Raises OSError."""
+def announce(paths: TrialPaths, run: int) -> Presence:
+    """Write worker.json for this process and return what it says. Raises OSError."""
     me = psutil.Process()
-    here = Presence(host=socket.gethostname(), pid=me.pid, started=me.create_time(), run=run)
+    here = Presence(
+        host=socket.gethostname(),
+        pid=me.pid,
+        started=me.create_time(),
+        run=run,
+        token=os.urandom(8).hex(),
+    )
     write_text(paths.worker, here.model_dump_json() + "\n")
+    return here
+
+
+def is_current(paths: TrialPaths, mine: Presence) -> bool:
+    """Tell whether worker.json is still this worker's and spec.json still asks for its run."""
+    return read(paths) == mine and _wanted_run(paths) == mine.run
+
+
+def is_replaced(paths: TrialPaths, mine: Presence) -> bool:
+    """Tell whether another worker has announced itself, or spec.json asks for a later run.
+
+    Files that are missing or garbage are no sign of that; see `is_taken_away`.
+    """
+    other, wanted = read(paths), _wanted_run(paths)
+    return (other is not None and other != mine) or (wanted is not None and wanted > mine.run)
+
+
+def is_taken_away(paths: TrialPaths, isolation: Isolation) -> bool:
+    """Tell whether the trial ended without this worker and its folder was compacted away.
+
+    A candidate without a sandbox could remove our files, so there the whole folder must be gone.
+    """
+    if isolation is Isolation.NONE:
+        return _is_gone(paths.root)
+    return _is_gone(paths.spec) and _is_gone(paths.worker)
+
+
+def _is_gone(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # a file system in trouble says nothing
+        return False
+    return False
+
+
+def _wanted_run(paths: TrialPaths) -> int | None:
+    try:
+        return int(json.loads(paths.spec.read_bytes())["run"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def read(paths: TrialPaths) -> Presence | None:

@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import folders
+from hpcscientist.execution import folders, scratch
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.candidate import environment
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
@@ -26,13 +26,16 @@ from hpcscientist.execution.words import headline
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
+    LARGEST,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    is_measured,
 )
 from hpcscientist.records.trial import TrialSpec
 
@@ -45,9 +48,9 @@ _REPLY_BYTES = 64 * 1024
 def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Outcome, str | None]:
     """Return the outcome and, when scored, the hash of the predictions.
 
-    Raises OSError (no space for the copy) and Interrupted.
+    Raises OSError (no space for the copy), HostUnfit and Interrupted.
     """
-    with folders.scratch(paths) as private:
+    with scratch.private_folder(spec, paths) as private:
         taken = _take(spec, paths, private / Path(spec.sources.predictions).name)
         if isinstance(taken, IdeaFailed):
             return taken, None
@@ -166,21 +169,33 @@ def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
         values = None
     if not isinstance(values, dict):
         return _failed("the scorer printed no JSON object")
-    found = {metric.name: _finite(values.get(metric.name)) for metric in spec.metrics}
-    missing = [name for name, value in found.items() if value is None]
-    if missing:
-        return _failed(f"the scorer gave no finite number for {missing[0]!r}")
-    return Scored(metrics={name: value for name, value in found.items() if value is not None})
+    return _scores(spec, values)
 
 
-def _finite(value: object) -> float | None:
+def _scores(spec: TrialSpec, values: dict[str, object]) -> Outcome:
+    """Return what the scorer said of the recipe's metrics."""
+    found = {metric.name: _number(values.get(metric.name)) for metric in spec.metrics}
+    scores = {name: value for name, value in found.items() if value is not None}
+    for name, value in found.items():
+        if value is None:
+            return _failed(f"the scorer gave no number for {name!r}")
+        if not math.isfinite(value) and spec.idea_id == BASELINE_ID:
+            return _failed(f"the scorer gave no finite number for {name!r}")
+        # The reference's predictions have passed this scorer, so it lies with these.
+        if not is_measured(value):
+            beyond = f": beyond {LARGEST:g} in size" if math.isfinite(value) else ""
+            return idea_failed(_BAD, f"its {name} is {value:g}{beyond}")
+    return Scored(metrics=scores)
+
+
+def _number(value: object) -> float | None:
+    """Return a number, which may not be finite; None for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+        return math.inf if value > 0 else -math.inf
 
 
 def _failed(detail: str) -> MachineFailed:

@@ -1,7 +1,7 @@
 """Runs one command within bounds and leaves nothing of it behind.
 
-The bounds are kept from outside: a deadline on wall-clock time, memory of the whole tree,
-bytes in watched folders, size of the output. Whatever the reason it ended for, every
+The bounds are kept from outside: a deadline on wall-clock time, memory and processes of the
+whole tree, bytes in watched folders, size of the output. Whatever the reason it ended for, every
 descendant is stopped and killed before `supervise` returns, daemons included.
 
 Call it from the main thread: the kernel ties the child's life to the thread that made it.
@@ -17,45 +17,21 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 
-from hpcscientist.execution import folders
 from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.processes import (
-    PR_SET_PDEATHSIG,
-    Brood,
-    cpu_s,
-    memory_mb,
-    prctl,
-)
+from hpcscientist.execution.child import preparation
+from hpcscientist.execution.usage import cpu_s
+from hpcscientist.execution.watch import Bounds, Reason, Watch
+from hpcscientist.system.processes import Brood
 
-_TICK_S = 0.05
-_FOLDERS_EVERY_S = 0.5
+__all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]
+
 _CHUNK = 1 << 16
-_MAX_OPEN_FILES = 4096
-
-
-class Reason(StrEnum):
-    """Why a command ended."""
-
-    EXITED = "exited"
-    DEADLINE = "deadline"
-    MEMORY = "memory"
-    OUTPUT = "output"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a command may use. Seconds, MiB. `output_mb` holds for the sum of `watched`."""
-
-    deadline_s: float
-    memory_mb: int
-    output_mb: int
-    watched: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,35 +68,28 @@ def supervise(
     Raises OSError when the command cannot be started.
     """
     brood, before, begun = Brood(), _children_usage(), time.monotonic()
-    process = subprocess.Popen(
-        command,
-        cwd=place.folder,
-        env=dict(place.environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if stderr is None else subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=_in_child(os.getpid(), bounds.output_mb),  # noqa: PLW1509 (a worker runs no threads)
-    )
-    brood.watch(process)
-    watch = _Watch(process, brood, bounds, stop, begun)
-    pipes = [(process.stdout, stdout), (process.stderr, stderr)]
-    with selectors.DefaultSelector() as selector:
-        for pipe, sink in pipes:
-            if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
-                selector.register(pipe, selectors.EVENT_READ, sink)
-        try:
-            reason = _loop(process, watch, selector)
-        finally:
-            spent = cpu_s(brood.pids()) + _cpu_s(before)
-            survivors = brood.end()
-            for key in list(selector.get_map().values()):
-                _drain(key.fd, key.data)
+    with contextlib.ExitStack() as stack:
+        process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
+        brood.watch(process)
+        watch = Watch(process, brood, bounds, stop, begun)
+        stack.enter_context(_told_of_resumption(watch))
+        pipes = [(process.stdout, stdout), (process.stderr, stderr)]
+        with selectors.DefaultSelector() as selector:
             for pipe, sink in pipes:
-                if pipe is not None and sink is not None:
-                    pipe.close()
-                    sink.finish()
+                if pipe is not None:
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(pipe, selectors.EVENT_READ, sink)
+            try:
+                reason = _loop(process, watch, selector)
+            finally:
+                spent = cpu_s(brood.pids()) + _cpu_s(before)
+                survivors = brood.end()
+                for key in list(selector.get_map().values()):
+                    _drain(key.fd, key.data)
+                for pipe, sink in pipes:
+                    if pipe is not None and sink is not None:
+                        pipe.close()
+                        sink.finish()
     code = process.poll()
     after = _children_usage()
     return Ended(
@@ -135,76 +104,48 @@ def supervise(
     )
 
 
-def _in_child(parent: int, file_mb: int) -> Callable[[], None]:
-    """Prepare the child between fork and exec: die with the parent, limits, no mask."""
+@contextmanager
+def _started(
+    command: Sequence[str], place: Place, bounds: Bounds, joined: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command below a guard, who ends it should this process be gone (see `guard`).
 
-    def prepare() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the line above
-            os._exit(127)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        for kind, wanted in (
-            (resource.RLIMIT_FSIZE, file_mb * 2**20),
-            (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES),
-        ):
-            hard = resource.getrlimit(kind)[1]
-            limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.setrlimit(kind, (limit, limit))
+    To us the guard is the process: it ends as the command ends. Raises OSError.
+    """
+    life, alive = os.pipe()
+    try:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=place.folder,
+                env=dict(place.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if joined else subprocess.PIPE,
+                start_new_session=True,
+                preexec_fn=preparation(bounds, life),  # noqa: PLW1509 (a worker runs no threads)
+            )
+        finally:
+            os.close(life)
+        yield process
+    finally:
+        os.close(alive)
 
-    return prepare
 
+@contextmanager
+def _told_of_resumption(watch: Watch) -> Iterator[None]:
+    def resumed(number: int, frame: FrameType | None) -> None:
+        watch.resumed = True
 
-class _Watch:
-    """Looks at the bounds, each as often as it is worth."""
-
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        brood: Brood,
-        bounds: Bounds,
-        stop: threading.Event,
-        begun: float,
-    ) -> None:
-        self._process, self._brood, self._bounds, self._stop = process, brood, bounds, stop
-        self._deadline = begun + bounds.deadline_s
-        self._next_tick = self._next_folders = begun
-        self.peak_mb = 0.0
-
-    def reason(self) -> Reason | None:
-        """Return why the command has ended or has to, or None."""
-        now = time.monotonic()
-        if self._stop.is_set():
-            return Reason.STOPPED
-        if self._process.poll() is not None:
-            # Files it left behind are measured too: a quick writer is still a writer.
-            return Reason.OUTPUT if self._is_output_too_large() else Reason.EXITED
-        if now >= self._deadline:
-            return Reason.DEADLINE
-        if now >= self._next_tick:
-            self._next_tick = now + _TICK_S
-            held = memory_mb(self._brood.pids(), self._bounds.memory_mb)
-            self.peak_mb = max(self.peak_mb, held)
-            if held > self._bounds.memory_mb:
-                return Reason.MEMORY
-        if now >= self._next_folders:
-            self._next_folders = now + _FOLDERS_EVERY_S
-            if self._is_output_too_large():
-                return Reason.OUTPUT
-        return None
-
-    def timeout(self) -> float:
-        """Return the seconds until the next look is due."""
-        return max(0.0, min(self._next_tick, self._deadline) - time.monotonic())
-
-    def _is_output_too_large(self) -> bool:
-        limit = self._bounds.output_mb * 2**20
-        size, entries = folders.measure(self._bounds.watched, limit)
-        return size > limit or entries > folders.MAX_ENTRIES
+    before = signal.signal(signal.SIGCONT, resumed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, before)
 
 
 def _loop(
-    process: subprocess.Popen[bytes], watch: _Watch, selector: selectors.BaseSelector
+    process: subprocess.Popen[bytes], watch: Watch, selector: selectors.BaseSelector
 ) -> Reason:
     while (reason := watch.reason()) is None:
         if not selector.get_map():  # it closed its output and goes on

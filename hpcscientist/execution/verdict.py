@@ -65,21 +65,55 @@ def _with_signal(ended: Ended) -> Ended:
     return replace(ended, exit_code=None, signal=number)
 
 
-def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | None:
-    limits = spec.limits
-    if ended.reason is Reason.DEADLINE:
-        detail = f"it ran past its deadline of {limits.deadline_s:g} s"
-        return idea_failed(IdeaFailure.TIMEOUT, detail)
-    if ended.reason is Reason.MEMORY:
-        detail = f"it used more than the {limits.memory_mb} MiB of memory allowed"
-        return idea_failed(IdeaFailure.OUT_OF_MEMORY, detail)
-    if ended.reason is Reason.OUTPUT or ended.signal == signal.SIGXFSZ:
-        detail = f"it wrote more than the {limits.output_mb} MiB or the number of files allowed"
-        return idea_failed(IdeaFailure.ERROR, detail)
-    if ended.signal == signal.SIGKILL:
-        detail = "killed by signal 9, most often for lack of memory"
-        return idea_failed(IdeaFailure.OUT_OF_MEMORY, detail)
-    return None
+def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed | None:
+    limits, reason = spec.limits, ended.reason
+    if reason is Reason.EXITED and ended.signal == signal.SIGXFSZ:
+        reason = Reason.OUTPUT
+    if reason is Reason.EXITED and ended.signal == signal.SIGKILL:
+        return _killed(limits.memory_mb, ended.peak_mb)
+    if reason not in _PASSED:
+        return None
+    failure, detail = _PASSED[reason]
+    return idea_failed(failure, detail.format(limits=limits))
+
+
+def _killed(limit_mb: int, peak_mb: float) -> IdeaFailed | MachineFailed:
+    """Return what a kill means that was not ours.
+
+    On a node that others use too, the kernel may end our candidate for the memory they take.
+    """
+    if peak_mb < limit_mb / 2:
+        detail = (
+            f"killed by signal 9 with {peak_mb:.0f} of {limit_mb} MiB of memory in use, so hardly "
+            "for its own: others may have filled the node"
+        )
+        return machine_failed(MachineFailure.LOST, detail)
+    detail = "killed by signal 9, most often for lack of memory"
+    return idea_failed(IdeaFailure.OUT_OF_MEMORY, detail)
+
+
+_PASSED = {
+    Reason.DEADLINE: (
+        IdeaFailure.TIMEOUT,
+        "it ran past its deadline of {limits.deadline_s:g} s",
+    ),
+    Reason.MEMORY: (
+        IdeaFailure.OUT_OF_MEMORY,
+        "it used more than the {limits.memory_mb} MiB of memory allowed",
+    ),
+    Reason.OUTPUT: (
+        IdeaFailure.ERROR,
+        "it wrote more than the {limits.output_mb} MiB or the number of files allowed",
+    ),
+    Reason.PROCESSES: (
+        IdeaFailure.ERROR,
+        "it had more than the {limits.processes} processes and threads allowed",
+    ),
+    Reason.NAMESPACE: (
+        IdeaFailure.ERROR,
+        "it made a user namespace of its own, in which nothing it holds can be counted",
+    ),
+}
 
 
 def _by_exit(ended: Ended, said: str) -> IdeaFailed | None:

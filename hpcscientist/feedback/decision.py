@@ -1,63 +1,215 @@
 """From comparisons to findings: improvement, maintenance or decline against the baseline.
 
-A verdict takes all ideas of a campaign together, so it is derived when it is read and
-never stored: one more idea may change the others' adjusted p-values.
+A verdict takes several ideas of a campaign together, so it is derived when it is read and
+never stored.
+
+Improvements are one family of one-sided hypotheses ("is no better"), declines another, each
+held to a false discovery rate of q: that bound does not pass on to a part of what was found
+(Finner & Roters 2001, Biometrical Journal 43), so in one two-sided family many true declines
+would let more than a share q of the improvements be false. An effect within the recipe's
+minimum counts as no evidence (its p-value as 1), for the same reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
+from hpcscientist.config.settings import LoopSettings
+from hpcscientist.feedback import online
 from hpcscientist.feedback.statistics import adjust, compare
 from hpcscientist.records.finding import Comparison, Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How ideas are decided on.
+
+    `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule (arXiv
+    2501.03916, 3.3): any better mean is an improvement. `control` batch judges all ideas given
+    together (Benjamini & Hochberg 1995, JRSS B 57), so that more ideas may change the verdict
+    on one; online in their order, so that later ideas change none (see `online`).
+
+    Raises ValueError unless 0 < q < 1.
+    """
+
+    q: float
+    decision: Literal["fdr", "point"] = "fdr"
+    control: Literal["batch", "online"] = "batch"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.q < 1:
+            raise ValueError("the false discovery rate q lies between 0 and 1, both excluded")
+
+    @classmethod
+    def of(cls, loop: LoopSettings, rounds: int) -> Rule:
+        """The rule of a campaign with so many rounds, 0 for steady state."""
+        auto: Literal["batch", "online"] = "batch" if rounds else "online"
+        control = auto if loop.error_control == "auto" else loop.error_control
+        return cls(q=loop.q, decision=loop.decision, control=control)
+
+    def __str__(self) -> str:
+        """Say it in words for a header."""
+        if self.decision == "point":
+            return "any better mean (point), no error controlled"
+        return f"FDR {self.q:g}, {self.control}"
+
+
 def findings(
     baseline: Mapping[int, float],
-    ideas: Mapping[str, Mapping[int, float]],
+    ideas: Mapping[str, Mapping[int, float] | None],
     metric: MetricSpec,
-    q: float,
+    rule: Rule,
+    factors: Mapping[str, float] | None = None,
+    planned: int = 0,
+    left: Collection[str] = (),
 ) -> dict[str, Finding]:
-    """Judge all ideas of a campaign by one metric's values by seed.
+    """Judge ideas by one metric's values by seed; `ideas` are in the order of their numbers.
 
-    An idea is an improvement when its p-value, adjusted over all the ideas given, is at
-    most `q` and it is better than the baseline by more than the metric's minimum effect;
-    a decline is the mirror image; else maintenance. The verdict is None where too few
-    seeds were scored for a p-value. Ideas without values, or any idea while the baseline
-    has none, have no finding.
+    An idea is an improvement when its one-sided p-value, adjusted by the rule, is at most q
+    and it is better than the baseline by more than the metric's minimum effect; a decline is
+    the mirror image; else maintenance. `p_adjusted` is the one in the direction of the effect.
 
-    Raises ValueError unless 0 < q < 1, or if a value is not a finite number.
+    The verdict is None, and `reason` says why, where too few seeds were scored for a p-value;
+    where fewer than the `planned` seeds were (0: none were planned), nothing was found, and
+    the interval holds gains beyond the minimum effect; and, with online control, behind an
+    idea that has not ended yet, whose values are None: the levels depend on the order of
+    numbers, and must not depend on which idea ends first. `factors`, at least 1, multiply the
+    p-values of ideas that were looked at repeatedly. `left` names ideas that were left before they
+    had any value, because others did better below the full budget: they have no finding, and
+    count as p = 1 among the others.
+
+    Ideas without values (empty or None), or any idea while the baseline has none, have no
+    finding. Raises ValueError if a value is not a finite number, or a factor is below 1.
     """
-    if not 0 < q < 1:
-        raise ValueError("the false discovery rate q lies between 0 and 1, both excluded")
     if not baseline:
         return {}
     compared = {idea: compare(baseline, values) for idea, values in ideas.items() if values}
-    raw = {idea: c.p_value for idea, c in compared.items() if c.p_value is not None}
-    adjusted = dict(zip(raw, adjust(list(raw.values())), strict=True))
+    if rule.decision == "point":
+        return {
+            idea: Finding(comparison=comparison, p_adjusted=None, verdict=_sign(comparison, metric))
+            for idea, comparison in compared.items()
+        }
+    awaited = _awaited(ideas) if rule.control == "online" else {}
+    # One that was left after a single seed counts as p = 1: others were chosen by that seed.
+    counts = {i for i, c in compared.items() if c.p_value is not None or c.n < planned}
+    tested = {i: compared.get(i) for i in ideas if i in counts or i in left if i not in awaited}
+    adjusted = _adjust(tested, metric, rule, factors or {})
     return {
         idea: Finding(
             comparison=comparison,
-            p_adjusted=adjusted.get(idea),
-            verdict=_verdict(comparison, adjusted.get(idea), metric, q),
+            p_adjusted=adjusted.get(idea) if comparison.p_value is not None else None,
+            verdict=None if reason else _verdict(comparison, adjusted[idea], metric, rule.q),
+            reason=reason,
         )
         for idea, comparison in compared.items()
+        for reason in [
+            f"waits for {awaited[idea]}"
+            if idea in awaited
+            else _undecided(comparison, adjusted.get(idea, 1.0), metric, rule.q, planned)
+        ]
     }
+
+
+def one_sided(comparison: Comparison, metric: MetricSpec) -> tuple[float, float]:
+    """Return the p-values of "is no better" and "is no worse".
+
+    Half the two-sided one in the direction of the effect, for Student's t and the sign-flip test
+    are symmetric. No difference at all has p = 1 both ways, and so have too few seeds for any.
+    """
+    better = gain(comparison, metric)
+    if comparison.p_value is None or better == 0:
+        return 1.0, 1.0
+    half = comparison.p_value / 2
+    return (half, 1 - half) if better > 0 else (1 - half, half)
 
 
 def gain(comparison: Comparison, metric: MetricSpec) -> float:
     """Return by how much the idea is better than the baseline; negative: worse."""
-    better = comparison.delta if metric.direction is Direction.MAXIMIZE else -comparison.delta
+    return better_by(comparison.delta, 0.0, metric)
+
+
+def better_by(value: float, other: float, metric: MetricSpec) -> float:
+    """Return by how much one value of a metric is better than another; negative: worse."""
+    better = value - other if metric.direction is Direction.MAXIMIZE else other - value
     return better + 0.0  # no negative zero
 
 
-def _verdict(
-    comparison: Comparison, p_adjusted: float | None, metric: MetricSpec, q: float
-) -> Verdict | None:
-    if p_adjusted is None:
+def _awaited(ideas: Mapping[str, Mapping[int, float] | None]) -> dict[str, str]:
+    """By idea, which one it waits for: the first that has not ended, and lies before it."""
+    awaited: dict[str, str] = {}
+    first: str | None = None
+    for idea, values in ideas.items():
+        if first is not None:
+            awaited[idea] = first
+        elif values is None:
+            first = idea
+    return awaited
+
+
+def _adjust(
+    tested: Mapping[str, Comparison | None],
+    metric: MetricSpec,
+    rule: Rule,
+    factors: Mapping[str, float],
+) -> dict[str, float]:
+    """Return each idea's adjusted p-value in the direction of its effect; none of None."""
+    if not all(factor >= 1 for factor in factors.values()):
+        raise ValueError("factors of p-values are at least 1")
+    found: dict[str, float] = {}
+    for side, sign in ((0, 1), (1, -1)):
+        p_values: list[float] = []
+        barred: list[bool] = []
+        for idea, comparison in tested.items():
+            p = 1.0 if comparison is None else one_sided(comparison, metric)[side]
+            # Of one that was left below the full budget nobody knows which way its effect lies.
+            effect = math.inf if comparison is None else sign * gain(comparison, metric)
+            # ADDIS discards what lies above TAU, for there p-values of true hypotheses are many.
+            # With looks they are not: of those that go on, most are small. So an idea that was
+            # better when it was left is costly, whatever factor its look has (`bench null`).
+            most = online.TAU if effect > 0 and rule.control == "online" else 1.0
+            p_values.append(min(most, p * factors.get(idea, 1.0)))
+            barred.append(effect <= metric.minimum_effect)
+        if rule.control == "online":
+            family = online.adjust(p_values, rule.q, barred)
+        else:
+            family = adjust([1.0 if b else p for p, b in zip(p_values, barred, strict=True)])
+        found |= {
+            idea: p
+            for (idea, comparison), p in zip(tested.items(), family, strict=True)
+            if comparison is not None
+            if sign * gain(comparison, metric) > 0 or idea not in found
+        }
+    return found
+
+
+def _undecided(
+    comparison: Comparison, p_adjusted: float, metric: MetricSpec, q: float, planned: int
+) -> str | None:
+    """Say why an idea cannot be judged yet; None if it can be."""
+    if comparison.p_value is None:
+        return "too few seeds for a p-value"
+    if p_adjusted <= q or comparison.n >= planned:
         return None
+    if comparison.ci_low is None or comparison.ci_high is None:
+        most = abs(gain(comparison, metric))  # a constant difference
+    else:
+        most = max(better_by(end, 0.0, metric) for end in (comparison.ci_low, comparison.ci_high))
+    if most <= metric.minimum_effect:
+        return None
+    return f"undecided after {comparison.n} of {planned} seeds"
+
+
+def _verdict(comparison: Comparison, p_adjusted: float, metric: MetricSpec, q: float) -> Verdict:
+    """An effect within the minimum is barred: its adjusted p-value is 1."""
+    return _sign(comparison, metric) if p_adjusted <= q else Verdict.MAINTENANCE
+
+
+def _sign(comparison: Comparison, metric: MetricSpec) -> Verdict:
     better = gain(comparison, metric)
-    if p_adjusted > q or abs(better) <= metric.minimum_effect:
+    if better == 0:
         return Verdict.MAINTENANCE
     return Verdict.IMPROVEMENT if better > 0 else Verdict.DECLINE

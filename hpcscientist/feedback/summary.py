@@ -1,17 +1,20 @@
 """What the campaign has learned so far, as text for the next prompt.
 
-Improved ideas come first, with their effect; then what failed, and why; then what made
-things worse or changed nothing. Crashes are shown: an idea that failed for its code is
-worth another try, and the next proposer should not make the same mistake.
+Improved ideas come first, with their effect; then what failed, a line for each cause with one
+example; then what made things worse or changed nothing, and why that is likely. Crashes are shown:
+an idea that failed for its code is worth another try, and the next proposer should not make the
+same mistake. What came of the test split is never told: nothing may be chosen by it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from hpcscientist.feedback.causes import NOTHING, Evidence, likely_causes
 from hpcscientist.feedback.decision import gain
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
@@ -26,7 +29,8 @@ class IdeaNote(Record):
     """What the summary needs of an idea that has ended.
 
     `reason` says why it failed or was rejected; one that begins with a kind of failure
-    (`timeout: …`) is grouped under it.
+    (`timeout: …`) is grouped under it. `copy_of` says whose predictions a scored idea repeats: it
+    has no finding, and will have none. `evidence` is what else was measured of one that was scored.
     """
 
     idea_id: str
@@ -35,10 +39,12 @@ class IdeaNote(Record):
     status: Literal["scored", "failed", "rejected"]
     reason: str | None = None
     finding: Finding | None = None
+    copy_of: str | None = None
+    evidence: Evidence = NOTHING
 
 
 class Feedback(Record):
-    """Text for the next prompt, the ideas it tells of, and how many did not fit."""
+    """Text for the next prompt, the ideas it names, and how many it does not."""
 
     text: str
     shown: tuple[str, ...]
@@ -54,32 +60,39 @@ _LIKELY_CAUSE = {
     IdeaFailure.TAMPERING: "the code reached for files that are not its own",
 }
 _NO_KIND = "failed"
+_WAITS = re.compile(r"^waits for \S+$")
+_CAUSE = re.compile(r"[A-Za-z_][\w.]*")  # such as ValueError
 
 _IMPROVED = "Improved on the baseline (build on these)"
 _DECLINED = "Worse than the baseline (avoid)"
 _UNCHANGED = "No clear change from the baseline"
-_UNDECIDED = "Scored on too few seeds to tell"
+_UNDECIDED = "Not decided yet"
+_COPIES = "Nothing of its own was measured (its predictions are another's; do something else)"
 _REJECTED = "Rejected before any experiment"
+_NAMED = 5  # ideas that failed alike
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     section: str
-    idea_id: str
+    ideas: tuple[str, ...]
     line: str
 
 
-def summarise(notes: Sequence[IdeaNote], metric: MetricSpec, max_tokens: int) -> Feedback:
+def summarise(
+    notes: Sequence[IdeaNote], metric: MetricSpec, max_tokens: int, level: float = 0.05
+) -> Feedback:
     """Return the summary of ended ideas, of at most `max_tokens` (about 4 characters each).
 
     Entries go in whole, the most informative first; one that does not fit is left out and
     shorter ones after it may still go in. The same notes in any order give the same text.
+    `level` is the campaign's q.
     """
     room = max_tokens * CHARACTERS_A_TOKEN
     lines: list[str] = []
     shown: list[str] = []
     section = ""
-    for entry in _entries(notes, metric):
+    for entry in _entries(notes, metric, level):
         more = [entry.line] if entry.section == section else [f"{entry.section}:", entry.line]
         size = sum(len(line) + 1 for line in more)
         if size > room:
@@ -87,7 +100,7 @@ def summarise(notes: Sequence[IdeaNote], metric: MetricSpec, max_tokens: int) ->
         room -= size
         section = entry.section
         lines += more
-        shown.append(entry.idea_id)
+        shown += entry.ideas
     improved = {note.idea_id for note in notes if _verdict(note) is Verdict.IMPROVEMENT}
     return Feedback(
         text="\n".join(lines),
@@ -97,31 +110,59 @@ def summarise(notes: Sequence[IdeaNote], metric: MetricSpec, max_tokens: int) ->
     )
 
 
-def _entries(notes: Sequence[IdeaNote], metric: MetricSpec) -> list[_Entry]:
-    """Return one entry a note, the most informative first."""
-    failures = Counter(_kind(note) for note in notes if note.status == "failed")
+def _entries(notes: Sequence[IdeaNote], metric: MetricSpec, level: float) -> list[_Entry]:
+    """Return one entry an idea, and one for all that failed alike; the most informative first."""
 
-    def rank(note: IdeaNote) -> tuple[int, float, str, float, str]:
+    def rank(note: IdeaNote) -> tuple[int, float, str]:
         effect = gain(note.finding.comparison, metric) if note.finding else 0.0
-        place = _PLACES[_group(note)]
-        if note.status == "failed":  # the commonest kind of failure first
-            return place, -failures[_kind(note)], _kind(note), 0.0, note.idea_id
-        return place, 0.0, "", -abs(effect), note.idea_id
+        return _PLACES[_group(note)], -abs(effect), note.idea_id
 
-    return [
-        _Entry(_heading(note), note.idea_id, _line(note, metric))
-        for note in sorted(notes, key=rank)
-    ]
+    scored = sorted((note for note in notes if note.status != "failed"), key=rank)
+    told = [_Entry(_group(note), (note.idea_id,), _line(note, metric, level)) for note in scored]
+    # What failed stands behind what improved: it is worth another try.
+    after = sum(entry.section == _IMPROVED for entry in told)
+    return [*told[:after], *_failures(notes), *told[after:]]
 
 
-_PLACES = {_IMPROVED: 0, _NO_KIND: 1, _DECLINED: 2, _UNCHANGED: 3, _UNDECIDED: 4, _REJECTED: 5}
+_PLACES = {_IMPROVED: 0, _DECLINED: 1, _UNCHANGED: 2, _COPIES: 3, _UNDECIDED: 4, _REJECTED: 5}
+
+
+def _failures(notes: Sequence[IdeaNote]) -> list[_Entry]:
+    """Return an entry for each cause, the commonest kind first, and in it the commonest cause."""
+    failed = [note for note in notes if note.status == "failed"]
+    kinds = Counter(map(_kind, failed))
+    alike: defaultdict[tuple[str, str], list[IdeaNote]] = defaultdict(list)
+    for note in sorted(failed, key=lambda note: note.idea_id):
+        alike[_kind(note), _cause(note)].append(note)
+
+    def rank(cause: tuple[str, str]) -> tuple[int, str, int, str]:
+        kind, _ = cause
+        # The example's id, not the cause, which may be any words.
+        return -kinds[kind], kind, -len(alike[cause]), alike[cause][0].idea_id
+
+    return [_failure(kind, alike[kind, cause]) for kind, cause in sorted(alike, key=rank)]
+
+
+def _failure(kind: str, alike: Sequence[IdeaNote]) -> _Entry:
+    example, others = alike[0], tuple(note.idea_id for note in alike[1 : 1 + _NAMED])
+    line = f"- {_text(example)} Reason: {one_line(example.reason or 'none was recorded', None)}"
+    if others:
+        more = len(alike) - 1 - len(others)
+        line += f" So too: {', '.join(others)}" + (f" and {more} more" * (more > 0))
+    return _Entry(_failed(kind), (example.idea_id, *others), line)
+
+
+def _failed(kind: str) -> str:
+    if kind not in set(IdeaFailure):
+        return "Failed"
+    return f"Failed: {kind.replace('_', ' ')} (likely cause: {_LIKELY_CAUSE[IdeaFailure(kind)]})"
 
 
 def _group(note: IdeaNote) -> str:
-    if note.status == "failed":
-        return _NO_KIND
     if note.status == "rejected":
         return _REJECTED
+    if note.copy_of is not None:
+        return _COPIES
     verdicts = {
         Verdict.IMPROVEMENT: _IMPROVED,
         Verdict.DECLINE: _DECLINED,
@@ -131,28 +172,34 @@ def _group(note: IdeaNote) -> str:
     return verdicts[verdict] if verdict else _UNDECIDED
 
 
-def _heading(note: IdeaNote) -> str:
-    if note.status != "failed":
-        return _group(note)
-    kind = _kind(note)
-    if kind not in set(IdeaFailure):
-        return "Failed"
-    return f"Failed: {kind.replace('_', ' ')} (likely cause: {_LIKELY_CAUSE[IdeaFailure(kind)]})"
-
-
-def _line(note: IdeaNote, metric: MetricSpec) -> str:
-    text = f"- {note.idea_id} {one_line(note.title, None)}: {one_line(note.summary, None)}"
+def _line(note: IdeaNote, metric: MetricSpec, level: float) -> str:
+    text = f"- {_text(note)}"
+    causes: tuple[str, ...] = ()
     if note.finding:
-        text += f" Effect: {_effect(note.finding.comparison, metric)}"
+        text += f" Effect: {effect_of(note.finding.comparison, metric)}"
         if note.finding.p_adjusted is not None:
             text += f", adjusted p {note.finding.p_adjusted:.2g}"
+        if note.finding.reason:
+            # Whom it waits for may be an idea that the reader is not told of.
+            text += f"; {_WAITS.sub('waits for an earlier idea', note.finding.reason)}"
         text += "."
-    if note.reason:
+        causes = likely_causes(note.finding, note.evidence, metric, level)
+    if causes:
+        text += f" Likely: {'; '.join(causes)}."
+    if note.copy_of is not None:
+        text += f" Reason: {one_line(note.copy_of, None)}."
+    # What was lacking is among the causes already.
+    if note.reason and not (causes and note.evidence.lacking):
         text += f" Reason: {one_line(note.reason, None)}"
     return text
 
 
-def _effect(comparison: Comparison, metric: MetricSpec) -> str:
+def _text(note: IdeaNote) -> str:
+    return f"{note.idea_id} {one_line(note.title, None)}: {one_line(note.summary, None)}"
+
+
+def effect_of(comparison: Comparison, metric: MetricSpec) -> str:
+    """Return an effect in words, with the metric's direction, seeds and interval."""
     text = f"{metric.name} {comparison.delta:+.4g} ({metric.direction.value}, n={comparison.n}"
     if comparison.ci_low is not None and comparison.ci_high is not None:
         text += f", 95% interval {comparison.ci_low:+.4g} to {comparison.ci_high:+.4g}"
@@ -167,3 +214,14 @@ def _kind(note: IdeaNote) -> str:
     """Return the kind of failure that the reason begins with; "failed" if none."""
     word = (note.reason or "").partition(":")[0].strip().lower().replace(" ", "_")
     return word if word in set(IdeaFailure) else _NO_KIND
+
+
+def _cause(note: IdeaNote) -> str:
+    """Return what tells failures of one kind apart: an exception's name, or a first clause."""
+    kind, reason = _kind(note), one_line(note.reason or "", None)
+    if kind == IdeaFailure.ERROR:
+        detail = reason.partition(":")[2].partition(";")[0].strip()
+        name = _CAUSE.match(detail)
+        told = name is not None and detail[name.end() :].lstrip().startswith(":")
+        return name.group() if name is not None and told else detail
+    return reason.partition(":")[0] if kind == _NO_KIND else kind

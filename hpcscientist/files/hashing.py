@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
+import hpcscientist
+
 _SKIPPED = {"__pycache__"}
+# The recipes in an installed package: in a clone they lie elsewhere, and each has a hash.
+_SHIPPED = "shipped"
 
 
 def hash_file(path: Path) -> str:
@@ -22,18 +27,47 @@ def hash_image(path: Path) -> str:
 
 def hash_texts(files: Mapping[str, str]) -> str:
     """Return the hash of a set of named texts; the same as `hash_tree` of them on disk."""
+    return hash_named({name: hash_bytes(text.encode()) for name, text in files.items()})
+
+
+def hash_named(hashes: Mapping[str, str]) -> str:
+    """Return the hash of a folder whose files have these hashes by name; see `hash_tree`."""
     digest = hashlib.sha256()
-    for name in sorted(files):
-        content = hashlib.sha256(files[name].encode()).hexdigest()
-        digest.update(f"{name}\0{content}\n".encode())
+    for name in sorted(hashes):
+        digest.update(f"{name}\0{hashes[name]}\n".encode())
     return digest.hexdigest()
+
+
+def hash_bytes(content: bytes) -> str:
+    """Return the hash of a file with this content."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def hash_tree(folder: Path) -> str:
     """Return the hash of all regular files below a folder: names and contents, not times."""
+    return hash_named(hash_files(folder))
+
+
+def hash_files(folder: Path) -> dict[str, str]:
+    """Return the hash of each regular file below a folder by its name there."""
+    return {p.relative_to(folder).as_posix(): hash_file(p) for p in tree_files(folder)}
+
+
+@cache
+def package_hash() -> str:
+    """Return the hash of this package as it is installed, or lies in a clone.
+
+    A version tells less: between two releases there are many packages of the same one.
+    """
+    folder = Path(hpcscientist.__file__).resolve().parent
+    files = {
+        path.relative_to(folder): path
+        for path in tree_files(folder)
+        if path.relative_to(folder).parts[0] != _SHIPPED
+    }
     digest = hashlib.sha256()
-    for path in tree_files(folder):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{hash_file(path)}\n".encode())
+    for name, path in files.items():
+        digest.update(f"{name.as_posix()}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+SURVEY = "survey"
+
 
 @dataclass(frozen=True, slots=True)
 class TrialPaths:
@@ -58,13 +60,47 @@ class IdeaPaths:
         return self.root / "chat.jsonl"
 
     @property
+    def novelty(self) -> Path:
+        """What was found of it in the literature."""
+        return self.root / "novelty.json"
+
+    @property
+    def feasibility(self) -> Path:
+        """Whether it fits the recipe, by an estimate."""
+        return self.root / "feasibility.json"
+
+    @property
+    def concepts(self) -> Path:
+        """Its atomic concepts, with formulas and reference code."""
+        return self.root / "concepts.json"
+
+    @property
+    def plan(self) -> Path:
+        """How it is carried out."""
+        return self.root / "plan.json"
+
+    @property
     def notes(self) -> Path:
         """The experimental journal, for people."""
         return self.root / "notes.md"
 
+    @property
+    def claim(self) -> Path:
+        """What was measured of it, and all that is needed to measure it again."""
+        return self.root / "claim.json"
+
+    @property
+    def recipe(self) -> Path:
+        """The recipe's code in one file beside a claim, for who has this folder alone."""
+        return self.root / "recipe.tar"
+
     def attempt(self, number: int) -> Path:
         """The folder of one version of the idea's code."""
         return self.root / "attempts" / str(number)
+
+    def review(self, number: int) -> Path:
+        """What a reviewer found of one attempt's code."""
+        return self.attempt(number) / "review.json"
 
     def code(self, number: int) -> Path:
         """The snapshot of the code of one attempt."""
@@ -113,13 +149,43 @@ class RunPaths:
         return self.root / ".driver" / "cancel"
 
     @property
+    def chain(self) -> Path:
+        """How far the chain of controller jobs has come, where jobs drive the campaign."""
+        return self.root / ".driver" / "chain.json"
+
+    def controller_log(self, job_id: str) -> Path:
+        """What a controller job printed, all its restarts."""
+        return self.root / ".driver" / f"controller-{job_id}.log"
+
+    @property
+    def serving(self) -> Path:
+        """The model plane's folder, where models are served for the campaign."""
+        return self.root / ".driver" / "serving"
+
+    @property
     def submission(self) -> Path:
         """Where submitit keeps its pickles; emptied as trials end."""
         return self.root / ".submitit"
 
+    @property
+    def library(self) -> Path:
+        """The library made from the recipe's own references, where the campaign has one."""
+        return self.root / "library"
+
+    @property
+    def survey(self) -> Path:
+        """What the survey of the literature found."""
+        return self.root / SURVEY / "survey.json"
+
+    @property
+    def reproductions(self) -> Path:
+        """Claims that were run again, a folder each; no part of the campaign."""
+        return self.root / "reproductions"
+
     def idea(self, idea_id: str) -> IdeaPaths:
-        """The paths of one idea."""
-        return IdeaPaths(self.root / "ideas" / idea_id)
+        """The paths of one idea; those of the survey, which is made before the first."""
+        place = self.root if idea_id == SURVEY else self.root / "ideas"
+        return IdeaPaths(place / idea_id)
 
     def trial(self, trial_id: str) -> TrialPaths:
         """The paths of one trial."""

@@ -1,1 +1,1 @@
-"""Proposals (by a model or by the control arm) and the bank that rejects look-alikes."""
+"""From a direction to an idea that may be written as code: proposals, judgements, the bank."""

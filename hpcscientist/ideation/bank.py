@@ -1,158 +1,187 @@
-"""The bank: rejects ideas that look like earlier ones of the campaign.
+"""The bank: rejects ideas that look like earlier ones.
 
 Dolphin (arXiv 2501.03916, 3.2) compares summaries by cosine similarity and drops those
-above 0.8. Here the vectors are counts of words and of pairs of neighbouring words, hashed
-into a fixed space: without any model, and without weights that depend on what else is in
-the bank, so that the same two summaries always have the same cosine. Likeness in meaning
-without likeness in words is not seen. Ideas of the control arm, whose wording is always
-the same, are compared by their knobs instead.
+above 0.8. Here the embedder says what the vectors are: those of a model, which sees likeness
+in meaning, or counts of keywords, which see likeness in words alone. Ideas of the control
+arm, whose wording is always the same, are compared by their knobs instead.
 
-In the bank is every idea that was let in so far, whatever became of it. So declined and
-unchanged ideas reject their look-alikes, one that crashed is not proposed again in the same
-words, and an improvement is built on by another idea, not by itself. Nothing ever leaves
-the bank, so what is rejected does not depend on which idea ended first.
+In the bank is every idea of the campaign that was let in so far, whatever became of it. So
+declined and unchanged ideas reject their look-alikes, one that crashed is not proposed again in
+the same words, and an improvement is built on by another idea, not by itself. Nothing ever
+leaves the bank, so what is rejected does not depend on which idea ended first.
+
+Ideas of earlier campaigns can be in it too, with what became of them: those that declined,
+changed nothing or crashed. Their improvements are left out by whoever fills the bank, for
+they are what one builds on.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
-from collections.abc import Mapping
-from itertools import pairwise
-from math import isqrt, sqrt
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue
 
-if TYPE_CHECKING:
-    from sklearn.feature_extraction.text import HashingVectorizer
+_TOGETHER = 1024  # summaries that are embedded at once
 
-_FEATURES = 2**20
-# Scripts written without spaces: each character counts as a word, pairs of them as pairs.
-_UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORDS = re.compile(rf"[0-9]+(?:\.[0-9]+)?|[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+Name = str | tuple[str, str, str]  # an id alone, or with origin and fate: there may be millions
 
 
-class Nearest(Record):
-    """The earlier idea most like a summary, and how like it is (0 to 1)."""
+class Banked(Record):
+    """An idea in the bank. `origin` and `fate` are told of ideas of earlier campaigns.
+
+    `origin` is the campaign's run directory, `fate` goes on after "which": "declined".
+    """
 
     idea_id: str
+    origin: str = ""
+    fate: str = ""
+
+    @property
+    def words(self) -> str:
+        """What a rejection calls it, such as "idea-0007 of runs/a, which declined"."""
+        place = f" of {self.origin}" if self.origin else ""
+        return f"{self.idea_id}{place}" + (f", which {self.fate}" if self.fate else "")
+
+
+class Nearest(Banked):
+    """The earlier idea most like a summary, and how like it is (at most 1)."""
+
     cosine: float
 
 
 class Bank:
-    """Summaries and knob settings of the ideas accepted so far."""
+    """Summaries and knob settings of the ideas accepted so far.
 
-    def __init__(self, threshold: float = 0.8) -> None:
+    `prepare` may be called from any thread; all else is for one.
+    """
+
+    def __init__(self, threshold: float = 0.8, embedder: Embedder | None = None) -> None:
         self.threshold = threshold
-        self._ideas: list[str] = []
-        self._squares: list[int] = []
-        self._knobs: dict[str, str] = {}
-        self._entries = 0  # how much of the three arrays below is in use
-        self._rows = np.empty(1024, dtype=np.int64)
-        self._columns = np.empty(1024, dtype=np.int64)
-        self._counts = np.empty(1024, dtype=np.float64)
-        self._query = np.zeros(_FEATURES, dtype=np.float64)
-        self._vectorizer: HashingVectorizer | None = None
+        self._embedder = embedder or KeywordEmbedder()
+        self._index = self._embedder.index()
+        self._ideas: list[Name] = []
+        self._prepared: dict[str, Any] = {}
+        self._knobs: dict[str, Banked] = {}
 
     def __len__(self) -> int:
         return len(self._ideas) + len(self._knobs)
 
+    def prepare(self, summary: str) -> None:
+        """Do the slow part of what is asked next about a summary. Raises ModelError.
+
+        It is kept until the summary is added or found to look like another.
+        """
+        self._prepared[summary] = self._index.prepare(summary)
+
     def nearest(self, summary: str) -> Nearest | None:
         """Return the earlier idea whose summary is most like this one; the first on a tie.
 
-        None while no summary is in the bank. The comparison with every earlier summary is
-        exact: dot products and squared lengths of counts are whole numbers.
+        None while no summary is in the bank. Raises ModelError.
         """
-        if not self._ideas:
-            return None
-        columns, counts = self._vector(summary)
-        square = int(counts @ counts)
-        self._query[columns] = counts
-        used = slice(0, self._entries)
-        products = self._counts[used] * self._query[self._columns[used]]
-        dots = np.bincount(self._rows[used], weights=products, minlength=len(self._ideas))
-        self._query[columns] = 0
-        cosines = [
-            _cosine(int(dot), square * other)
-            for dot, other in zip(dots, self._squares, strict=True)
-        ]
-        best = max(range(len(cosines)), key=cosines.__getitem__)
-        return Nearest(idea_id=self._ideas[best], cosine=cosines[best])
+        found = self._index.nearest(self._vector(summary)) if self._ideas else None
+        return _nearest(self._ideas, found)
 
     def look_alike(self, summary: str) -> Nearest | None:
-        """Return the nearest earlier idea if its cosine is above the threshold (not at it)."""
+        """Return the nearest earlier idea if its cosine is above the threshold (not at it).
+
+        Raises ModelError.
+        """
         nearest = self.nearest(summary)
-        return nearest if nearest and nearest.cosine > self.threshold else None
+        if nearest is None or nearest.cosine <= self.threshold:
+            return None
+        self._prepared.pop(summary, None)
+        return nearest
+
+    def check(self, proposed: Sequence[tuple[str, str]]) -> list[Nearest | None]:
+        """Return for each of a batch of ideas what it looks like; None: it may be let in.
+
+        `proposed` holds ids and summaries in the order of proposal. The verdicts are those of
+        `look_alike`, were each idea added before the next is asked for unless it looks like
+        another; but the bank is read once, and nothing is added to it. What may be let in is
+        kept prepared. Raises ModelError.
+        """
+        vectors = self._vectors([summary for _, summary in proposed])
+        earlier = self._index.nearest_each(vectors)
+        accepted, kept, index = list[str](), dict[str, Any](), self._embedder.index()
+        verdicts: list[Nearest | None] = []
+        for (idea_id, summary), vector, before in zip(proposed, vectors, earlier, strict=True):
+            self._prepared.pop(summary, None)
+            beside = index.nearest(vector)
+            if before is None or (beside is not None and beside[1] > before[1]):
+                nearest = _nearest(accepted, beside)
+            else:
+                nearest = _nearest(self._ideas, before)
+            if nearest is None or nearest.cosine <= self.threshold:
+                index.add(vector)
+                accepted.append(idea_id)
+                kept[summary] = vector
+                nearest = None
+            verdicts.append(nearest)
+        self._prepared |= kept
+        return verdicts
 
     def same_knobs(self, knobs: Mapping[str, KnobValue]) -> str | None:
-        """Return the earlier idea with exactly these knobs and values, if there is one."""
-        return self._knobs.get(_knob_key(knobs))
+        """Return what to call the earlier idea with exactly these knobs and values, if any."""
+        same = self._knobs.get(_knob_key(knobs))
+        return same.words if same else None
 
     def add(self, idea_id: str, summary: str, knobs: Mapping[str, KnobValue] | None = None) -> None:
-        """Add an accepted idea: by its knobs if it has any, else by its summary."""
+        """Add an accepted idea: by its knobs if it has any, else by its summary.
+
+        Raises ModelError.
+        """
         if knobs is not None:
-            self._knobs.setdefault(_knob_key(knobs), idea_id)
+            self._knobs.setdefault(_knob_key(knobs), Banked(idea_id=idea_id))
             return
-        columns, counts = self._vector(summary)
-        end = self._entries + len(columns)
-        self._reserve(end)
-        new = slice(self._entries, end)
-        self._rows[new] = len(self._ideas)
-        self._columns[new] = columns
-        self._counts[new] = counts
-        self._entries = end
+        self._index.add(self._vector(summary))
         self._ideas.append(idea_id)
-        self._squares.append(int(counts @ counts))
+        self._prepared.pop(summary, None)
 
-    def _reserve(self, size: int) -> None:
-        """Make room for `size` entries, doubling, so that adding is amortised."""
-        capacity = len(self._rows)
-        if size <= capacity:
-            return
-        while capacity < size:
-            capacity *= 2
-        self._rows = np.resize(self._rows, capacity)
-        self._columns = np.resize(self._columns, capacity)
-        self._counts = np.resize(self._counts, capacity)
+    def add_earlier(
+        self, ideas: Sequence[tuple[Banked, str, Mapping[str, KnobValue] | None]]
+    ) -> None:
+        """Add ideas of earlier campaigns with their summaries and knobs, many at once.
 
-    def _vector(self, text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Return the columns and the counts of a text's words and pairs of words."""
-        if self._vectorizer is None:
-            from sklearn.feature_extraction.text import (  # noqa: PLC0415 (heavy)
-                HashingVectorizer,
-            )
+        They are not compared with each other. Raises ModelError.
+        """
+        for banked, _, knobs in ideas:
+            if knobs is not None:
+                self._knobs.setdefault(_knob_key(knobs), banked)
+        worded = [(banked, summary) for banked, summary, knobs in ideas if knobs is None]
+        for start in range(0, len(worded), _TOGETHER):
+            some = worded[start : start + _TOGETHER]
+            for vector in self._index.prepare_each([summary for _, summary in some]):
+                self._index.add(vector)
+            self._ideas += [_name(banked) for banked, _ in some]
 
-            # Counts: they are normalised in _cosine, where whole numbers stay exact.
-            self._vectorizer = HashingVectorizer(
-                analyzer=_terms, n_features=_FEATURES, norm=None, alternate_sign=False
-            )
-        row: Any = self._vectorizer.transform([text])
-        row.sum_duplicates()
-        return row.indices.astype(np.int64), row.data.astype(np.float64)
+    def _vector(self, summary: str) -> Any:
+        return self._vectors([summary])[0]
 
-
-def _terms(text: str) -> list[str]:
-    """Return a text's words and pairs of neighbouring words, without case and accents' forms.
-
-    A text without any word (signs, emoji) is taken by its characters.
-    """
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    words = _WORDS.findall(plain) or [c for c in plain if not c.isspace()]
-    return words + [f"{a} {b}" for a, b in pairwise(words)]
+    def _vectors(self, summaries: Sequence[str]) -> list[Any]:
+        """Return the vectors of summaries, those that are not prepared embedded together."""
+        new = list(dict.fromkeys(s for s in summaries if s not in self._prepared))
+        made = dict(zip(new, self._index.prepare_each(new) if new else (), strict=True))
+        return [made[s] if s in made else self._prepared[s] for s in summaries]
 
 
-def _cosine(dot: int, squares: int) -> float:
-    """Return dot / sqrt(squares), exactly rounded where the root is whole; 0 for no words."""
-    if squares == 0:
-        return 0.0
-    root = isqrt(squares)
-    return dot / root if root * root == squares else min(1.0, dot / sqrt(squares))
+def _name(banked: Banked) -> Name:
+    if banked.origin or banked.fate:
+        return banked.idea_id, sys.intern(banked.origin), sys.intern(banked.fate)
+    return banked.idea_id
+
+
+def _nearest(ideas: Sequence[Name], found: tuple[int, float] | None) -> Nearest | None:
+    if found is None:
+        return None
+    name, cosine = ideas[found[0]], found[1]
+    idea_id, origin, fate = (name, "", "") if isinstance(name, str) else name
+    return Nearest(idea_id=idea_id, origin=origin, fate=fate, cosine=cosine)
 
 
 def _knob_key(knobs: Mapping[str, KnobValue]) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hpcscientist.config.settings import ProposeSettings
-from hpcscientist.models.prompts import render
-from hpcscientist.models.structured import ask
+from hpcscientist.config.settings import IDEATION, RoleSettings
+from hpcscientist.ideation.material import knowledge_prompt
+from hpcscientist.ideation.notes import Notify, logged
+from hpcscientist.ideation.reflect import Reflection
+from hpcscientist.models.citing import found_ids
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.materials import Prompt
+from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
-from hpcscientist.records.idea import Proposal, idea_id_of, idea_seed
-from hpcscientist.records.model import Message, ModelRequest
+from hpcscientist.records.idea import Proposal, idea_id_of
 from hpcscientist.records.proposing import ProposalTask, Proposed
 
 if TYPE_CHECKING:
@@ -17,50 +22,57 @@ if TYPE_CHECKING:
 
 
 class ModelProposer:
-    """Asks a model for ideas; implements `ports.proposer.Proposer`."""
+    """Asks a model for ideas; implements `ports.proposer.Proposer`.
+
+    The mode says what an idea starts from: an instruction (guided), what is known alone (open),
+    or the best idea so far (follow-up). `reflections` bounds the rounds in which a proposal is
+    improved (see `reflect`); `notify` is told where they fail.
+    """
 
     ordered = False
 
     def __init__(
-        self, model: Model, recipe: Recipe, seed: int, settings: ProposeSettings | None = None
+        self,
+        model: Model,
+        recipe: Recipe,
+        seed: int,
+        settings: RoleSettings = IDEATION,
+        window: Window | None = None,
+        reflections: int = 0,
+        notify: Notify = logged,
     ) -> None:
-        self._model = model
         self._recipe = recipe
-        self._seed = seed
-        self._settings = settings or ProposeSettings()
+        self._voice = Voice(model, "ideation", settings, seed, window)
+        self._reflection = Reflection(self._voice, reflections, notify)
 
     async def propose(self, task: ProposalTask) -> Proposed:
-        """Ask for one idea.
+        """Ask for one idea, and have it improved.
 
-        Parents that the model was not shown are dropped. Raises PlaybookExhausted when no
-        reply is left, ReplyError when there is no usable one, EndpointError.
+        Parents and papers that do not exist are dropped; the idea to be developed is always a
+        parent. What a prompt goes without where it is too long for the model is said in
+        `material.knowledge_prompt`. Raises PlaybookExhausted when no reply is left, ReplyError
+        when there is no usable proposal, EndpointError.
         """
-        spec = self._recipe.spec
-        prompt = render(
-            "propose",
-            number=task.number,
-            topic=spec.topic,
-            metrics=spec.metrics,
-            budgets=spec.budgets,
-            reference_files=self._recipe.reference,
-            editable=spec.editable,
-            seed_ideas=self._recipe.seed_ideas,
-            feedback_text=task.feedback,
-            archive=task.archive,
-        )
-        request = ModelRequest(
-            idea_id=task.idea_id,
-            stage="propose",
-            messages=(Message(role="user", content=prompt),),
-            temperature=self._settings.temperature,
-            max_tokens=self._settings.max_tokens,
-            seed=idea_seed(self._seed, task.number),
-        )
-        proposal = await ask(self._model, request, Proposal)
-        # Any earlier idea may be a parent: not only those of a prompt that depends on timing.
-        earlier = {idea_id_of(number) for number in range(1, task.number)}
-        parents = tuple(p for p in dict.fromkeys(proposal.parent_ids) if p in earlier)
-        return Proposed(
-            proposal=proposal.model_copy(update={"parent_ids": parents}),
-            shown=task.shown,
-        )
+        prompt = self._prompt(task)
+        call = Call(task.idea_id, task.number, "propose")
+        first = _settled(task, await self._voice.ask(call, Proposal, prompt))
+
+        def settle(proposal: Proposal) -> Proposal:
+            return _settled(task, proposal)
+
+        last = await self._reflection.improve(task, first, prompt, settle)
+        return Proposed(proposal=last, shown=task.shown)
+
+    def _prompt(self, task: ProposalTask) -> Prompt:
+        return knowledge_prompt("propose", self._recipe, task, self._recipe.spec.editable)
+
+
+def _settled(task: ProposalTask, proposal: Proposal) -> Proposal:
+    """Return a proposal whose parents and papers exist."""
+    # Any earlier idea may be a parent: not only those of a prompt that depends on timing.
+    earlier = {idea_id_of(number) for number in range(1, task.number)}
+    named: Iterable[str] = (parent for parent in proposal.parent_ids if parent in earlier)
+    if task.mode == "follow-up" and task.leader is not None:
+        named = (task.leader.idea_id, *named)
+    papers = found_ids(proposal.papers, [paper.paper_id for paper in task.references])
+    return proposal.model_copy(update={"parent_ids": tuple(dict.fromkeys(named)), "papers": papers})

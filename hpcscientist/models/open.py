@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from hpcscientist.config.settings import ClientSettings
+from pydantic import Field
+
+from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
+from hpcscientist.models.counting import Counter, counter_of
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.roles import Roles
 from hpcscientist.models.wire import check_base_url
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
+from hpcscientist.records.model import Role
 
+_CONTROL_ARM = "search is the control arm and no language model; run it by itself"
 API_KEY_VARIABLE = "HPCSCI_API_KEY"
-FORMS = ("http://HOST:PORT/v1#NAME", "playbook", "playbook:FILE", "search", "vllm:PATH_OR_NAME")
+FORMS = (
+    "http://HOST:PORT/v1#NAME",
+    "playbook",
+    "playbook:FILE_OR_RUN_DIR",
+    "search",
+    "vllm:PATH_OR_NAME",
+)
 _NEAREST = {"http": FORMS[0], "playbook": FORMS[1], "search": FORMS[3], "vllm": FORMS[4]}
 
 
 class ModelSpec(Record):
-    """A SPEC, taken apart. `base_url` and `name` are of `http`, `file` of `playbook:FILE`.
+    """A SPEC, taken apart. `base_url` and `name` are of `http`, `file` of `playbook:`.
 
     For `vllm`, `name` is the path or name to serve.
     """
@@ -56,11 +71,10 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
     """
     parsed = parse_spec(spec)
     if parsed.kind == "search":
-        raise ModelSpecError("search is the control arm and no language model; run it by itself")
+        raise ModelSpecError(_CONTROL_ARM)
     if parsed.kind == "vllm":
         raise ModelSpecError(
-            "this version does not serve models yet: start vLLM yourself and give "
-            "http://HOST:PORT/v1#NAME"
+            "models are served beside a campaign's driver alone; here give http://HOST:PORT/v1#NAME"
         )
     if parsed.kind == "http" and parsed.base_url and parsed.name:
         # Imported here so that a playbook needs no HTTP client.
@@ -76,8 +90,98 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
     return PlaybookModel(path)
 
 
+class Served(Record):
+    """Where the model of a `vllm:` SPEC is served, known once it is.
+
+    `context` in tokens and the model's `folder` (for its tokenizer) are optional.
+    """
+
+    base_url: str
+    name: str
+    key: str = Field(default="", repr=False)
+    context: int = 0
+    folder: str = ""
+
+
+Connect = Callable[[Served], Model]
+
+
+def role_specs(settings: Settings, spec: str) -> dict[Role, str]:
+    """Return the SPEC of each role that asks a language model; `spec` where it names none.
+
+    Raises ModelSpecError, which names the role's key for one of its own.
+    """
+    specs: dict[Role, str] = {}
+    for role, own in _own_specs(settings).items():
+        with _blaming(role if own else None):
+            if parse_spec(own or spec).kind == "search":
+                raise ModelSpecError(_CONTROL_ARM)
+        specs[role] = own or spec
+    return specs
+
+
+def open_models(
+    specs: Mapping[Role, str],
+    recipe_playbook: Path | None,
+    settings: Settings,
+    served: Mapping[str, Served] | None = None,
+    connect: Connect | None = None,
+) -> Roles:
+    """Open the models that `role_specs` names, each once.
+
+    `served` tells by SPEC where `vllm:` models are served; `connect` makes their clients, by
+    default plain ones. Raises ModelSpecError, naming the role's key where it has one.
+    """
+    own = _own_specs(settings)
+    opened: dict[str, Model] = {}
+    counters: dict[str, Counter] = {}
+    windows: dict[Role, Window] = {}
+    for role, spec in specs.items():
+        place = (served or {}).get(spec)
+        if spec not in opened:
+            with _blaming(role if own.get(role) else None):
+                opened[spec] = (
+                    (connect or _connector(settings.client))(place)
+                    if place
+                    else open_model(spec, recipe_playbook, settings.client)
+                )
+            folder = Path(place.folder) if place and place.folder else None
+            counters[spec] = counter_of(folder)
+        limits = {getattr(settings, role).context, place.context if place else 0} - {0}
+        ask = getattr(opened[spec], "context", None)
+        windows[role] = Window(min(limits, default=0), counters[spec], ask)
+    return Roles({role: opened[spec] for role, spec in specs.items()}, windows)
+
+
+def _connector(settings: ClientSettings) -> Connect:
+    def connect(place: Served) -> Model:
+        from hpcscientist.models.client import OpenAIModel  # noqa: PLC0415
+
+        return OpenAIModel(place.base_url, place.name, settings, place.key)
+
+    return connect
+
+
+def _own_specs(settings: Settings) -> dict[Role, str]:
+    return {
+        "ideation": settings.ideation.model,
+        "code": settings.code.model,
+        "review": settings.review.model,
+    }
+
+
+@contextlib.contextmanager
+def _blaming(role: Role | None) -> Iterator[None]:
+    try:
+        yield
+    except ModelSpecError as error:
+        if role is None:
+            raise
+        raise ModelSpecError(f"{role}.model: {error}") from error
+
+
 def _unknown(spec: str, kind: str) -> str:
-    forms = ", ".join(FORMS) + " (the last not yet in this version)"
+    forms = ", ".join(FORMS)
     if "#" in spec or "@" in spec:  # not repeated: it may hold credentials
         return f"the model's address lacks http:// or https://; valid forms: {forms}"
     near = difflib.get_close_matches(kind.lower(), _NEAREST, n=1)

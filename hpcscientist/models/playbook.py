@@ -1,12 +1,14 @@
-"""The playbook adapter: replays replies that were recorded in a file, for every stage.
+"""The playbook adapter: replays recorded replies, for every stage.
 
-The format is described in recipes/README.md: one JSON object a line.
+They stand in a file, whose format is described in recipes/README.md (one JSON object a line), or
+in the run directory of a campaign that asked a model.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,24 +26,32 @@ class PlaybookModel:
     """The adapter to a playbook. Answers depend on the call's key alone."""
 
     def __init__(self, path: Path) -> None:
-        """Read and check the whole file. Raises ModelSpecError with file and line."""
+        """Read and check a file or a run directory. Raises ModelSpecError with file and line."""
         self._path = path
-        self._entries = _read(path)
+        self._entries = _entries(path)
 
     @property
     def name(self) -> str:
-        """`playbook:` and the file's name."""
+        """`playbook:` and the name of the file or folder."""
         return f"playbook:{self._path.name}"
 
-    def ideas(self) -> tuple[int, ...]:
-        """Return the numbers of the ideas that have replies, sorted."""
-        return tuple(sorted({idea for idea, *_ in self._entries}))
+    def ideas(self, stage: str = "") -> tuple[int, ...]:
+        """Return the numbers of the ideas that have replies, sorted; 0 is none of them.
+
+        With `stage` only those that have a reply of that stage.
+        """
+        entries = self._entries
+        return tuple(sorted({n for n, of, *_ in entries if stage in ("", of)} - {0}))
+
+    def stages(self) -> frozenset[str]:
+        """Return the stages that have any reply."""
+        return frozenset(stage for _, stage, *_ in self._entries)
 
     async def probe(self) -> None:
         """Nothing to reach: the file was read and checked."""
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Answer one request from the file. Raises PlaybookExhausted."""
+        """Answer one request as recorded. Raises PlaybookExhausted, or ReplyError for a hole."""
         await asyncio.sleep(0)  # as any model would, let others run and be cancelled
         found = _NUMBER.search(request.idea_id)
         number = int(found.group()) if found else 0
@@ -56,15 +66,39 @@ class PlaybookModel:
         prompt, completion = entry.prompt_tokens, entry.completion_tokens
         return ModelReply(
             text=answer,
+            reasoning=entry.reasoning,
+            finish=entry.finish,
             model=self.name,
             prompt_tokens=estimate_tokens(asked) if prompt is None else prompt,
             completion_tokens=estimate_tokens(answer) if completion is None else completion,
-            tokens_estimated=prompt is None or completion is None,
+            tokens_estimated=entry.tokens_estimated or prompt is None or completion is None,
             latency_s=0.0,
         )
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+def copy(source: Path, target: Path) -> None:
+    """Write a playbook's replies to a file; `source` is a file or a run directory.
+
+    Raises ModelSpecError and OSError.
+    """
+    if not source.is_dir():
+        shutil.copyfile(source, target)
+        return
+    with target.open("w", encoding="utf-8") as file:
+        for entry in _entries(source).values():
+            file.write(entry.model_dump_json(exclude_defaults=True) + "\n")
+
+
+def _entries(path: Path) -> dict[Call, PlaybookEntry]:
+    if path.is_dir():
+        # Imported here, for the record of calls needs more than a playbook does.
+        from hpcscientist.models.replay import read_run  # noqa: PLC0415
+
+        return {entry.call: entry for entry in read_run(path)}
+    return _read(path)
 
 
 def _read(path: Path) -> dict[Call, PlaybookEntry]:

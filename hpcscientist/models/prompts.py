@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from hpcscientist.models.quoting import tame
+
 _FOLDER = Path(__file__).parent / "prompts"
 _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".sh": "sh", ".md": "markdown"}
 
@@ -43,4 +45,5 @@ def _environment() -> Environment:
         keep_trailing_newline=True,  # what follows an include starts on a line of its own
     )
     environment.filters["fence"] = fence
+    environment.filters["tame"] = tame
     return environment

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
+import json
 import os
 import time
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
+from hpcscientist.records.idea import PromptRef
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -41,6 +44,8 @@ class Call(Record):
     tokens_estimated: bool
     latency_s: float
     time: float
+    reasoning: str = ""  # lines of earlier versions lack these two
+    finish: str = ""
 
 
 class RecordedModel:
@@ -81,6 +86,10 @@ class RecordedModel:
         self._on_reply(request, reply)
         return reply
 
+    def prompts(self, idea_id: str, keys: tuple[str, ...] = ("",)) -> tuple[PromptRef, ...]:
+        """Return the calls recorded under an id whose keys begin so, in the order of replies."""
+        return self._chat(idea_id).prompts(keys)
+
     async def close(self) -> None:
         """Close the inner model. Idempotent."""
         await self._inner.close()
@@ -108,25 +117,48 @@ class _Chat:
         """Return the recorded reply to a call, if there is one."""
         if key not in self._places:
             return None
-        start, length = self._places[key]
-        try:
-            with self._path.open("rb") as file:
-                file.seek(start)
-                call = Call.model_validate_json(file.read(length))
-        except OSError as error:
-            _raise(self._path, error)
-        except ValidationError as error:
-            raise RunDirectoryError(
-                f"{self._path} was changed while the campaign ran; `hpcsci resume` reads it anew"
-            ) from error
+        call = self._read(key)
         return ModelReply(
             text=call.reply,
+            reasoning=call.reasoning,
+            finish=call.finish,
             model=call.model,
             prompt_tokens=call.prompt_tokens,
             completion_tokens=call.completion_tokens,
             tokens_estimated=call.tokens_estimated,
             latency_s=call.latency_s,
         )
+
+    def _read(self, key: str) -> Call:
+        start, length = self._places[key]
+        try:
+            with self._path.open("rb") as file:
+                file.seek(start)
+                return Call.model_validate_json(file.read(length))
+        except OSError as error:
+            _raise(self._path, error)
+        except ValidationError as error:
+            raise RunDirectoryError(
+                f"{self._path} was changed while the campaign ran; `hpcsci resume` reads it anew"
+            ) from error
+
+    def prompts(self, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
+        """Return what led to each recorded reply whose key begins with one of `keys`."""
+        refs = []
+        for key in self._places:
+            if not key.startswith(keys):
+                continue
+            call = self._read(key)
+            text = json.dumps([message.model_dump() for message in call.prompt])
+            refs.append(
+                PromptRef(
+                    chat=self._path.parent.name,
+                    key=key,
+                    prompt_sha256=hashlib.sha256(text.encode()).hexdigest(),
+                    model=call.model,
+                )
+            )
+        return tuple(refs)
 
     def append(self, call: Call) -> None:
         """Write one line through to the disk, wholly or not at all."""
@@ -173,6 +205,8 @@ def _line(request: ModelRequest, reply: ModelReply) -> Call:
         tokens_estimated=reply.tokens_estimated,
         latency_s=reply.latency_s,
         time=time.time(),
+        reasoning=reply.reasoning,
+        finish=reply.finish,
     )
 
 

@@ -7,56 +7,96 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from hpcscientist.errors import ReplyError
+from hpcscientist.errors import ContextOverflow, ReplyError
 from hpcscientist.files.text import one_line
+from hpcscientist.models.fitting import Fitted, Window
+from hpcscientist.models.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompts import render
 from hpcscientist.models.text import strip_reasoning
 from hpcscientist.ports.model import Model
-from hpcscientist.records.model import Message, ModelRequest
+from hpcscientist.records.model import ModelReply, ModelRequest
 
 T = TypeVar("T", bound=BaseModel)
 
-_SHOWN = 16_000  # characters of an unusable reply that are shown again to the model
+REPAIRS = 2
+CUT_OFF = "length"  # how endpoints call a reply that ended at max_tokens
 
 
 class Unusable(Exception):
     """A text holds no reply of the wanted type; the message is one line."""
 
 
-async def ask(model: Model, request: ModelRequest, reply_type: type[T], repairs: int = 2) -> T:
+async def ask(
+    model: Model,
+    request: ModelRequest,
+    reply_type: type[T],
+    repairs: int = REPAIRS,
+    prompt: Prompt | None = None,
+    window: Window | None = None,
+) -> T:
     """Ask for a reply of a type, and again with what was wrong, at most `repairs` times.
 
-    The type's JSON schema goes with the request and, because not every endpoint heeds it,
-    into the prompt. Raises ReplyError after the last repair, and what `model` raises.
+    `prompt` is asked in place of the request's messages, as much of it as fits into
+    `window` beside the answer; so too with each repair. The type's JSON schema goes with the
+    request and, because not every endpoint heeds it, into the prompt. Raises ReplyError after
+    the last repair or where the shortest prompt does not fit, and what `model` raises.
     """
     schema = reply_type.model_json_schema()
-    asked = _with_format(request.messages, schema)
-    messages, problem = asked, ""
+    note = render("reply_format", schema=json.dumps(schema, ensure_ascii=False))
+    asked = (prompt or fixed(request.messages)).noted(note)
+    now, problem, window = asked, "", window or Window()
     for repair in range(repairs + 1):
-        reply = await model.complete(
-            request.model_copy(
-                update={
-                    "messages": messages,
-                    "schema_name": reply_type.__name__,
-                    "reply_schema": schema,
-                    "repair": repair,
-                }
-            )
+        call = request.model_copy(
+            update={
+                "schema_name": reply_type.__name__,
+                "reply_schema": schema,
+                "repair": repair,
+            }
         )
+        reply = await _complete(model, call, now, window)
         try:
             return parse(reply.text, reply_type)
         except Unusable as error:
             problem = str(error)
+        if reply.finish == CUT_OFF:
+            problem = f"{problem}; {_cut_off(reply)}"
         # The latest reply alone is shown, so the prompt does not grow with each repair.
-        messages = (
-            *asked,
-            Message(role="assistant", content=_shortened(reply.text)),
-            Message(role="user", content=render("repair", problem=problem)),
+        said = render(
+            "repair",
+            problem=problem,
+            cut_off=reply.finish == CUT_OFF,
+            thought_only=not reply.text,
         )
+        now = asked.answered(shortened(reply.text), said)
     count = "1 repair" if repairs == 1 else f"{repairs} repairs"
     raise ReplyError(
         f"{request.idea_id}: no usable reply for {request.key} after {count}: {problem}"
     )
+
+
+async def _complete(
+    model: Model, request: ModelRequest, prompt: Prompt, window: Window
+) -> ModelReply:
+    """Ask what fits, and once more what fits by the server's own count."""
+    call = f"{request.idea_id}: {request.key}"
+    fitted = await window.fit(prompt, request.max_tokens, call)
+    try:
+        return await model.complete(request.model_copy(update=_of(fitted)))
+    except ContextOverflow as error:
+        window.refused(fitted.messages, error)
+        again = await window.fit(prompt, request.max_tokens, call)
+        if again == fitted:
+            raise
+        return await model.complete(request.model_copy(update=_of(again)))
+
+
+def _of(fitted: Fitted) -> dict[str, Any]:
+    return {"messages": fitted.messages, "max_tokens": fitted.max_tokens}
+
+
+def _cut_off(reply: ModelReply) -> str:
+    where = "" if reply.text else " while still thinking"
+    return f"it was cut off{where} after {reply.completion_tokens} tokens, the most it may take"
 
 
 LONGEST_REPLY = 1_000_000  # characters; no honest reply is longer, and parsing blocks the loop
@@ -113,15 +153,6 @@ def find_objects(text: str, lenient: bool = False) -> list[dict[str, Any]]:
     return found
 
 
-def _with_format(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
-    note = render("reply_format", schema=json.dumps(schema, ensure_ascii=False))
-    if messages and messages[-1].role == "user":
-        # Many chat templates refuse two user messages in a row.
-        last = Message(role="user", content=f"{messages[-1].content}\n\n{note}")
-        return (*messages[:-1], last)
-    return (*messages, Message(role="user", content=note))
-
-
 def _first_problems(error: ValidationError) -> str:
     parts = []
     for problem in error.errors(include_url=False)[:3]:
@@ -129,10 +160,3 @@ def _first_problems(error: ValidationError) -> str:
         parts.append(f"{where}: {problem['msg']}" if where else problem["msg"])
     more = error.error_count() - len(parts)
     return one_line("; ".join(parts) + (f"; and {more} more" if more > 0 else ""))
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= _SHOWN:
-        return text or "(empty)"
-    half = _SHOWN // 2
-    return f"{text[:half]}\n[…]\n{text[-half:]}"

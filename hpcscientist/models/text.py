@@ -7,7 +7,12 @@ _CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code
 
 
 def strip_reasoning(text: str) -> str:
-    """Return the answer without the reasoning that precedes it.
+    """Return the answer without the reasoning that precedes it; see `split_reasoning`."""
+    return split_reasoning(text)[1]
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Return the reasoning that precedes an answer, and the answer.
 
     Knows `<think>…</think>` at the start, the same without its opening tag (some chat
     templates put that tag into the prompt), and reasoning that was cut off: then no answer
@@ -15,12 +20,13 @@ def strip_reasoning(text: str) -> str:
     """
     stripped = text.strip()
     if stripped.startswith(_OPEN):
-        return stripped.partition(_CLOSE)[2].strip()
+        thought, _, answer = stripped.removeprefix(_OPEN).partition(_CLOSE)
+        return thought.strip(), answer.strip()
     if not stripped.startswith(("{", "[", "```")):
         before, _, after = stripped.partition(_CLOSE)
         if after and _OPEN not in before:
-            return after.strip()
-    return stripped
+            return before.strip(), after.strip()
+    return "", stripped
 
 
 def estimate_tokens(text: str) -> int:

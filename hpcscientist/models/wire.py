@@ -8,13 +8,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hpcscientist.errors import ModelSpecError
+from hpcscientist.files.text import one_line
 from hpcscientist.models.retry import Transient
-from hpcscientist.models.text import estimate_tokens, strip_reasoning
+from hpcscientist.models.text import estimate_tokens, split_reasoning
 from hpcscientist.records.model import ModelReply, ModelRequest
 
 _SCHEMA_REFUSED = re.compile(
     r"response_format|json[ _]schema|structured[ _]outputs?|guided[ _](json|decoding)", re.I
 )
+_RAY_CONTEXT = "max_request_context_length"
 _FORM = "http://HOST:PORT/v1#NAME"
 
 
@@ -49,11 +51,14 @@ def payload(request: ModelRequest, name: str, structured: bool) -> dict[str, Any
         "model": name,
         "messages": [message.model_dump() for message in request.messages],
         "temperature": request.temperature,
+        "top_p": request.top_p,  # left out, vLLM takes it from the model's own files
         "max_tokens": request.max_tokens,
         "stream": False,
     }
     if request.seed is not None:
         body["seed"] = request.seed
+    if request.ignore_eos:
+        body["ignore_eos"] = True
     if structured and request.reply_schema is not None:
         # Not `strict`: that dialect refuses optional fields and bounds, which ours have.
         schema = {"name": request.schema_name or request.stage, "schema": request.reply_schema}
@@ -69,28 +74,32 @@ def refuses_schema(status: int, message: str) -> bool:
 def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) -> ModelReply:
     """Read a successful response. Raises Transient where it is none, whatever its status.
 
-    Reasoning is left out of the text but is part of the counted tokens.
+    Reasoning is kept apart from the text, wherever the server put it, and is part of the
+    counted tokens.
     """
     parsed = _parse(body)
     if not isinstance(parsed, dict):
         raise Transient("the reply's body is no JSON object")
-    message = _message(parsed)
-    if message is None:
+    choice = _choice(parsed)
+    message = choice.get("message")
+    if not isinstance(message, dict):
         detail = error_text(body) if "error" in parsed else "it has no choices"
         raise Transient(f"the reply's body is no completion: {detail}")
-    content, reasoning = _text(message.get("content")), _reasoning(message)
+    content, apart = _text(message.get("content")), _reasoning(message)
+    inside, answer = split_reasoning(content)
+    finish = choice.get("finish_reason")
     usage = parsed.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     prompt, completion = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
     asked = "".join(m.content for m in request.messages)
     served = parsed.get("model")
     return ModelReply(
-        text=strip_reasoning(content),
+        text=answer,
+        reasoning="\n\n".join(part for part in (apart.strip(), inside) if part),
+        finish=one_line(_clean(finish)) if isinstance(finish, str) else "",
         model=_clean(served) if isinstance(served, str) and served else name,
         prompt_tokens=estimate_tokens(asked) if prompt is None else prompt,
-        completion_tokens=estimate_tokens(reasoning + content)
-        if completion is None
-        else completion,
+        completion_tokens=estimate_tokens(apart + content) if completion is None else completion,
         tokens_estimated=prompt is None or completion is None,
         latency_s=latency_s,
     )
@@ -109,14 +118,34 @@ def error_text(body: bytes) -> str:
     return body.decode("utf-8", "replace") if parsed is None else json.dumps(parsed)
 
 
+def served_context(body: bytes, name: str) -> int:
+    """Return a model's context length in the reply to GET /models; 0 where it is not told.
+
+    vLLM gives `max_model_len`, Ray Serve LLM puts its own name for it into `metadata`.
+    """
+    for entry in _served(body) or []:
+        if entry.get("id") in {name, f"{name}:latest"}:
+            metadata = entry.get("metadata")
+            below = metadata if isinstance(metadata, dict) else {}
+            return _count(entry, "max_model_len") or _count(below, _RAY_CONTEXT) or 0
+    return 0
+
+
 def served_names(body: bytes) -> list[str] | None:
     """Return the names in the reply to GET /models; None where it is no such list."""
+    served = _served(body)
+    if served is None:
+        return None
+    names = (entry.get("id") for entry in served)
+    return sorted({_clean(name) for name in names if isinstance(name, str)})
+
+
+def _served(body: bytes) -> list[dict[str, Any]] | None:
     parsed = _parse(body)
     entries = parsed.get("data") if isinstance(parsed, dict) else None
     if not isinstance(entries, list):
         return None
-    names = (entry.get("id") for entry in entries if isinstance(entry, dict))
-    return sorted({_clean(name) for name in names if isinstance(name, str)})
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _parse(body: bytes) -> Any:
@@ -126,11 +155,10 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _message(parsed: dict[str, Any]) -> dict[str, Any] | None:
+def _choice(parsed: dict[str, Any]) -> dict[str, Any]:
     choices = parsed.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    return message if isinstance(message, dict) else None
+    return first if isinstance(first, dict) else {}
 
 
 def _text(content: Any) -> str:
@@ -142,7 +170,7 @@ def _text(content: Any) -> str:
 
 def _reasoning(message: dict[str, Any]) -> str:
     found = message.get("reasoning_content") or message.get("reasoning")
-    return found if isinstance(found, str) else ""
+    return _clean(found) if isinstance(found, str) else ""
 
 
 def _count(usage: dict[str, Any], key: str) -> int | None:

@@ -13,9 +13,9 @@ class Model(Protocol):
     Obligations: `complete` may be called many times concurrently from one event loop; it
     bounds its own concurrency; it returns text that may or may not fit the request's
     schema (checking is the caller's); it is cancellable. It raises EndpointError when the
-    endpoint is at fault, ReplyError when this one request is refused or has no recorded
-    reply, PlaybookExhausted when nothing is recorded for this or any later idea, and
-    nothing else.
+    endpoint is at fault, PlaneLost when the plane that served it is gone, ReplyError when
+    this one request is refused or has no recorded reply, PlaybookExhausted when nothing is
+    recorded for this or any later idea, and nothing else.
     """
 
     @property

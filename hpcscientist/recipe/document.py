@@ -27,6 +27,7 @@ _TABLES: dict[tuple[str, ...], type[BaseModel]] = {
     ("metrics",): MetricSpec,
     ("budgets",): schema.Budgets,
     ("budgets", "pilot"): schema.BudgetSpec,
+    ("budgets", "steps"): schema.StepSpec,
     ("budgets", "full"): schema.BudgetSpec,
     ("resources",): schema.Resources,
     ("knobs",): schema.Knob,
@@ -52,7 +53,7 @@ def read_document(path: Path) -> schema.RecipeSpec | list[Problem]:
         spec = schema.RecipeSpec.model_validate_json(json.dumps(document, default=str))
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            problems.append(Problem(path, line_of(lines, detail["loc"]), _message(detail)))
+            problems.append(Problem(path, line_of(lines, _loc(detail)), _message(detail)))
         return problems
     return problems or spec
 
@@ -84,8 +85,13 @@ def _odd_values(value: Any, key: Key = ()) -> Iterator[tuple[Key, str]]:
         yield key, f"{_dotted(key)}: a date or time means nothing here; quote it if it is text"
 
 
+def _loc(detail: ErrorDetails) -> Key:
+    """Where it is: what is wrong between several keys says at which of them."""
+    return (*detail["loc"], *detail.get("ctx", {}).get("at", ()))
+
+
 def _message(detail: ErrorDetails) -> str:
-    loc = detail["loc"]
+    loc = _loc(detail)
     where = _dotted(loc)
     if detail["type"] == "extra_forbidden":
         table = tuple(part for part in loc[:-1] if isinstance(part, str))

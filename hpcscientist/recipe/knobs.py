@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 import math
-import warnings
 from collections.abc import Mapping
 
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.python import syntax_tree
 from hpcscientist.recipe.schema import Knob
 from hpcscientist.records.idea import KnobValue
 
@@ -81,9 +81,7 @@ def _assignments(source: str) -> list[tuple[str, ast.expr, KnobValue]]:
 def parse(source: str) -> ast.Module:
     """Parse a file's text. Raises RecipeError with the line where it is not Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a dubious escape is no reason to refuse
-            return ast.parse(source)
+        return syntax_tree(source)
     except SyntaxError as error:
         raise RecipeError(f"not valid Python: {error.msg}", line=error.lineno) from None
     except ValueError as error:  # null bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -27,6 +28,8 @@ from hpcscientist.records.idea import Proposal
 
 # The recipes that come with the package; others in the same folder are somebody's own.
 SHIPPED = frozenset({"digits"})
+# The library of a recipe can be large and no trial reads it.
+_NOT_COPIED = ("library", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,20 @@ def find(name_or_path: str) -> Path:
     close = get_close_matches(name_or_path, known, n=1)
     mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
     raise RecipeError(f"there is no recipe {name_or_path!r}; {mend}")
+
+
+def copy(origin: Path, target: Path) -> None:
+    """Copy a recipe's folder to where there is none yet, as a campaign keeps it.
+
+    Raises RecipeError for what cannot be copied, and OSError.
+    """
+    try:
+        shutil.copytree(origin, target, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+    except shutil.Error as error:
+        source, _, reason = error.args[0][0]
+        raise RecipeError(
+            f"cannot be copied: {reason}; a recipe holds regular files only", Path(source)
+        ) from error
 
 
 def load(path: Path) -> Recipe:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import Budget, MetricSpec, StepName
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 _PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\.\.)"
@@ -30,11 +33,55 @@ class BudgetSpec(Record):
     seconds: float = Field(gt=0, le=30 * 86_400)
 
 
+class StepSpec(BudgetSpec):
+    """A budget between the pilot's and the full one; `name` is what the entry script is told."""
+
+    name: StepName
+
+
 class Budgets(Record):
-    """The pilot's and the full budget."""
+    """The pilot's and the full budget, and the steps between them, from the least to the most.
+
+    Without steps the pilot's budget may be any; with them budgets grow from each to the next.
+    """
 
     pilot: BudgetSpec
+    steps: tuple[StepSpec, ...] = Field(default=(), max_length=16)
     full: BudgetSpec
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the entry script may be told, from the least budget to the full one."""
+        return (Budget.PILOT.value, *(step.name for step in self.steps), Budget.FULL.value)
+
+    def seconds(self, name: str) -> float:
+        """Return the run time of a budget. Raises KeyError for a name that is none."""
+        given: tuple[BudgetSpec, ...] = (self.pilot, *self.steps, self.full)
+        return dict(zip(self.names, given, strict=True))[name].seconds
+
+    @model_validator(mode="after")
+    def _steps_lead_up(self) -> Budgets:
+        for index, key, message in self._out_of_order():
+            # `at` tells where in the table it is, so that the file's line can be named.
+            at = ("steps", index, key)
+            raise PydanticCustomError("budget_steps", "{message}", {"message": message, "at": at})
+        return self
+
+    def _out_of_order(self) -> Iterator[tuple[int, str, str]]:
+        """Yield the index of a step, the key that is wrong, and how it is mended."""
+        for index, step in enumerate(self.steps):
+            if self.names.index(step.name) <= index:
+                yield index, "name", f"{step.name!r} is named before; give the step another name"
+            elif step.name == Budget.FULL:
+                yield index, "name", "'full' is the last budget; give the step another name"
+        given: tuple[BudgetSpec, ...] = (self.pilot, *self.steps)
+        for index, (below, above) in enumerate(itertools.pairwise(given)):
+            if above.seconds <= below.seconds:
+                least = f"the {self.names[index]} budget's {below.seconds:g}"
+                yield index, "seconds", f"budgets grow: give more than {least}"
+        if self.steps and self.steps[-1].seconds >= self.full.seconds:
+            most = f"the full budget's {self.full.seconds:g}"
+            yield len(self.steps) - 1, "seconds", f"budgets grow: give less than {most}"
 
 
 class Resources(Record):

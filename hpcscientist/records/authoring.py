@@ -5,8 +5,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.experiment import CodeReview, ExperimentPlan, FurtherRun
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.survey import ConceptRecord
 
 
 class Draft(Record):
@@ -22,8 +24,76 @@ class GaveUp(Record):
     reason: str
 
 
+class Brief(Record):
+    """What is known of an idea before its code is written."""
+
+    idea: Idea
+    concepts: tuple[ConceptRecord, ...] = ()
+    plan: ExperimentPlan | None = None
+
+
+class CompleteTask(Record):
+    """An attempt that runs and does not do all that its idea says. `round` counts from 1."""
+
+    brief: Brief
+    files: dict[str, str]
+    review: CodeReview
+    round: int = Field(ge=1)
+    seen: tuple[str, ...] = ()
+
+
+class ExtendTask(Record):
+    """A further run of an idea that was scored: its files, and what to change. `run` from 1."""
+
+    brief: Brief
+    files: dict[str, str]
+    run: FurtherRun
+    number: int = Field(ge=1)
+    seen: tuple[str, ...] = ()
+
+
+class Variant(Record):
+    """What was tried from some version: its note, and the values of its pilot or how it failed."""
+
+    note: str
+    values: dict[str, float] = Field(default={})
+    failure: str | None = None
+
+
+class RedraftTask(Record):
+    """Another first version, unlike earlier ones. `number` counts first versions, so from 2.
+
+    `earlier` says what each of those that were written is about.
+    """
+
+    brief: Brief
+    number: int = Field(ge=2)
+    earlier: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+
+
+class ImproveTask(Record):
+    """A version that runs, to be made better. `number` is that of the version to be made.
+
+    `values` are those of its pilot by metric, `reference` the reference's if it had a pilot. `led`
+    holds the notes of the versions that led to it, the first version first; `tried` what others
+    have made of it.
+    """
+
+    brief: Brief
+    files: dict[str, str]
+    number: int = Field(ge=1)
+    values: dict[str, float]
+    reference: dict[str, float] = Field(default={})
+    led: tuple[str, ...] = ()
+    tried: tuple[Variant, ...] = ()
+    seen: tuple[str, ...] = ()
+
+
 class FixTask(Record):
-    """A failed attempt to mend. `round` counts debug rounds from 1.
+    """A failed attempt to mend. `round` counts debug rounds from 1; `run` is the further run it
+    belongs to, 0 for the idea itself. `node` is the number of the version that the repair makes
+    in a tree of versions, 0 outside of one.
 
     `log_tail` is the end of the trial's log, where the traceback stands; `earlier` holds
     the notes of earlier rounds; `seen` the code hashes of all versions so far.
@@ -35,5 +105,7 @@ class FixTask(Record):
     log_tail: str
     round: int = Field(ge=1)
     rounds: int = Field(ge=1)
+    run: int = Field(default=0, ge=0)
+    node: int = Field(default=0, ge=0)
     earlier: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from pydantic import BaseModel, ConfigDict
+
+# Pydantic looks for plugins in the metadata of every installed package, and loads what it finds
+# there: some hundred files a process on a shared file system, and strangers' code in a worker.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 class Record(BaseModel):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.idea import Arm, AttemptKind
 from hpcscientist.records.trial import Stage, TrialReport
 
 
@@ -46,6 +47,7 @@ class ReplyRecorded(Record):
     completion_tokens: int
     tokens_estimated: bool
     latency_s: float
+    role: str = ""  # events of earlier versions lack it
 
     @property
     def key(self) -> str:
@@ -62,6 +64,7 @@ class IdeaProposed(Record):
     round: int
     title: str
     parent_ids: tuple[str, ...]
+    arm: Arm = "model"  # events of earlier versions lack it
 
     @property
     def key(self) -> str:
@@ -70,12 +73,50 @@ class IdeaProposed(Record):
 
 
 class AttemptWritten(Record):
-    """A version of an idea's code is snapshotted."""
+    """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
+    reference; `kind` is why it was made.
+    """
 
     type: Literal["attempt_written"] = "attempt_written"
     idea_id: str
     attempt: int
     code_hash: str
+    parent: int = 0  # events of earlier versions lack these two
+    kind: AttemptKind = "draft"
+
+    @property
+    def key(self) -> str:
+        """Once an attempt."""
+        return f"{self.type}/{self.idea_id}/{self.attempt}"
+
+
+class AuthorGaveUp(Record):
+    """An author came to nothing where an idea goes on without; `task` is what it was asked.
+
+    Recorded, because a driver that resumes might get an answer, and attempts would be counted
+    otherwise.
+    """
+
+    type: Literal["author_gave_up"] = "author_gave_up"
+    idea_id: str
+    task: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Once a task."""
+        return f"{self.type}/{self.idea_id}/{self.task}"
+
+
+class AttemptReviewed(Record):
+    """An advisor held an attempt's code against its idea; `marks` are one a judgement, 1 to 5."""
+
+    type: Literal["attempt_reviewed"] = "attempt_reviewed"
+    idea_id: str
+    attempt: int
+    complete: bool
+    same_as_reference: bool
+    marks: tuple[int, ...]
 
     @property
     def key(self) -> str:
@@ -127,14 +168,77 @@ class TrialEnded(Record):
         return f"{self.type}/{self.report.trial_id}/{self.report.run}"
 
 
+class SeedsDecided(Record):
+    """After `seeds` seeds of an attempt it was decided whether more are run, and why.
+
+    `given_up`: no more are run because others are likelier to pay, and not as enough is known.
+    """
+
+    type: Literal["seeds_decided"] = "seeds_decided"
+    idea_id: str
+    attempt: int
+    seeds: int
+    more: int
+    reason: str
+    given_up: bool = False
+
+    @property
+    def key(self) -> str:
+        """Once a number of seeds of an attempt."""
+        return f"{self.type}/{self.idea_id}/{self.attempt}/{self.seeds}"
+
+
+class BudgetDecided(Record):
+    """After its trial at a step, a budget below the full one, an attempt goes on or is left.
+
+    `value` is the primary metric's there, by which it was ranked and nothing else is decided.
+    """
+
+    type: Literal["budget_decided"] = "budget_decided"
+    idea_id: str
+    attempt: int
+    budget: str
+    value: float
+    goes_on: bool
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Once a step of an attempt."""
+        return f"{self.type}/{self.idea_id}/{self.attempt}/{self.budget}"
+
+
+class SplitSpent(Record):
+    """An idea's attempt is let to the test split, for the first and only time, with these seeds.
+
+    The baseline, which confirmations are compared with, is let to it before any idea.
+    """
+
+    type: Literal["split_spent"] = "split_spent"
+    idea_id: str
+    attempt: int
+    seeds: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """Once an idea."""
+        return f"{self.type}/{self.idea_id}"
+
+
 class IdeaEnded(Record):
-    """An idea came to its end. `attempt` is the version whose trials stand, if any ran."""
+    """An idea came to its end. `attempt` is the version whose trials stand, if any ran.
+
+    `like` is the idea of this campaign that a rejected one looks like. `vetted`: it was let in,
+    and set aside for what was found of it afterwards.
+    """
 
     type: Literal["idea_ended"] = "idea_ended"
     idea_id: str
     status: Literal["scored", "failed", "rejected"]
     reason: str | None
     attempt: int | None
+    like: str | None = None  # events of earlier versions lack these two
+    vetted: bool = False
 
     @property
     def key(self) -> str:
@@ -153,6 +257,38 @@ class NoteTaken(Record):
     def key(self) -> str:
         """Once a name."""
         return f"{self.type}/{self.name}"
+
+
+class PlaneStarted(Record):
+    """Models are served from now on. `gpus`: all that the engines hold, on all nodes together.
+
+    `time`: seconds since the epoch when it began to hold them, which is before it is ready.
+    """
+
+    type: Literal["plane_started"] = "plane_started"
+    generation: int
+    nodes: int
+    gpus: int
+    models: tuple[str, ...]
+    time: float
+
+    @property
+    def key(self) -> str:
+        """Once a generation of the driver's lock."""
+        return f"{self.type}/{self.generation}"
+
+
+class PlaneStopped(Record):
+    """Models are served no longer; a plane that was killed leaves none of these."""
+
+    type: Literal["plane_stopped"] = "plane_stopped"
+    generation: int
+    time: float
+
+    @property
+    def key(self) -> str:
+        """Once a generation of the driver's lock."""
+        return f"{self.type}/{self.generation}"
 
 
 class DriverStopped(Record):
@@ -186,11 +322,18 @@ Event = Annotated[
     | ReplyRecorded
     | IdeaProposed
     | AttemptWritten
+    | AuthorGaveUp
+    | AttemptReviewed
     | TrialQueued
     | TrialStarted
     | TrialEnded
+    | BudgetDecided
+    | SeedsDecided
+    | SplitSpent
     | IdeaEnded
     | NoteTaken
+    | PlaneStarted
+    | PlaneStopped
     | DriverStopped
     | CampaignEnded,
     Field(discriminator="type"),

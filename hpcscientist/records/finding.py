@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import Field
+
 from hpcscientist.records.base import Record
 
 
@@ -34,15 +36,37 @@ class Comparison(Record):
 
 
 class Finding(Record):
-    """A comparison judged among all ideas of the campaign; verdict None: too few seeds."""
+    """A comparison judged among the ideas of the campaign; verdict None: undecided, see `reason`.
+
+    `p_adjusted`, one-sided in the direction of the effect, is at most q where the idea is an
+    improvement or a decline, and nowhere else. The point rule has none.
+    """
 
     comparison: Comparison
     p_adjusted: float | None
     verdict: Verdict | None
+    reason: str | None = None
+
+
+class Confirmation(Record):
+    """An idea against the baseline on the test split, with seeds that the search never used.
+
+    `comparison` is None where nothing could be compared, `p_one_sided` (that the idea is better)
+    where too few seeds were scored. `reason` says why it is not confirmed, None where it is.
+    """
+
+    comparison: Comparison | None
+    p_one_sided: float | None
+    confirmed: bool
+    reason: str | None
 
 
 class ResultRow(Record):
-    """One row of `hpcsci results`; the contract's fields in the contract's order."""
+    """One row of `hpcsci results`; the contract's fields in the contract's order.
+
+    `undecided`, which the contract has no field for, tells a scored idea on which there is no
+    verdict yet from one that is not judged: `reason` says why in both cases.
+    """
 
     idea_id: str
     parent_ids: tuple[str, ...]
@@ -68,3 +92,14 @@ class ResultRow(Record):
     gpu_hours: float | None
     cpu_hours: float | None
     attempts: int | None
+    undecided: bool = Field(default=False, exclude=True)
+
+    @property
+    def shrinkage(self) -> float | None:
+        """The share of the search's gain that the test split took away; None without both.
+
+        0: none, 1: all, above 1: worse than the baseline there, negative: it gained more.
+        """
+        if self.finding is not Verdict.IMPROVEMENT or not self.delta or self.test_delta is None:
+            return None
+        return 1 - self.test_delta / self.delta

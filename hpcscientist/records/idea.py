@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hpcscientist.files.rundir import SURVEY
 from hpcscientist.records.base import Record
 
 BASELINE_ID = "baseline"
+SURVEY_ID = SURVEY  # what is asked for the campaign as a whole, before its first idea
+
+# Who proposes an idea: a language model, or the control arm (a search over the recipe's knobs).
+Arm = Literal["model", "control"]
+
+Mode = Literal["guided", "open", "follow-up"]
+
+# Why an attempt was made: the first version, a repair, what a reviewer found lacking, further runs.
+AttemptKind = Literal[
+    "draft", "debug", "complete", "improve", "ablation", "sensitivity", "follow-up"
+]
 
 Score = Annotated[int, Field(ge=1, le=10)]
 KnobValue = int | float | str | bool
@@ -26,16 +38,31 @@ class Proposal(Record):
         min_length=1, description="Two or three sentences; compared with earlier ideas."
     )
     parent_ids: tuple[str, ...] = ()
+    motivation: str = ""
+    technical_details: str = ""
+    expected_outcome: str = ""
+    risks: str = ""
+    papers: tuple[str, ...] = Field(default=(), description="Ids of the papers it builds on.")
     interestingness: Score = 5
     feasibility: Score = 5
     novelty: Score = 5
 
 
+class PromptRef(Record):
+    """A call that led to an idea: whose chat.jsonl holds it, its key there, the prompt's hash."""
+
+    chat: str
+    key: str
+    prompt_sha256: str
+    model: str
+
+
 class Idea(Record):
     """A proposal with its place in the campaign and where it came from.
 
-    `shown` lists the ideas whose findings the proposer saw. `knobs` is set by the control
-    arm only.
+    `shown` lists the ideas whose findings the proposer saw, `papers` the papers of the library
+    that it was shown. `direction` is what the batch gave this idea to work out. `knobs` is set
+    by the control arm only.
     """
 
     idea_id: str
@@ -46,6 +73,15 @@ class Idea(Record):
     seed: int
     shown: tuple[str, ...] = ()
     knobs: dict[str, KnobValue] | None = None
+    mode: Mode = "open"
+    direction: str = ""
+    papers: tuple[str, ...] = ()
+    prompts: tuple[PromptRef, ...] = ()
+
+    @property
+    def arm(self) -> Arm:
+        """Who proposed it."""
+        return "model" if self.knobs is None else "control"
 
 
 class Attempt(Record):

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+
+Role = Literal["ideation", "code", "review", "embedding"]
+ROLES: tuple[Role, ...] = get_args(Role)
+_ROLE_OF: dict[str, Role] = {
+    **dict.fromkeys(("queries", "directions", "propose", "reflect"), "ideation"),
+    **dict.fromkeys(("plan", "code", "debug", "structure", "complete"), "code"),
+    **dict.fromkeys(("improve", "extend"), "code"),
+}
+
+
+def role_of(stage: str) -> Role:
+    """Return the role that answers a stage: what neither proposes nor writes code, judges."""
+    return _ROLE_OF.get(stage, "review")
 
 
 class Message(Record):
@@ -21,19 +34,30 @@ class ModelRequest(Record):
 
     `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
     that stage for this idea from 1, `repair` counts the repairs of one call from 1 (0: the
-    first try). `reply_schema` is a JSON schema the reply must fit; None means free text.
+    first try). `role` says whose model is asked; left out, it follows from the stage.
+    `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
+    bounds the reply, thinking included. `ignore_eos` has a server that knows how (vLLM) go on
+    until then: for measurements.
     """
 
     idea_id: str
     stage: str
+    role: Role = "review"  # see model_post_init
     ordinal: int = Field(default=1, ge=1)
     repair: int = Field(default=0, ge=0)
     messages: tuple[Message, ...]
     schema_name: str | None = None
     reply_schema: dict[str, Any] | None = None
     temperature: float = 0.7
+    top_p: float = 1.0
     max_tokens: int = 4096
     seed: int | None = None
+    ignore_eos: bool = False
+
+    def model_post_init(self, _: Any) -> None:
+        """Take the role from the stage where none was given."""
+        if "role" not in self.model_fields_set:
+            self.__dict__["role"] = role_of(self.stage)
 
     @property
     def key(self) -> str:
@@ -43,9 +67,15 @@ class ModelRequest(Record):
 
 
 class ModelReply(Record):
-    """A reply. `tokens_estimated` is true where the server gave no counts."""
+    """A reply. `tokens_estimated` is true where the server gave no counts.
+
+    `text` is the answer, `reasoning` what the model thought before it. `finish` says why it
+    ended, in the server's words: `stop`, or `length` where it was cut off; "" is unknown.
+    """
 
     text: str
+    reasoning: str = ""
+    finish: str = ""
     model: str
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)

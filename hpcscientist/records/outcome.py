@@ -5,12 +5,20 @@ Only the first is evidence about an idea; the second is retried within a budget.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+
+LARGEST: Final = 1e150  # beyond it squares overflow; no metric is that large
+
+
+def is_measured(value: float) -> bool:
+    """Whether a score can be reckoned with: finite, and at most `LARGEST` in size."""
+    return math.isfinite(value) and abs(value) <= LARGEST
 
 
 class IdeaFailure(StrEnum):
@@ -27,6 +35,10 @@ class MachineFailure(StrEnum):
     """What went wrong around the candidate."""
 
     LOST = "lost"  # the worker ended without a result
+    NODE = "node"  # its node failed
+    PREEMPTED = "preempted"
+    CANCELLED = "cancelled"  # by somebody else than the campaign
+    WALLTIME = "walltime"  # the array task's limit came before the trial's deadline
     DISK_FULL = "disk_full"
     SCORER = "scorer"  # the trusted scorer failed
     SETUP = "setup"  # code or data missing or changed, container not started

@@ -13,9 +13,12 @@ Call = tuple[int, str, int, int]
 
 
 class PlaybookEntry(Record):
-    """One line of a playbook: which call it answers, and with what."""
+    """One line of a playbook: which call it answers, and with what.
 
-    idea: int = Field(ge=1)
+    `tokens_estimated` says that the counts given are estimates themselves.
+    """
+
+    idea: int = Field(ge=0)  # 0: asked for the campaign, before its first idea
     stage: str = Field(min_length=1)
     ordinal: int = Field(default=1, ge=1)
     repair: int = Field(default=0, ge=0)
@@ -23,6 +26,9 @@ class PlaybookEntry(Record):
     text: str | None = None
     prompt_tokens: int | None = Field(default=None, ge=0)
     completion_tokens: int | None = Field(default=None, ge=0)
+    tokens_estimated: bool = False
+    reasoning: str = ""
+    finish: str = "stop"
 
     @model_validator(mode="after")
     def _has_one_reply(self) -> PlaybookEntry:

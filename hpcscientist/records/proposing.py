@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.idea import KnobValue, Proposal
+from hpcscientist.records.idea import KnobValue, Mode, Proposal
+from hpcscientist.records.vetting import Direction
 
 
 class ArchiveEntry(Record):
@@ -24,10 +25,28 @@ class PastScore(Record):
     value: float | None
 
 
+class Reference(Record):
+    """A paper of the survey as a prompt shows it."""
+
+    paper_id: str
+    title: str
+    abstract: str
+    year: int | None = None
+
+
+class Leader(Record):
+    """The best idea so far, to be developed in mode `follow-up`; `effect` is a phrase."""
+
+    idea_id: str
+    proposal: Proposal
+    effect: str
+
+
 class ProposalTask(Record):
     """What is known when idea `number` is proposed, in order of idea numbers.
 
-    `shown` lists the ideas whose findings stand in `feedback` or `archive`.
+    `shown` lists the ideas whose findings stand in `feedback` or `archive`. `direction` is what
+    this idea is to work out, `others` the titles of those that the rest of its batch works out.
     """
 
     idea_id: str
@@ -37,6 +56,19 @@ class ProposalTask(Record):
     archive: tuple[ArchiveEntry, ...]
     scores: tuple[PastScore, ...]
     shown: tuple[str, ...] = ()
+    mode: Mode = "open"
+    instruction: str = ""
+    references: tuple[Reference, ...] = ()
+    direction: Direction | None = None
+    others: tuple[str, ...] = ()
+    leader: Leader | None = None
+
+
+class BatchTask(Record):
+    """What is known when a batch of ideas is to be told apart. `first` is asked for it."""
+
+    first: ProposalTask
+    numbers: tuple[int, ...] = Field(min_length=1)
 
 
 class Proposed(Record):

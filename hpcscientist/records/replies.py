@@ -5,7 +5,22 @@ from __future__ import annotations
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.survey import (
+    ConceptsReply,
+    ProfileReply,
+    QueriesReply,
+    RankReply,
+    TaskAttributes,
+)
+from hpcscientist.records.vetting import (
+    ConvergeReply,
+    DirectionsReply,
+    FeasibilityReply,
+    NoveltyReply,
+    ReflectReply,
+)
 
 
 class Edit(Record):
@@ -22,8 +37,9 @@ class Edit(Record):
     replace: str = Field(description="The new text.")
 
 
+# A docstring is part of the schema, and so of each prompt: left as it is, prompts stay the same.
 class CodeReply(Record):
-    """The reply schema of stage `code`."""
+    """The reply schema of stages `code`, `complete` and `extend`."""
 
     note: str = Field(description="What was changed, in one or two sentences.")
     edits: tuple[Edit, ...]
@@ -37,5 +53,35 @@ class FixReply(Record):
     edits: tuple[Edit, ...] = ()
 
 
+class StructureReply(Record):
+    """The reply schema of stage `structure`: the failed code's local structure, analysed."""
+
+    analysis: str = Field(
+        min_length=1, description="Which definitions and calls meet where it fails, and how."
+    )
+    cause: str = Field(min_length=1, description="The cause, with file and line.")
+
+
 # Stage of a call -> what its reply must fit.
-STAGES: dict[str, type[Record]] = {"propose": Proposal, "code": CodeReply, "debug": FixReply}
+STAGES: dict[str, type[Record]] = {
+    "attributes": TaskAttributes,
+    "queries": QueriesReply,
+    "rank": RankReply,
+    "directions": DirectionsReply,
+    "converge": ConvergeReply,
+    "propose": Proposal,
+    "reflect": ReflectReply,
+    "novelty": NoveltyReply,
+    "feasibility": FeasibilityReply,
+    "concepts": ConceptsReply,
+    "profile": ProfileReply,
+    "plan": ExperimentPlan,
+    "code": CodeReply,
+    "debug": FixReply,
+    "structure": StructureReply,
+    "advise": ReviewReply,
+    "complete": CodeReply,
+    "improve": CodeReply,
+    "analyse": AnalysisReply,
+    "extend": CodeReply,
+}

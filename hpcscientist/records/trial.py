@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.outcome import Outcome
+from hpcscientist.records.site import Host
 
 
 class Stage(StrEnum):
@@ -15,6 +17,7 @@ class Stage(StrEnum):
 
     BASELINE = "baseline"
     PILOT = "pilot"
+    STEP = "step"
     SEARCH = "search"
     CONFIRM = "confirm"
 
@@ -27,10 +30,13 @@ class Split(StrEnum):
 
 
 class Budget(StrEnum):
-    """How much a trial may spend."""
+    """How much a trial may spend, of every recipe; its own steps lie between."""
 
     PILOT = "pilot"
     FULL = "full"
+
+
+StepName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=32)]
 
 
 class Direction(StrEnum):
@@ -60,6 +66,7 @@ class Provenance(Record):
 
     campaign_id: str
     package_version: str
+    package_hash: str = ""  # specs of earlier versions lack it
     recipe_hash: str
     data_hash: str
     code_hash: str
@@ -68,13 +75,19 @@ class Provenance(Record):
 
 
 class Limits(Record):
-    """What a trial may use. Seconds, MiB, counts."""
+    """What a trial may use. Seconds, MiB, counts.
+
+    `output_mb` bounds all that is written together and so each single file. `processes` counts
+    threads too; `open_files` is for each process.
+    """
 
     deadline_s: float = Field(gt=0)
     memory_mb: int = Field(gt=0)
     output_mb: int = Field(gt=0)
     cpus: int = Field(ge=1)
     gpus: int = Field(ge=0)
+    processes: int = Field(default=1024, ge=16)
+    open_files: int = Field(default=4096, ge=64)
 
 
 class Sources(Record):
@@ -95,7 +108,10 @@ class Sources(Record):
 
 
 class TrialSpec(Record):
-    """One execution of one attempt. `run` counts reruns after machine failures, from 1."""
+    """One execution of one attempt. `run` counts reruns after machine failures, from 1.
+
+    `budget` is the pilot's, the full one (see `Budget`), or a step of the recipe by its name.
+    """
 
     trial_id: str
     idea_id: str
@@ -105,12 +121,13 @@ class TrialSpec(Record):
     stage: Stage
     seed: int
     split: Split
-    budget: Budget
+    budget: Budget | StepName = Field(union_mode="left_to_right")
     run: int = 1
     metrics: tuple[MetricSpec, ...]
     limits: Limits
     sources: Sources
     isolation: Isolation
+    host: Host = Host()
     provenance: Provenance
     tokens: int = 0
     queued_at: float

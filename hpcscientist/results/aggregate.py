@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.outcome import LARGEST
 from hpcscientist.records.trial import Split, Stage
 from hpcscientist.results.scan import Measurements, scan
 
@@ -78,7 +79,8 @@ def scores(
 
     Where several trials scored the same seed of one attempt, the later of `stages` stands,
     then the higher run, then the later trial id: never the order in which files are
-    listed. Values that are not finite are left out: they were not measured.
+    listed. Values that are not finite, or beyond any metric, are left out: they were not
+    measured.
     """
     where = (ds.field("metric") == metric) & (ds.field("split") == split.value)
     found = scan(paths, _SCORE_COLUMNS, where)
@@ -111,6 +113,7 @@ def _scores_of(found: Measurements, metric: str, split: Split, stages: Sequence[
         & (field("status") == "scored")
         & pc.is_in(field("stage"), wanted)
         & pc.is_finite(field("value"))
+        & (pc.abs(field("value")) <= LARGEST)
     )
     rank = pc.index_in(table["stage"], wanted)
     order = [(name, "ascending") for name in ("idea", "attempt", "seed", "rank", "run", "trial")]

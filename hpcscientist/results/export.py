@@ -17,7 +17,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 PLAIN_WIDTH: Final = 120  # columns of a table that goes to a file or a pipe
 
-_FIELDS = tuple(ResultRow.model_fields)
+_FIELDS = tuple(name for name, field in ResultRow.model_fields.items() if not field.exclude)
 _LISTS = {"parent_ids"}
 _WHOLE = {"round", "n", "attempts"}
 _TRUTHS = {"confirmed"}
@@ -88,7 +88,7 @@ def table(rows: Sequence[ResultRow], stream: TextIO, width: int | None = None) -
     console.width = max(room, 1 + sum(_widths(cells, columns)) + _GAP * len(columns))
     console.print(grid)
     for row in rows:
-        if row.reason and row.status in ("failed", "rejected"):
+        if row.reason:
             reason = f"{row.idea_id} {row.status}: {row.reason}"
             console.print(Text(_printable(reason, encoding)))
 
@@ -115,10 +115,14 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"[{ends[0]}, {ends[1]}]" if all(ends) else ""
 
 
+def _outcome(row: ResultRow) -> str:
+    return row.finding or ("undecided" if row.undecided else row.status)
+
+
 _COLUMNS = (
     _Column("idea", lambda row: row.idea_id, words=True),
     _Column("title", lambda row: row.title, words=True),
-    _Column("outcome", lambda row: row.finding or row.status, words=True),
+    _Column("outcome", _outcome, words=True),
     _Column("mean", lambda row: _number(row.mean)),
     _Column("std", lambda row: _number(row.std, ".2g")),
     _Column("n", lambda row: "" if row.n is None else str(row.n)),
@@ -126,6 +130,7 @@ _COLUMNS = (
     _Column("95% interval", lambda row: _interval(row.ci_low, row.ci_high)),
     _Column("p adj.", lambda row: _number(row.p_adjusted, ".2g")),
     _Column("test delta", lambda row: _number(row.test_delta, "+.3g"), always=False),
+    _Column("shrinkage", lambda row: _number(row.shrinkage, ".0%"), always=False),
     _Column(
         "confirmed",
         lambda row: "" if row.confirmed is None else "yes" if row.confirmed else "no",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hpcscientist.errors import RunDirectoryError
 
-VERSION = 1
+VERSION = 2
 VERSION_KEY = b"hpcscientist.result_schema"
 
 # name, type, what it holds. A new column goes to the end and raises VERSION.
@@ -28,10 +28,10 @@ _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("position", pa.int64(), "place of the metric among the trial's, from 0; 0 once a trial"),
     ("parent", pa.list_(pa.string()), "ids of the ideas this one comes from"),
     ("round", pa.int64(), "round of the campaign"),
-    ("stage", pa.string(), "baseline, pilot, search or confirm"),
+    ("stage", pa.string(), "baseline, pilot, step, search or confirm"),
     ("seed", pa.int64(), "the candidate's seed"),
     ("split", pa.string(), "validation or test"),
-    ("budget", pa.string(), "pilot or full"),
+    ("budget", pa.string(), "pilot, full, or a step of the recipe between them"),
     ("isolation", pa.string(), "what kept the candidate apart: apptainer or none"),
     ("metric", pa.string(), "name of the metric; null where nothing was measured"),
     ("value", pa.float64(), "the measured number; null where nothing was measured"),
@@ -57,6 +57,7 @@ _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("package_version", pa.string(), "version of hpcscientist"),
     ("model", pa.string(), "model that wrote the code"),
     ("tokens", pa.int64(), "model tokens spent on the idea when the trial was queued"),
+    ("package_hash", pa.string(), "hash of the package; null before version 2"),
 )
 
 SCHEMA: Any = pa.schema(

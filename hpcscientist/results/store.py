@@ -143,7 +143,7 @@ def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
         "stage": spec.stage.value,
         "seed": spec.seed,
         "split": spec.split.value,
-        "budget": spec.budget.value,
+        "budget": str(spec.budget),
         "isolation": spec.isolation.value,
         "self_reported": False if scored else None,
         "status": outcome.kind,
@@ -159,6 +159,7 @@ def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
         "package_version": source.package_version,
         "model": source.model,
         "tokens": spec.tokens,
+        "package_hash": source.package_hash or None,
     }
     columns = {name: [value] * rows for name, value in same.items()}
     columns["position"] = list(range(rows))

@@ -25,25 +25,39 @@ _STOPPED_EXIT = 143  # as a shell reports SIGTERM
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def run_trial(trial_dir: str) -> None:
+def run_trial(trial_dir: str, run: int | None = None) -> None:
     """Run the trial of a prepared folder and write its result; call from the main thread.
 
-    A result of the same run that is already there is left alone. Raises SystemExit when
-    stopped by a signal or when there is no space for the result: then there is none.
+    `run`: which run the caller means; a trial that has moved on since is left alone. A result
+    of the same run that is already there is left alone, and so is the trial once it
+    was given to another worker. Raises SystemExit when stopped by a signal or when there is no
+    space for the result: then there is none.
     """
     paths = TrialPaths(Path(trial_dir).absolute())
     spec = TrialSpec.model_validate_json(paths.spec.read_bytes())
+    if run is not None and spec.run != run:
+        return
     with _stop_requests() as stop:
         known = read_result(paths)
         if known is not None and known.run == spec.run:
             return
-        presence.announce(paths, spec.run)
+        mine = presence.announce(paths, spec.run)
+        # This worker may have stood still for long since it read what to run.
+        if not presence.is_current(paths, mine):
+            return
+        known = read_result(paths)
+        if known is not None and known.run == spec.run:
+            return
         # From here on a result's existence means that this run has ended.
         paths.result.unlink(missing_ok=True)
         try:
-            report = trial.run(spec, paths, stop)
+            report = trial.run(spec, paths, stop, mine)
+        except presence.Replaced:
+            return
         except Interrupted:
             sys.exit(_STOPPED_EXIT)
+        if not presence.is_current(paths, mine):
+            return
         try:
             write_result(paths, spec, report)
         except OSError as error:

@@ -10,6 +10,8 @@ from typing import Any
 from hpcscientist.errors import PlaybookExhausted
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import Idea, KnobValue, Proposal, idea_id_of
 from hpcscientist.records.model import ModelReply, ModelRequest
 
@@ -56,6 +58,21 @@ def idea(number: int = 1, knobs: dict[str, KnobValue] | None = None) -> Idea:
         seed=7,
         knobs=knobs,
     )
+
+
+def brief(number: int = 1, knobs: dict[str, KnobValue] | None = None) -> Brief:
+    return Brief(idea=idea(number, knobs))
+
+
+PLAN = ExperimentPlan(
+    data="All of it.", model="One number.", training="Ten steps.", testing="Print it.",
+    comparison="Score against the reference.", parts=("a doubled rate", "ten steps"),
+    ablations=("the doubled rate",), files=("experiment.py",), seconds=1.0, memory_mb=10.0,
+)  # fmt: skip
+
+
+def planned(number: int = 1) -> Brief:
+    return Brief(idea=idea(number), plan=PLAN)
 
 
 def edit(search: str | None, replace: str, file: str = "experiment.py") -> dict[str, Any]:

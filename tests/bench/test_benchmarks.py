@@ -51,3 +51,29 @@ def test_json_on_stdout_and_progress_on_stderr(
     assert "measuring" in err
     assert run(["bench", "startup"]) == 0
     assert "target at most 0.6: met" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "ratio", "target", "at_least", "is_met"),
+    [
+        (9.0, 0.6, 0.6, False, True),
+        (9.0, 0.7, 0.6, False, False),
+        (9.0, 0.6, 0.6, True, True),
+        (9.0, 0.5, 0.6, True, False),
+        (9.0, None, 9.5, True, False),
+        (9.0, 0.1, None, True, True),
+    ],
+)
+def test_a_target_is_a_least_or_a_most(
+    value: float, ratio: float | None, target: float | None, at_least: bool, is_met: bool
+) -> None:
+    assert Figure("f", value, "s", "g", ratio, target, 0.0, 1, at_least).is_met is is_met
+
+
+def test_a_least_is_said_as_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = Figure("f", 1.0, "tokens/s", "g", 0.5, 0.6, 0.0, 1, at_least=True)
+    monkeypatch.setattr(startup, "figures", lambda: [figure])
+    assert run(["bench", "startup"]) == 0
+    assert "target at least 0.6: NOT met" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from hpcscientist import __version__
@@ -12,24 +12,42 @@ from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.minds import Minds
+from hpcscientist.campaign.pursuit.craft import Crew
+from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.wiring import Minds, Session, Wired, assemble
+from hpcscientist.campaign.wiring import Wired, assemble
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.ports.author import Author
-from hpcscientist.ports.backend import OnTrial
+from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.authoring import Draft, FixTask, GaveUp
-from hpcscientist.records.idea import Idea, Proposal
+from hpcscientist.records.authoring import (
+    Brief,
+    CompleteTask,
+    Draft,
+    ExtendTask,
+    FixTask,
+    GaveUp,
+    ImproveTask,
+    RedraftTask,
+)
+from hpcscientist.records.idea import Proposal
 from hpcscientist.records.outcome import Outcome, Scored
 from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 
 Judge = Callable[[TrialSpec], Outcome | None]
+Predictions = Callable[[TrialSpec], str]
+
+
+def _own_predictions(spec: TrialSpec) -> str:
+    """Every code's predictions differ."""
+    return spec.provenance.code_hash
 
 
 def scored(value: float) -> Scored:
@@ -41,11 +59,19 @@ class ScriptedTrials:
 
     slots = 2
 
-    def __init__(self, paths: RunPaths, judge: Judge) -> None:
-        self._paths, self._judge = paths, judge
+    def __init__(
+        self,
+        paths: RunPaths,
+        judge: Judge,
+        predictions: Predictions = _own_predictions,
+        node: str = "",
+    ) -> None:
+        self._paths, self._judge, self._predictions = paths, judge, predictions
+        self._node = node
         self.ran: list[tuple[str, int]] = []
+        self.avoided: set[str] = set()
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnTrial) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
         for spec in trials:
             on_start(spec)
             self.ran.append((spec.trial_id, spec.run))
@@ -58,10 +84,17 @@ class ScriptedTrials:
                     trial_id=spec.trial_id,
                     run=spec.run,
                     outcome=outcome,
-                    usage=Usage(started_at=1.0, ended_at=2.0, cpu_s=1.0),
+                    usage=Usage(started_at=1.0, ended_at=2.0, cpu_s=1.0, node=self._node),
+                    predictions_hash=self._predictions(spec),
                 )
                 store.write_result(self._paths.trial(spec.trial_id), spec, report)
-            on_end(spec)
+            on_end(spec, None)
+
+    def avoid(self, nodes: Collection[str]) -> None:
+        self.avoided = set(nodes)
+
+    def let_go(self) -> None:
+        return None
 
     async def close(self) -> None:
         return None
@@ -103,14 +136,26 @@ class ScriptedAuthor:
         self._fixes = fixes
         self.tasks: list[FixTask] = []
 
-    async def write(self, idea: Idea) -> Draft | GaveUp:
-        return self._draft(f"{idea.idea_id} version 1")
+    async def write(self, brief: Brief) -> Draft | GaveUp:
+        return self._draft(f"{brief.idea.idea_id} version 1")
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
         self.tasks.append(task)
         if task.round > self._fixes:
             return GaveUp(reason="no more ideas")
         return self._draft(f"{task.idea.idea_id} version {task.round + 1}")
+
+    async def redraft(self, task: RedraftTask) -> Draft | GaveUp:
+        return GaveUp(reason="no other way")
+
+    async def improve(self, task: ImproveTask) -> Draft | GaveUp:
+        return GaveUp(reason="nothing to improve")
+
+    async def complete(self, task: CompleteTask) -> Draft | GaveUp:
+        return GaveUp(reason="nothing to complete")
+
+    async def extend(self, task: ExtendTask) -> Draft | GaveUp:
+        return GaveUp(reason="nothing to extend")
 
     def _draft(self, comment: str) -> Draft:
         code = f"{self._reference[self._entry]}\n# {comment}\n"
@@ -149,22 +194,37 @@ class CampaignBench:
         frozen.write(self.paths, self.config)
         self.state = CampaignState()
         self.generation = 0
+        self.predictions: Predictions = _own_predictions
+        self.catches_nothing_done = False
+
+    def configure(self, **sections: dict[str, object]) -> None:
+        """Change sections of the configuration before the campaign is driven."""
+        changed = self.config.settings.model_dump() | sections
+        settings = Settings.model_validate(changed)
+        self.config = self.config.model_copy(update={"settings": settings})
 
     @property
     def seeds(self) -> int:
         return self.recipe.spec.seeds
 
     async def drive(
-        self, judge: Judge, proposer: Proposer, author: Author | None = None
+        self,
+        judge: Judge,
+        proposer: Proposer,
+        author: Author | None = None,
+        crew: Crew | None = None,
+        control: Proposer | None = None,
     ) -> ScriptedTrials:
         """Drive the campaign as a new driver would, from whatever is on the disk."""
         self.state = CampaignState()
         self.generation += 1
         journal = Journal(self.paths.journal, self.state.apply)
         session = Session(self.paths, journal, self.state, self.generation)
-        backend = ScriptedTrials(self.paths, judge)
-        minds = Minds(proposer, author or ScriptedAuthor(self.recipe), None)
+        backend = ScriptedTrials(self.paths, judge, self.predictions)
+        author = author or ScriptedAuthor(self.recipe)
+        minds = Minds(proposer, author, None, crew=crew or Crew(), control=control)
         wired: Wired = assemble(self.config, self.recipe, session, minds, backend)
+        wired.conductor.pursuit.craft.catches_nothing_done = self.catches_nothing_done
         try:
             await wired.conductor.run()
         finally:
@@ -172,9 +232,12 @@ class CampaignBench:
             journal.close()
         return backend
 
+    def control(self) -> SearchProposer:
+        """A fresh control arm, as each driver makes one."""
+        return SearchProposer(self.recipe, self.config.settings.seed)
+
     async def search(self, judge: Judge) -> ScriptedTrials:
-        proposer = SearchProposer(self.recipe, self.config.settings.seed)
-        return await self.drive(judge, proposer, KnobAuthor(self.recipe))
+        return await self.drive(judge, self.control(), KnobAuthor(self.recipe))
 
     def ended(self) -> dict[str, tuple[str, str | None]]:
         return {

@@ -18,6 +18,7 @@ from hpcscientist.errors import (
     RunDirectoryError,
 )
 from hpcscientist.records.finding import Verdict
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,
@@ -40,6 +41,11 @@ def plain(spec: TrialSpec) -> Outcome:
     return scored(0.5 + noise(spec))
 
 
+def is_pilot(spec: TrialSpec) -> bool:
+    """Whether it is an idea's pilot; the reference has one too."""
+    return spec.stage is Stage.PILOT and spec.idea_id != BASELINE_ID
+
+
 def crash(detail: str = "ValueError: x") -> IdeaFailed:
     return IdeaFailed(failure=IdeaFailure.ERROR, detail=detail)
 
@@ -51,9 +57,9 @@ async def test_idea_runs_pilot_then_all_seeds_of_the_baseline(tmp_path: Path) ->
     seeds = {s: [t.seed for t in specs if t.stage is s] for s in Stage}
     assert seeds[Stage.BASELINE] == seeds[Stage.SEARCH]
     assert len(set(seeds[Stage.SEARCH])) == bench.seeds
-    assert seeds[Stage.PILOT] == seeds[Stage.SEARCH][:1]
+    assert seeds[Stage.PILOT] == 2 * seeds[Stage.SEARCH][:1]  # the reference has one too
     assert seeds[Stage.CONFIRM] == []
-    assert len(backend.ran) == 1 + 2 * bench.seeds
+    assert len(backend.ran) == 2 * (1 + bench.seeds)
     assert bench.ended() == {"idea-0001": ("scored", None)}
 
 
@@ -77,7 +83,7 @@ async def test_failed_attempt_is_mended(tmp_path: Path) -> None:
     author = ScriptedAuthor(bench.recipe, fixes=1)
 
     def judge(spec: TrialSpec) -> Outcome:
-        return crash() if spec.stage is Stage.PILOT and spec.attempt == 1 else plain(spec)
+        return crash() if is_pilot(spec) and spec.attempt == 1 else plain(spec)
 
     await bench.drive(judge, ScriptedProposer(*WORDS), author)
     assert bench.ended() == {"idea-0001": ("scored", None)}
@@ -91,7 +97,7 @@ async def test_rounds_of_debugging_are_bounded(tmp_path: Path) -> None:
     author = ScriptedAuthor(bench.recipe, fixes=99)
 
     def judge(spec: TrialSpec) -> Outcome:
-        return plain(spec) if spec.stage is Stage.BASELINE else crash()
+        return plain(spec) if spec.idea_id == BASELINE_ID else crash()
 
     await bench.drive(judge, ScriptedProposer(*WORDS), author)
     assert bench.ended() == {"idea-0001": ("failed", "error: ValueError: x; after 3 attempts")}
@@ -105,7 +111,7 @@ async def test_tampering_is_not_mended(tmp_path: Path) -> None:
     caught = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="it wrote result.arrow")
 
     def judge(spec: TrialSpec) -> Outcome:
-        return plain(spec) if spec.stage is Stage.BASELINE else caught
+        return plain(spec) if spec.idea_id == BASELINE_ID else caught
 
     await bench.drive(judge, ScriptedProposer(*WORDS), author)
     assert bench.ended()["idea-0001"][0] == "failed"
@@ -130,11 +136,15 @@ async def test_machine_failures_are_retried_within_the_budget(tmp_path: Path) ->
     bench = CampaignBench(tmp_path, ideas=1, machine_retries=2)
 
     def judge(spec: TrialSpec) -> Outcome | None:
-        return None if spec.stage is Stage.PILOT and spec.run < 3 else plain(spec)
+        return None if is_pilot(spec) and spec.run < 3 else plain(spec)
 
     backend = await bench.drive(judge, ScriptedProposer(*WORDS))
     assert bench.ended() == {"idea-0001": ("scored", None)}
-    assert [run for trial, run in backend.ran if "pilot" in trial] == [1, 2, 3]
+    assert [run for trial, run in backend.ran if trial.startswith("idea-0001-a1-pilot")] == [
+        1,
+        2,
+        3,
+    ]
 
 
 async def test_machine_failure_is_no_evidence_and_resume_tries_anew(tmp_path: Path) -> None:
@@ -178,13 +188,13 @@ async def test_other_code_under_a_known_attempt_is_refused(tmp_path: Path) -> No
     bench = CampaignBench(tmp_path, ideas=1)
 
     def lost(spec: TrialSpec) -> Outcome | None:
-        return plain(spec) if spec.stage is Stage.BASELINE else None
+        return plain(spec) if spec.idea_id == BASELINE_ID else None
 
     with pytest.raises(MachineTrouble):
         await bench.drive(lost, ScriptedProposer(*WORDS))
 
     class Other(ScriptedAuthor):
-        async def write(self, idea):  # type: ignore[no-untyped-def]
+        async def write(self, brief):  # type: ignore[no-untyped-def]
             return self._draft("another version")
 
     with pytest.raises(BaseExceptionGroup) as caught:
@@ -212,7 +222,7 @@ async def test_results_that_vanished_carry_no_verdict(tmp_path: Path) -> None:
     assert read_rows(bench.paths).rows[1].finding is Verdict.IMPROVEMENT
     bench.paths.trial("idea-0001-a1-search-0").result.unlink()
     summary = read_rows(bench.paths)
-    assert summary.missing == 1
+    assert summary.missing.count == 1
     assert (summary.rows[1].finding, summary.rows[1].n) == (None, bench.seeds - 1)
 
 
@@ -236,7 +246,8 @@ async def test_exhausted_playbook_ends_the_campaign_with_a_note(tmp_path: Path) 
     nothing = PlaybookExhausted("the playbook holds no more")
     await bench.drive(plain, ScriptedProposer(WORDS[0], nothing, nothing, nothing))
     assert bench.ended() == {"idea-0001": ("scored", None)}
-    assert bench.state.notes == ["the playbook holds no more"]
+    assert "the playbook holds no more" in bench.state.notes
+    assert len(bench.state.notes) == 2  # and the baseline's check
 
 
 async def test_unusable_proposal_is_a_failed_idea(tmp_path: Path) -> None:
@@ -258,7 +269,7 @@ async def test_full_disk_stops_and_the_trial_runs_again(tmp_path: Path) -> None:
     full = MachineFailed(failure=MachineFailure.DISK_FULL, detail="no space")
 
     def judge(spec: TrialSpec) -> Outcome:
-        return full if spec.stage is Stage.PILOT else plain(spec)
+        return full if is_pilot(spec) else plain(spec)
 
     with pytest.raises(BaseExceptionGroup) as caught:
         await bench.drive(judge, ScriptedProposer(*WORDS))
@@ -349,7 +360,7 @@ async def test_result_that_was_changed_since_carries_no_verdict(tmp_path: Path) 
     better = report.model_copy(update={"outcome": Scored(metrics={spec.metrics[0].name: 1.0})})
     store.write_result(trial, spec, better)
     summary = read_rows(bench.paths)
-    assert summary.missing > 0
+    assert summary.missing.count > 0
     assert summary.rows[1].finding is None
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.campaign import lock as lock_module
 from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
 from hpcscientist.errors import CampaignBusy
+from hpcscientist.files import lock as lock_module
 
 
 def test_held_by_one_and_given_back(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.campaign import frozen, journal
 from hpcscientist.campaign.state import fold
 from hpcscientist.campaign.status import read_state, status
+from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
     CampaignEnded,
@@ -101,3 +102,18 @@ def test_frozen_configuration_comes_back(tmp_path: Path) -> None:
 def test_journal_with_a_hole_is_refused_in_one_line() -> None:
     with pytest.raises(RunDirectoryError, match="missing or out of order"):
         fold([STARTED])
+
+
+async def test_a_journalled_score_beyond_any_metric_was_not_measured(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        diverges = spec.trial_id == "idea-0001-a1-search-0"
+        return scored(1e160 if diverges else 0.5 + spec.seed % 7 / 100)
+
+    await bench.drive(judge, ScriptedProposer("one two", "three four"))
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    assert len(bench.state.scores("idea-0001", 1, "accuracy")) == bench.seeds - 1
+    row = read_rows(bench.paths).rows[1]
+    assert (row.idea_id, row.n) == ("idea-0001", bench.seeds - 1)
+    assert read_rows(bench.paths).missing.count == 0

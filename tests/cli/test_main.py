@@ -23,10 +23,33 @@ def test_help_imports_nothing_heavy() -> None:
     assert not set(HEAVY) & set(loaded)
 
 
+# What a campaign needs that runs, and nobody who only asks how far it is.
+RUNNING = (
+    *("submitit", "psutil", "asyncio", "sklearn", "scipy.stats", "optuna", "httpx", "jinja2"),
+    *("pyarrow", "rich", "hpcscientist.models.client", "hpcscientist.campaign.trials"),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"), [("status", ()), ("results", ("asyncio", "pyarrow", "rich"))]
+)
+def test_to_look_at_a_campaign_imports_nothing_that_runs_one(
+    name: str, needed: tuple[str, ...]
+) -> None:
+    unwanted = [module for module in RUNNING if module not in needed]
+    code = (
+        f"import sys, hpcscientist.cli.{name}\n"
+        f"sys.exit(str([name for name in {unwanted!r} if name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     listed = capsys.readouterr().out
-    assert all(name in listed for name in COMMANDS)
+    for name, (_, text) in COMMANDS.items():
+        assert (f"  {name} " in listed) == bool(text), name  # without a text: not for people
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

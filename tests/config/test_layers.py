@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from hpcscientist.config.layers import resolve
+from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import ConfigError
 
 
@@ -56,6 +58,16 @@ def test_whole_number_is_taken_for_a_float(tmp_path: Path) -> None:
         ("[loop]\nq = 1.0", "loop.q"),
         ("loop = 3", "'loop'"),
         ("ideas = = 3", "cannot be read"),
+        ("[propose]\ntemperature = 1.0", "unknown key 'propose.temperature'"),
+        ("[ideation]\ntop_p = 0", "ideation.top_p"),
+        ("[code]\nmax_tokens = 0", "code.max_tokens"),
+        ("[review]\ntemperatur = 1", "did you mean 'review.temperature'"),
+        ("[embedding]\nbatch = 0", "embedding.batch"),
+        ("[serving]\nmemory_fraction = 1.5", "serving.memory_fraction"),
+        ("[serving]\nfan_out = 'some'", "'threads'"),
+        ("[serving]\ndtype = 'int3'", "serving.dtype"),
+        ("[serving]\nengine = 3", "serving.engine"),
+        ("[serving.engine]\nx = [1]", "serving.engine"),
     ],
 )
 def test_bad_file_is_refused_by_name(text: str, says: str, tmp_path: Path) -> None:
@@ -75,3 +87,48 @@ def test_unknown_variable_is_refused_with_the_nearest(tmp_path: Path) -> None:
 def test_option_is_named_as_it_was_typed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--ideas"):
         resolve({"ideas": -1}, {}, tmp_path)
+
+
+def test_roles_differ_in_sampling_unless_configured(tmp_path: Path) -> None:
+    settings, _ = resolve({}, {}, tmp_path)
+    roles = (settings.ideation, settings.code, settings.review)
+    assert [(r.model, r.temperature, r.top_p, r.max_tokens) for r in roles] == [
+        ("", 1.0, 1.0, 4096),
+        ("", 0.2, 1.0, 8192),
+        ("", 0.2, 1.0, 4096),
+    ]
+
+
+def test_one_value_of_a_role_leaves_its_others(tmp_path: Path) -> None:
+    (tmp_path / "hpcsci.toml").write_text('[code]\nmodel = "vllm:/w/coder"\ntop_p = 1\n')
+    settings, _ = resolve({}, {"HPCSCI_REVIEW_TEMPERATURE": "0"}, tmp_path)
+    assert settings.code == RoleSettings(model="vllm:/w/coder", temperature=0.2, max_tokens=8192)
+    assert settings.review == RoleSettings(temperature=0.0)
+    assert settings.ideation == RoleSettings(temperature=1.0)
+
+
+def test_engine_arguments_are_a_table_of_any_names(tmp_path: Path) -> None:
+    (tmp_path / "hpcsci.toml").write_text(
+        "[serving]\nreplicas = 2\n[serving.engine]\nmax_num_seqs = 64\nswap = 0.5\ntrust = true\n"
+    )
+    settings, _ = resolve({}, {}, tmp_path)
+    assert settings.serving.replicas == 2
+    assert settings.serving.engine == {"max_num_seqs": 64, "swap": 0.5, "trust": True}
+    assert origins(tmp_path, {})["serving.engine"][1] == str(tmp_path / "hpcsci.toml")
+    settings, _ = resolve({}, {"HPCSCI_SERVING_ENGINE": "{max_num_seqs = 8}"}, tmp_path)
+    assert settings.serving.engine == {"max_num_seqs": 8}
+    (tmp_path / "hpcsci.toml").write_text("[serving.engine]\n")
+    assert resolve({}, {}, tmp_path)[0].serving.engine == {}
+
+
+def test_a_folder_that_may_not_be_read_is_named_with_its_mend(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may read anything
+    try:
+        with pytest.raises(ConfigError, match=r"hpcsci\.toml: may not be read.*go to a folder"):
+            resolve({}, {"HPCSCI_CONFIG": "/nonexistent"}, closed)
+    finally:
+        os.seteuid(user)

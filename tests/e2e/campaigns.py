@@ -12,11 +12,26 @@ from typing import Any
 
 from tiny_recipe import write_recipe
 
+from hpcscientist.campaign import journal
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.results import store
 
-LIMIT_S = 180
+LIMIT_S = 540  # a hang, not a slow machine; below the limit that pytest has for a test
 HPCSCI = [sys.executable, "-c", "from hpcscientist.cli.main import main; main()"]
+# Ideas are proposed and written, and nothing in between.
+PLAIN = """\
+[proposing]
+batch = 1
+reflections = 0
+feasibility = false
+[literature]
+concepts = 0
+[authoring]
+plan = false
+analysis = false
+advice_rounds = 0
+further_runs = 0
+"""
 NOT_COMPARED = {"cpu_hours", "gpu_hours"}
 
 
@@ -46,9 +61,9 @@ class TinyCampaign:
         return self.folder / "asked"
 
     @classmethod
-    def prepare(cls, folder: Path) -> TinyCampaign:
+    def prepare(cls, folder: Path, seeds: int = 2) -> TinyCampaign:
         campaign = cls(folder)
-        write_recipe(folder, campaign.count_file)
+        write_recipe(folder, campaign.count_file, seeds)
         return campaign
 
     def launch_arguments(self, ideas: int = 5) -> list[str]:
@@ -67,6 +82,20 @@ class TinyCampaign:
             timeout=LIMIT_S,
             check=False,
         )
+
+    def resume_to(self, expected: list[dict[str, Any]]) -> None:
+        """Resume, and hold everything against what was there before."""
+        scored, ran = self.scored_trials(), self.executions()
+        recorded, asked = self.recorded_calls(), self.asked()
+        done = self.drive("never", "resume", "run")
+        assert done.returncode == 0, done.stderr
+        assert self.findings() == expected
+        for trial in scored:
+            assert self.executions()[trial] == ran[trial], f"{trial} was run again"
+        for call in recorded:
+            assert self.asked()[call] == asked[call], f"{call} was asked for again"
+        events = journal.read(self.paths.journal)
+        assert len({event.key for event in events}) == len(events)
 
     def findings(self) -> list[dict[str, Any]]:
         """The result table without what a rerun may change."""

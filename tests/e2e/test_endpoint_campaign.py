@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaigns import TinyCampaign, hpcsci
+from campaigns import PLAIN, TinyCampaign, hpcsci
 from tiny_recipe import PLAYBOOK
 
 pytestmark = pytest.mark.e2e
 
 KEY = "sk-not-for-candidates"
+STAGES = {"Proposal": "propose", "CodeReply": "code", "FixReply": "debug"}
 TITLES = {e["idea"]: e["reply"]["title"] for e in PLAYBOOK if e["stage"] == "propose"}
 
 
@@ -26,7 +27,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: Counter[tuple[int, str]] = Counter()
-        self.refused: set[tuple[int, str]] = set()
+        self.refused: dict[tuple[int, str], str] = {}
+        self.prose: dict[tuple[int, str], str] = {}
+        self.knows_schemas = True
 
     @property
     def url(self) -> str:
@@ -44,13 +47,17 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(401, {"error": {"message": "no key"}})
             return
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "response_format" in body and not self.server.knows_schemas:
+            self._answer(400, {"error": {"message": "response_format: unknown field"}})
+            return
         call = _call(body)
         self.server.asked[call] += 1
         if call in self.server.refused:
-            self._answer(400, {"error": {"message": "maximum context length is 8 tokens"}})
+            self._answer(400, {"error": {"message": self.server.refused[call]}})
             return
         reply = next(e["reply"] for e in PLAYBOOK if (e["idea"], e["stage"]) == call)
-        choice = {"message": {"role": "assistant", "content": json.dumps(reply)}}
+        content = self.server.prose.get(call, json.dumps(reply))
+        choice = {"message": {"role": "assistant", "content": content}}
         usage = {"prompt_tokens": 7, "completion_tokens": 5}
         self._answer(200, {"choices": [choice], "usage": usage})
 
@@ -67,8 +74,8 @@ class Handler(BaseHTTPRequestHandler):
 
 def _call(body: dict[str, Any]) -> tuple[int, str]:
     prompt = "".join(message["content"] for message in body["messages"])
-    schema = body["response_format"]["json_schema"]["name"]
-    stage = {"Proposal": "propose", "CodeReply": "code", "FixReply": "debug"}[schema]
+    # The schema stands in the prompt too, for endpoints that know none.
+    (stage,) = (stage for title, stage in STAGES.items() if f'"title": "{title}"' in prompt)
     if stage == "propose":
         return next(n for n in TITLES if f"number {n} of this campaign" in prompt), stage
     return max((n for n, title in TITLES.items() if title in prompt), key=_longest_title), stage
@@ -92,6 +99,7 @@ def launch(
     folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, name: str = "tiny"
 ) -> Any:
     monkeypatch.setenv("HPCSCI_API_KEY", KEY)
+    (folder / "hpcsci.toml").write_text(PLAIN)
     options = ["--model", f"{server.url}#{name}", "--allow-unsandboxed", "--ideas", "4"]
     return hpcsci("launch", "--recipe", "./tiny", "--run-dir", "run", *options, cwd=folder)
 
@@ -112,17 +120,50 @@ def test_campaign_through_an_endpoint(
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("the filter objects to this prompt", "the filter objects to this prompt"),
+        ("maximum context length is 8 tokens", "the model's context has 8"),
+    ],
+)
 def test_refused_request_fails_its_idea_and_not_the_campaign(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    said: str, reason: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = TinyCampaign.prepare(tmp_path)
-    server.refused = {(3, "code")}
+    server.refused = {(3, "code"): said}
     done = launch(tmp_path, server, monkeypatch)
     assert done.returncode == 0, done.stderr
     row = campaign.findings()[3]
     assert row["status"] == "failed"
-    assert "maximum context length" in row["reason"]
+    assert reason in row["reason"]
+    assert server.asked[3, "code"] == 1  # what is refused is not sent again as it was
     assert campaign.findings()[1]["status"] == "scored"
+
+
+def test_model_that_ignores_the_schema_fails_its_idea_and_not_the_campaign(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    server.prose = {(3, "code"): "Sure! Just sort them {first}."}
+    done = launch(tmp_path, server, monkeypatch)
+    assert done.returncode == 0, done.stderr
+    row = campaign.findings()[3]
+    assert row["status"] == "failed"
+    assert "no usable reply for code/1 after 2 repairs" in row["reason"]
+    assert server.asked[3, "code"] == 3
+    assert campaign.findings()[1]["status"] == "scored"
+
+
+def test_endpoint_without_structured_outputs(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    server.knows_schemas = False
+    done = launch(tmp_path, server, monkeypatch)
+    assert done.returncode == 0, done.stderr
+    statuses = [row["status"] for row in campaign.findings()]
+    assert statuses == ["baseline", "scored", "rejected", "scored", "failed"]
 
 
 def test_wrong_model_name(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

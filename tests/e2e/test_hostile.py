@@ -3,66 +3,30 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from campaigns import TinyCampaign, hpcsci
-from tiny_recipe import edit, idea, propose
+from cheats import FOLLOW, FORGE, SPOIL, adding
+from rules import judged_by
+from tiny_recipe import propose
 
 from hpcscientist.campaign import journal
 
 pytestmark = pytest.mark.e2e
 
-# Writes the result of another seed of its own idea, as the package itself would write it.
-FORGE = """
-import json, sys
-from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
-from hpcscientist.results import store
-trials = Path(args.out).parent.parent
-for other in trials.glob("idea-0001-*-search-1"):
-    spec = TrialSpec.model_validate_json((other / "spec.json").read_bytes())
-    usage, outcome = Usage(started_at=1, ended_at=2), Scored(metrics={"accuracy": 1.0})
-    report = TrialReport(trial_id=spec.trial_id, run=spec.run, usage=usage, outcome=outcome)
-    if not (other / "worker.json").exists():
-        store.write_result(TrialPaths(other), spec, report)
-        Path(COUNT_FILE + ".forged").touch()
-"""
-
-# Follows every path that the run directory tells it.
-FOLLOW = """
-import json, re
-told = (Path(args.out).parent / "spec.json").read_text()
-told += (Path(args.out).parents[2] / "campaign.toml").read_text()
-for word in set(re.findall(r'"([^"]*)"', told)):
-    if Path(word).is_dir() and (Path(word) / "labels.csv").exists():
-        found = (Path(word) / "labels.csv").read_text()
-        rows = ["id,label", *found.split()]
-        Path(args.out, "predictions.csv").write_text(chr(10).join(rows))
-"""
-
-SPOIL = """
-import os
-for file in Path(args.data).rglob("*.txt"):
-    os.chmod(file, 0o644)
-    file.write_text(file.read_text() + " 1")
-"""
+# What they do is to be seen in every trial: nobody ends them for predicting as the reference does.
+SETTINGS = "[local]\nslots = 1\n[authoring]\nhopeless = 0.0\n"
 
 
-def campaign_of(tmp_path: Path, code: str) -> TinyCampaign:
-    """A tiny campaign of one idea whose code ends with `code`."""
+def campaign_of(tmp_path: Path, evil: str) -> TinyCampaign:
+    """A tiny campaign of one idea whose code ends with `evil`."""
     campaign = TinyCampaign.prepare(tmp_path)
-    last = 'with open(COUNT_FILE, "a") as file:'
-    playbook = [
-        propose(1, "Evil", "Reach beyond what one was given."),
-        idea(1, "code", {"note": "x", "edits": edit(last, f"{textwrap.dedent(code)}\n{last}")}),
-    ]
+    playbook = [propose(1, "Evil", "Reach beyond what one was given."), adding(1, evil)]
     lines = "".join(json.dumps(entry) + "\n" for entry in playbook)
     (tmp_path / "tiny" / "playbook.jsonl").write_text(lines)
-    (tmp_path / "hpcsci.toml").write_text("[local]\nslots = 1\n")
+    (tmp_path / "hpcsci.toml").write_text(SETTINGS)
     return campaign
 
 
@@ -95,6 +59,8 @@ def test_changed_data_are_said_to_everybody(
     done = hpcsci(*campaign.launch_arguments(1), cwd=tmp_path)
     assert "no finding can be trusted" in done.stderr
     assert "no finding can be trusted" in hpcsci("results", "run", cwd=tmp_path).stderr
+    judged = judged_by("point", campaign, tmp_path / "judged")
+    assert "no finding can be trusted" in hpcsci("results", "run", cwd=judged.folder).stderr
     assert journal.read(campaign.paths.journal)[-1].type == "campaign_ended"
     refused = hpcsci(*campaign.launch_arguments(1)[:-2], "--run-dir", "other", cwd=tmp_path)
     assert refused.returncode == 2

@@ -24,7 +24,7 @@ def launched(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("quickstart")
-    return folder, hpcsci("launch", "--ideas", "14", "--run-dir", "run", cwd=folder)
+    return folder, hpcsci("launch", "--ideas", "16", "--run-dir", "run", cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,16 @@ DESERVED: dict[str, tuple[str, set[str | None], str]] = {
     "idea-0004": ("failed", NOTHING, "bad_predictions: "),  # malformed predictions
     "idea-0005": ("scored", {"improvement"}, ""),  # standardised pixels
     "idea-0006": ("failed", NOTHING, "error: ValueError"),  # cannot be fixed
-    "idea-0007": ("scored", {"maintenance"}, ""),  # looks for the labels
+    "idea-0007": ("failed", NOTHING, "nothing was done"),  # looks for the labels
     "idea-0008": ("scored", {"improvement"}, ""),  # mended from its traceback
     "idea-0009": ("rejected", NOTHING, "looks like idea-0002"),  # a near duplicate
     "idea-0010": ("failed", NOTHING, "timeout: "),  # past its deadline, with a daemon
     "idea-0011": ("scored", {"decline"}, ""),  # binarised pixels
-    "idea-0012": ("scored", {"maintenance"}, ""),  # claims a metric it did not earn
+    "idea-0012": ("failed", NOTHING, "nothing was done"),  # claims a metric it did not earn
     "idea-0013": ("scored", {"improvement"}, ""),  # a wider layer
     "idea-0014": ("scored", {"maintenance"}, ""),  # dropout
+    "idea-0015": ("rejected", NOTHING, "not novel: doi:10.1109/icdar.2003"),  # a paper has it
+    "idea-0016": ("rejected", NOTHING, "needs about 5,400 s of a full trial; the recipe gives 20"),
 }
 
 
@@ -75,17 +77,97 @@ def test_each_idea_has_the_outcome_it_deserves(rows: list[dict[str, Any]]) -> No
         assert reason in (row["reason"] or ""), row
 
 
+def test_ideas_are_grounded_in_the_recipes_library(
+    launched: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    folder, done = launched
+    assert "library  the recipe's references" in done.stderr
+    assert "14 papers retrieved, 12 kept" in done.stderr
+    idea = json.loads((folder / "run" / "ideas" / "idea-0008" / "idea.json").read_text())
+    assert idea["papers"]
+    assert idea["direction"] == "Annealed learning rate"
+    assert {ref["chat"] for ref in idea["prompts"]} == {"survey", "idea-0006", "idea-0008"}
+    found = hpcsci("library", "search", "--library", "run/library", "momentum", cwd=folder)
+    assert found.returncode == 0, found.stderr
+    assert "On the importance of initialization and momentum" in found.stdout
+
+
 def test_cheats_gain_nothing(rows: list[dict[str, Any]]) -> None:
+    """They predict what the reference predicts, and cost no seeds."""
     found = {row["idea_id"]: row for row in rows}
     for cheat in ("idea-0007", "idea-0012"):
-        assert found[cheat]["delta"] == 0
+        assert found[cheat]["mean"] is None
     assert found["idea-0008"]["attempts"] == 2
+
+
+def idea_file(folder: Path, idea: str, name: str) -> str:
+    return (folder / "run" / "ideas" / idea / name).read_text()
+
+
+def test_what_a_reviewer_finds_lacking_is_completed(
+    launched: tuple[Path, subprocess.CompletedProcess[str]], rows: list[dict[str, Any]]
+) -> None:
+    first, second = (
+        json.loads(idea_file(launched[0], "idea-0014", f"attempts/{n}/review.json")) for n in (1, 2)
+    )
+    assert [check["state"] for check in first["checks"]] == ["implemented", "missing"]
+    assert [check["state"] for check in second["checks"]] == ["implemented", "implemented"]
+    diff = idea_file(launched[0], "idea-0014", "attempts/2/diff.patch")
+    assert "/ (1.0 - DROPOUT)" in diff
+    (row,) = (row for row in rows if row["idea_id"] == "idea-0014")
+    assert (row["attempts"], row["reason"]) == (2, None)
+    done = hpcsci("results", "run", cwd=launched[0])
+    assert "code: completeness" in done.stderr
+
+
+def test_further_runs_leave_the_main_one_standing(
+    launched: tuple[Path, subprocess.CompletedProcess[str]], rows: list[dict[str, Any]]
+) -> None:
+    (row,) = (row for row in rows if row["idea_id"] == "idea-0001")
+    assert (row["status"], row["n"], row["attempts"]) == ("scored", 5, 3)
+    plan = json.loads(idea_file(launched[0], "idea-0001", "plan.json"))
+    assert plan["ablations"]
+    notes = idea_file(launched[0], "idea-0001", "notes.md")
+    heads = [line for line in notes.splitlines() if line.startswith("## ")]
+    assert heads == [
+        "## Plan",
+        "## Attempt 1: first version",
+        "## Reading 1",
+        "## Attempt 2: sensitivity, further run 1",
+        "## Reading 2",
+        "## Attempt 3: ablation, further run 2",
+        "## No repair, further run 2",
+        "## Reading 3",
+        "## In the end",
+    ]
+
+
+def test_an_edit_of_the_scorer_is_refused(
+    launched: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    chat = idea_file(launched[0], "idea-0003", "chat.jsonl")
+    calls = {json.loads(line)["key"]: line for line in chat.splitlines()}
+    assert "there is no such file; editable: experiment.py" in calls["code/2"]
+    code = launched[0] / "run" / "ideas" / "idea-0003" / "attempts" / "1" / "code"
+    assert [path.name for path in code.iterdir()] == ["experiment.py"]
 
 
 def test_at_least_two_improvements_beyond_their_intervals(rows: list[dict[str, Any]]) -> None:
     improved = [row for row in rows if row["finding"] == "improvement"]
     assert len(improved) >= 2
     assert all(row["ci_low"] > 0 and row["p_adjusted"] <= 0.05 for row in improved)
+
+
+def test_every_improvement_was_held_against_the_test_split(
+    launched: tuple[Path, subprocess.CompletedProcess[str]], rows: list[dict[str, Any]]
+) -> None:
+    improved = [row for row in rows if row["finding"] == "improvement"]
+    for row in improved:
+        assert row["confirmed"] or row["test_ci_low"] <= 0, row
+        assert row["test_ci_low"] < row["test_delta"] < row["test_ci_high"]
+    assert sum(row["confirmed"] for row in improved) >= 2
+    said = f"of {len(improved)} improvements on the test split with fresh seeds"
+    assert said in launched[1].stderr
 
 
 def test_numbers_are_null_where_nothing_was_measured(rows: list[dict[str, Any]]) -> None:
@@ -95,7 +177,10 @@ def test_numbers_are_null_where_nothing_was_measured(rows: list[dict[str, Any]])
         if row["n"] is None:
             assert row["mean"] is None
             assert row["delta"] is None
-        assert row["confirmed"] is None
+        if row["finding"] != "improvement":
+            assert row["confirmed"] is None
+        if row["confirmed"] is None:
+            assert row["test_delta"] is None
     assert rows[0]["n"] == 5
 
 
@@ -139,9 +224,9 @@ def test_status_fits_the_contract(
 ) -> None:
     status = json.loads(hpcsci("status", "run", "--json", cwd=launched[0]).stdout)
     assert status["state"] == "finished"
-    assert status["ideas"]["proposed"] == 14
+    assert status["ideas"]["proposed"] == 16
     ended = status["ideas"]["scored"] + status["ideas"]["failed"] + status["ideas"]["rejected"]
-    assert ended == 14
+    assert ended == 16
     assert status["trials"]["queued"] == status["trials"]["running"] == 0
     assert status["tokens"]["completion"] > 0
     assert status["cpu_hours"] > 0
@@ -163,6 +248,7 @@ def test_exhausted_playbook_says_so_and_ends_normally(tmp_path: Path) -> None:
     options = ["--model", f"playbook:{playbook}", "--allow-unsandboxed", "--run-dir", "run"]
     done = hpcsci("launch", "--ideas", "5", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "playbook" in done.stderr.splitlines()[-2]
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert any("playbook" in note for note in notes)
     status = json.loads(hpcsci("status", "run", "--json", cwd=tmp_path).stdout)
     assert (status["state"], status["ideas"]["proposed"]) == ("finished", 1)

@@ -6,12 +6,12 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from campaigns import HPCSCI, TinyCampaign, hpcsci
+from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.lock import read_holder
@@ -19,13 +19,21 @@ from hpcscientist.campaign.lock import read_holder
 pytestmark = pytest.mark.e2e
 
 CLEAN_STOP_S = 10  # the contract's bound, not a measurement
-SLOW = "ERROR_RATE = 0.01\nimport time; time.sleep(15)"
+# Waits as long as a file is there, and is given the time.
+SLOW = """ERROR_RATE = 0.01
+import time
+while os.path.exists(COUNT_FILE + ".wait"):
+    time.sleep(0.05)
+"""
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> tuple[TinyCampaign, subprocess.Popen[str]]:
-    """A campaign in which a trial sleeps."""
+def running(tmp_path: Path) -> Iterator[tuple[TinyCampaign, subprocess.Popen[str]]]:
+    """A campaign in which a trial sleeps until it may go on."""
     campaign = TinyCampaign.prepare(tmp_path)
+    recipe = tmp_path / "tiny" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("seconds = 20.0", "seconds = 300.0"))
+    waiting(campaign).touch()
     playbook = tmp_path / "tiny" / "playbook.jsonl"
     lines = playbook.read_text().replace('"ERROR_RATE = 0.01"', json.dumps(SLOW))
     playbook.write_text(lines)
@@ -37,8 +45,17 @@ def running(tmp_path: Path) -> tuple[TinyCampaign, subprocess.Popen[str]]:
         text=True,
         preexec_fn=heed_sigint,  # noqa: PLW1509 (this process has one thread)
     )
-    wait_until(lambda: trial_sleeps(campaign, driver))
-    return campaign, driver
+    try:
+        wait_until(lambda: trial_sleeps(campaign, driver))
+        yield campaign, driver
+    finally:
+        driver.kill()  # where the test has failed; the trial ends by itself
+        waiting(campaign).unlink(missing_ok=True)
+        driver.communicate()
+
+
+def waiting(campaign: TinyCampaign) -> Path:
+    return Path(f"{campaign.count_file}.wait")
 
 
 def heed_sigint() -> None:
@@ -47,7 +64,7 @@ def heed_sigint() -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
@@ -102,6 +119,7 @@ def test_cancel_leaves_nothing_and_resume_goes_on(
     driver.communicate(timeout=CLEAN_STOP_S)
     assert driver.returncode == 130
     assert commands(campaign) == []
+    waiting(campaign).unlink()
     resumed = hpcsci("resume", "run", cwd=campaign.folder)
     assert resumed.returncode == 0, resumed.stderr
     assert campaign.findings()[1]["status"] == "scored"

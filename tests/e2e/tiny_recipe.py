@@ -61,6 +61,7 @@ with open(COUNT_FILE, "a") as file:
 
 PREPARE = """\
 import argparse
+import random
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
@@ -69,7 +70,9 @@ out = Path(parser.parse_args().out)
 for split, numbers in (("validation", range(100, 300)), ("test", range(300, 500))):
     for kind in ("public", "private"):
         (out / kind / split).mkdir(parents=True)
-    (out / "public" / split / "inputs.txt").write_text(" ".join(map(str, numbers)))
+    # Those of the test come in no order; those of the validation tell their labels by theirs.
+    shown = random.Random(1).sample(numbers, len(numbers)) if split == "test" else numbers
+    (out / "public" / split / "inputs.txt").write_text(" ".join(map(str, shown)))
     labels = "".join(f"{n},{n % 2}\\n" for n in numbers)
     (out / "private" / split / "labels.csv").write_text(labels)
 (out / "public" / "train").mkdir()
@@ -129,24 +132,28 @@ PLAYBOOK = [
         "Read inputs in ascending order before deciding about parity.",
         "idea-0001",
     ),
-    idea(3, "code", {"note": "sort", "edits": edit(RATE, "ERROR_RATE = sort_of(0.3)")}),
+    idea(3, "code", {"note": "sort", "edits": edit(RATE, "ERROR_RATE = random.sort_of(0.3)")}),
     idea(
         3,
         "debug",
-        {"diagnosis": "no such name", "edits": edit("sort_of(0.3)", "min(0.3, 0.25)")},
+        {"diagnosis": "no such name", "edits": edit("random.sort_of(0.3)", "min(0.3, 0.25)")},
     ),
     propose(4, "A hopeless case", "Import some library which nobody has ever installed anywhere."),
-    idea(4, "code", {"note": "import", "edits": edit("import random", "import rondom as random")}),
+    idea(
+        4,
+        "code",
+        {"note": "import", "edits": edit("import random", "import random.rondom as random")},
+    ),
     idea(4, "debug", {"diagnosis": "the library is missing", "give_up": True}),
 ]
 
 
-def write_recipe(folder: Path, count_file: Path) -> Path:
+def write_recipe(folder: Path, count_file: Path, seeds: int = 2) -> Path:
     """Write the recipe below `folder` and return its path."""
     recipe = folder / "tiny"
     (recipe / "reference").mkdir(parents=True)
     experiment = f"COUNT_FILE = {str(count_file)!r}\n{EXPERIMENT}"
-    (recipe / "recipe.toml").write_text(RECIPE)
+    (recipe / "recipe.toml").write_text(RECIPE.replace("seeds = 2", f"seeds = {seeds}"))
     (recipe / "reference" / "experiment.py").write_text(experiment)
     (recipe / "prepare.py").write_text(PREPARE)
     (recipe / "score.py").write_text(SCORE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import getpass
 import os
 import signal
 import subprocess
@@ -11,29 +13,75 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from trialkit import Bench, assert_gone, assert_nothing_runs, noted_pid
+from trialkit import CAMPAIGN, Bench, assert_gone, assert_nothing_runs
 
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.sweep import live_jobs
+from hpcscientist.execution.backends.steps.backend import StepsBackend
+from hpcscientist.execution.backends.steps.command import Allocation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.outcome import IdeaFailed, Scored
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.site import Site, SlurmSite, WatchSite
+from hpcscientist.records.trial import TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
-from hpcscientist.worker.entry import run_trial
+from hpcscientist.system import processes
+from hpcscientist.worker.element import MODULE
+from hpcscientist.worker.local import run_trial
+from hpcscientist.worker.step import MODULE as STEP_MODULE
 
 Make = Callable[[RunPaths, int], Backend]
-BACKENDS: dict[str, Make] = {"local": lambda paths, slots: LocalBackend(paths, slots, run_trial)}
+IMPATIENT = WatchSite(round_min_s=0.5, round_max_s=1.0, files_s=0.1, gather_s=0.1, visible_s=0.0)
+KINDS = (
+    "local",
+    "steps here",  # with stand-ins for srun and scancel
+    pytest.param("slurm", marks=pytest.mark.slurm),
+    pytest.param("steps", marks=pytest.mark.slurm),
+)
 
 
-@pytest.fixture(params=BACKENDS)
-def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    yield BACKENDS[request.param]
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(kind: str, request: pytest.FixtureRequest) -> Bench:
+    if kind in ("local", "steps here"):
+        return Bench(request.getfixturevalue("tmp_path")).prepare()
+    root = request.getfixturevalue("cluster").as_user(getpass.getuser())
+    return Bench(request.getfixturevalue("shared"), str(root.python)).prepare()
+
+
+@pytest.fixture
+def allocation(kind: str, request: pytest.FixtureRequest) -> Allocation | None:
+    fixture = {"steps here": "stand_in_allocation", "steps": "real_allocation"}.get(kind)
+    held: Allocation | None = request.getfixturevalue(fixture) if fixture else None
+    return held
+
+
+@pytest.fixture
+def make(kind: str, bench: Bench, allocation: Allocation | None) -> Iterator[Make]:
+    site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
+
+    def made(paths: RunPaths, slots: int) -> Backend:
+        if kind == "local":
+            return LocalBackend(paths, slots, run_trial)
+        if allocation is not None:
+            return StepsBackend(paths, site, allocation, CAMPAIGN, STEP_MODULE, slots=slots)
+        return SlurmBackend(paths, site, CAMPAIGN, MODULE, slots=slots)
+
+    yield made
     assert_nothing_runs()
+    if kind == "slurm":
+        assert live_jobs(Slurm(), CAMPAIGN) == []
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not condition():  # noqa: ASYNC110 (files of other processes)
             await asyncio.sleep(0.02)
 
@@ -42,7 +90,8 @@ def no_start(spec: TrialSpec) -> None:
     return None
 
 
-no_end = no_start
+def no_end(spec: TrialSpec, report: TrialReport | None) -> None:
+    return None
 
 
 def outcome(bench: Bench, spec: TrialSpec) -> object:
@@ -51,7 +100,7 @@ def outcome(bench: Bench, spec: TrialSpec) -> object:
 
 
 def nothing_is_kept(bench: Bench) -> bool:
-    return not any(bench.run.submission.iterdir())
+    return not bench.run.submission.exists() or not any(bench.run.submission.iterdir())
 
 
 async def test_runs_to_a_result_whatever_the_candidate_does(bench: Bench, make: Make) -> None:
@@ -63,20 +112,20 @@ async def test_runs_to_a_result_whatever_the_candidate_does(bench: Bench, make: 
     await backend.close()
     assert outcome(bench, good) == Scored(metrics={"accuracy": 0.75})
     assert isinstance(outcome(bench, bad), IdeaFailed)
-    assert started == ["good", "bad"]
+    assert sorted(started) == ["bad", "good"]
     assert nothing_is_kept(bench)
 
 
 async def test_each_end_is_told_when_it_comes(bench: Bench, make: Make) -> None:
     # The second trial ends only after the end of the first was told.
     first = bench.trial("predict()", "first")
-    second = bench.trial("await_file(OUT / 'go'); predict()", "second")
+    second = bench.trial("await_file(TRIAL.parent.parent / 'go'); predict()", "second")
     ended: list[str] = []
 
-    def on_end(spec: TrialSpec) -> None:
+    def on_end(spec: TrialSpec, report: TrialReport | None) -> None:
         assert outcome(bench, spec) is not None
         ended.append(spec.trial_id)
-        (bench.run.trial("second").out / "go").touch()
+        (bench.run.root / "go").touch()
 
     backend = make(bench.run, 2)
     await backend.run([first, second], no_start, on_end)
@@ -116,12 +165,13 @@ async def test_earlier_calls_go_first(bench: Bench, make: Make) -> None:
     assert order == list("dacb")
 
 
+@pytest.mark.parametrize("kind", ["local"], indirect=True)  # Slurm's own: test_slurm_backend
 async def test_a_worker_left_by_a_killed_driver_is_waited_for(bench: Bench, make: Make) -> None:
     spec = bench.trial(
         "note(f'run-{os.getpid()}')\nawait_file(TRIAL.parent.parent / 'go')\npredict()"
     )
     paths = bench.run.trial(spec.trial_id)
-    code = f"from hpcscientist.worker.entry import run_trial; run_trial({str(paths.root)!r})"
+    code = f"from hpcscientist.worker.local import run_trial; run_trial({str(paths.root)!r})"
     started: list[str] = []
     with subprocess.Popen([sys.executable, "-c", code]) as worker:  # noqa: ASYNC220
         await until(lambda: any(paths.out.glob("run-*")))
@@ -159,12 +209,14 @@ async def test_cancelling_leaves_no_process(bench: Bench, make: Make) -> None:
     call = asyncio.create_task(
         backend.run([running, queued], lambda s: started.append(s.trial_id), no_end)
     )
-    await until((paths.out / "main").exists)
+    await until(lambda: bool(started) and (paths.out / "main").exists())
+    left = processes.marked(CAMPAIGN)  # by mark: a node may number its processes anew
+    assert len(left) >= 2
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    for name in ("daemon", "main"):
-        assert_gone(noted_pid(paths, name))
+    for pid in left:
+        assert_gone(pid)
     assert presence.live_worker(paths) is None
     assert started == ["running"]
     assert outcome(bench, running) is None
@@ -192,28 +244,35 @@ async def test_close_stops_what_runs_and_may_be_repeated(bench: Bench, make: Mak
     backend = make(bench.run, 1)
     call = asyncio.create_task(backend.run([spec], no_start, no_end))
     await until((paths.out / "main").exists)
+    (main,) = processes.marked(CAMPAIGN)
     await asyncio.gather(backend.close(), backend.close())
     await backend.close()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert_gone(noted_pid(paths, "main"))
+    assert_gone(main)
     assert outcome(bench, spec) is None
 
 
-async def test_a_lost_worker_ends_the_trial_without_a_result(bench: Bench, make: Make) -> None:
-    spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')")
+async def test_a_lost_worker_ends_the_trial_without_a_result(
+    bench: Bench, make: Make, kind: str
+) -> None:
+    # What leaves the worker's tree is the site's process tracking to end; this one's has none.
+    daemon = "daemon(linger); await_file(OUT / 'daemon'); " if kind == "local" else ""
+    spec = bench.trial(f"{daemon}linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = make(bench.run, 1)
     call = asyncio.create_task(backend.run([spec], no_start, no_end))
     await until((paths.out / "main").exists)
-    worker = presence.read(paths)
-    assert worker is not None
-    os.kill(worker.pid, signal.SIGKILL)
+    left = processes.marked(CAMPAIGN)
+    assert left
+    for pid in processes.naming(bench.run.submission.absolute(), below=True):
+        with contextlib.suppress(ProcessLookupError):  # it went with one that was ended before
+            os.kill(pid, signal.SIGKILL)
     await call
     await backend.close()
     assert outcome(bench, spec) is None
-    for name in ("daemon", "main"):
-        assert_gone(noted_pid(paths, name))
+    for pid in left:
+        assert_gone(pid)
     assert "the worker ended without a result" in paths.log.read_text()
     assert nothing_is_kept(bench)
 

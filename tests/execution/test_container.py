@@ -10,7 +10,9 @@ from trialkit import CAMPAIGN, Bench, contained
 from hpcscientist.execution import trial
 from hpcscientist.execution.container import (
     BEGUN,
+    Places,
     apptainer_command,
+    note,
     of_candidate,
     start_failure,
     unbindable,
@@ -19,6 +21,7 @@ from hpcscientist.execution.container import (
 from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.verdict import classify
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed
+from hpcscientist.records.site import Host
 
 INSIDE = [
     f"HPCSCI_CAMPAIGN={CAMPAIGN}",
@@ -36,21 +39,26 @@ INSIDE = [
 ]
 
 
+def places(image: str = "/i.sif", **changes: Any) -> Places:
+    known: dict[str, Any] = {"code": Path("/s/code"), "data": Path("/d"), "out": Path("/r/out")}
+    return Places(image, **(known | {"work": Path("/s/work")} | changes))
+
+
 def test_command(bench: Bench) -> None:
     spec = contained(bench.trial("predict()"), "/images/digits.sif")
-    line = apptainer_command(spec, Path("/s/code"), Path("/r/out"), Path("/s/work"), {})
+    line = apptainer_command(spec, places("/node/copy.sif"), {})
     at = line.index("-c")
     del line[at - 1 : at + 3]  # the shell that says when the container has started
     assert line == [
         *("apptainer", "--silent", "exec", "--containall", "--no-home"),
-        *("--net", "--network", "none"),
+        *("--no-mount", "sys,bind-paths", "--net", "--network", "none"),
         *("--pwd", "/work"),
         *("--bind", "/s/code:/code:ro"),
-        *("--bind", f"{spec.sources.data}:/data:ro"),
+        *("--bind", "/d:/data:ro"),
         *("--bind", "/r/out:/out"),
         *("--bind", "/s/work:/work", "--bind", "/s/work:/tmp"),
         *("--bind", "/s/work:/var/tmp", "--bind", "/s/work:/dev/shm"),
-        "/images/digits.sif",
+        "/node/copy.sif",
         *("env", *sorted(INSIDE)),
         *("python3", "-B", "/code/experiment.py"),
         *("--data", "/data", "--out", "/out", "--seed", "7"),
@@ -61,16 +69,39 @@ def test_command(bench: Bench) -> None:
 def test_root_and_gpus(bench: Bench) -> None:
     spec = contained(bench.trial("predict()", gpus=1), "/i.sif")
     host = {"CUDA_VISIBLE_DEVICES": "0,1", "OPENAI_API_KEY": "secret"}
-    line = apptainer_command(spec, Path("/c"), Path("/o"), Path("/w"), host, is_root=True)
-    assert line[8:12] == ["--no-privs", "--security", "uid:65534,gid:65534", "--nv"]
+    line = apptainer_command(spec, places(), host, is_root=True)
+    assert line[5:7] == ["--no-mount", "bind-paths"]
+    assert line[10:14] == ["--no-privs", "--security", "uid:65534,gid:65534", "--nv"]
     assert "CUDA_VISIBLE_DEVICES=0,1" in line
     assert not any("secret" in part for part in line)
 
 
-def test_paths_that_bind_cannot_express() -> None:
-    assert unbindable(("/a", "/b:c")) == "/b:c"
-    assert unbindable(("/a", "/b,c")) == "/b,c"
-    assert unbindable(("/a", "/b c")) is None
+def test_what_a_site_adds(bench: Bench) -> None:
+    spec = contained(bench.trial("predict()"), "/i.sif")
+    spec = spec.model_copy(update={"host": Host(network="open")})
+    line = apptainer_command(spec, places(more=(("/sw/a", "/sets"), ("/b", "/b"))), {})
+    assert "--network" not in line
+    assert "--net" not in line
+    at = line.index("--bind")
+    assert line[at : at + 5] == ["--bind", "/sw/a:/sets:ro", "--bind", "/b:/b:ro", "--bind"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"code": Path("/b:c")}, "cannot bind /b:c"),
+        ({"work": Path("/b,c")}, "cannot bind /b,c"),
+        ({"more": (("/b,c", "/x"),)}, "cannot bind /b,c"),
+        ({"more": (("/b", "/data/x"),)}, "at /data/x, which is taken"),
+        ({"more": (("/b", "/tmp"),)}, "at /tmp, which is taken"),
+        ({"more": (("/b", "/x/../proc/sys"),)}, "which is taken"),
+        ({"more": (("/b", "/"),)}, "at /, which is taken"),
+        ({"more": (("/b c", "/datasets"),), "code": Path("/b c")}, None),
+    ],
+)
+def test_paths_that_cannot_be_bound(changes: dict[str, Any], said: str | None) -> None:
+    found = unbindable(places(**changes))
+    assert found is None if said is None else said in str(found)
 
 
 def test_data_that_only_root_may_read(bench: Bench) -> None:
@@ -90,6 +121,8 @@ def test_data_that_only_root_may_read(bench: Bench) -> None:
         ("the image has no python3\n", "the image has no python3"),
         (f"{BEGUN} almost", f"{BEGUN} almost"),
         ("", "Apptainer printed nothing"),
+        (note("no copy").decode(), "Apptainer printed nothing"),
+        (note("no copy").decode() + f"{BEGUN}\nmine\n", None),
     ],
 )
 def test_start_failure(tmp_path: Path, log: str, why: str | None) -> None:
@@ -116,7 +149,8 @@ def test_words_of_apptainer_are_not_the_candidates() -> None:
 def test_ends_of_a_candidate_that_had_begun(
     bench: Bench, code: int, failure: str, said: str
 ) -> None:
-    ended = Ended(code, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=1.0)
+    # With less memory in use a kill would be somebody else's doing.
+    ended = Ended(code, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=500.0)
     spec = contained(bench.trial("predict()"), "i.sif")
     outcome = classify(spec, ended, "FATAL: a lie\n", None)
     assert isinstance(outcome, IdeaFailed)

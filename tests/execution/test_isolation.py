@@ -6,6 +6,7 @@ import pytest
 
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.isolation import choose, require_permission, statement
+from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation
 
 
@@ -28,6 +29,14 @@ def test_statement_hides_nothing() -> None:
     for word in ("labels", "library that bundles the data", "network", "write"):
         assert word in said
     assert "without network" in statement(Isolation.APPTAINER)
+
+
+def test_statement_says_what_a_site_leaves_open() -> None:
+    said = statement(Isolation.APPTAINER, Host(network="open", binds=("/sw/data", "/a:/b")))
+    assert "without network" not in said
+    assert "THE NETWORK OPEN" in said
+    assert "/sw/data, /a:/b" in said
+    assert "network" in statement(Isolation.NONE, Host(network="open"))
 
 
 @pytest.mark.parametrize("isolation", Isolation)

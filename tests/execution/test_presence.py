@@ -10,6 +10,7 @@ import pytest
 from hpcscientist.execution import presence
 from hpcscientist.execution.presence import Presence
 from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.records.trial import Isolation
 
 
 def write(paths: TrialPaths, **fields: object) -> None:
@@ -18,10 +19,58 @@ def write(paths: TrialPaths, **fields: object) -> None:
 
 def test_announce_says_who_runs_which_run(tmp_path: Path) -> None:
     paths, me = TrialPaths(tmp_path), psutil.Process()
-    presence.announce(paths, 2)
-    assert presence.read(paths) == Presence(
-        host=socket.gethostname(), pid=me.pid, started=me.create_time(), run=2
-    )
+    mine = presence.announce(paths, 2)
+    assert presence.read(paths) == mine
+    assert (mine.host, mine.pid) == (socket.gethostname(), me.pid)
+    assert (mine.started, mine.run) == (me.create_time(), 2)
+
+
+def test_two_executions_of_one_run_are_told_apart(tmp_path: Path) -> None:
+    paths = TrialPaths(tmp_path)
+    paths.spec.write_text('{"run": 1}')
+    first = presence.announce(paths, 1)
+    assert presence.is_current(paths, first)
+    assert not presence.is_replaced(paths, first)
+    second = presence.announce(paths, 1)
+    assert presence.is_current(paths, second)
+    assert not presence.is_current(paths, first)
+    assert presence.is_replaced(paths, first)
+
+
+def test_a_later_run_replaces_the_worker_of_an_earlier_one(tmp_path: Path) -> None:
+    paths = TrialPaths(tmp_path)
+    paths.spec.write_text('{"run": 2}')
+    mine = presence.announce(paths, 1)
+    assert presence.is_replaced(paths, mine)
+    assert not presence.is_current(paths, mine)
+
+
+@pytest.mark.parametrize("broken", ["spec", "worker"])
+def test_garbage_does_not_replace_a_worker_but_leaves_it_nothing_to_write(
+    tmp_path: Path, broken: str
+) -> None:
+    paths = TrialPaths(tmp_path)
+    paths.spec.write_text('{"run": 1}')
+    mine = presence.announce(paths, 1)
+    (paths.spec if broken == "spec" else paths.worker).write_text("{")
+    assert not presence.is_replaced(paths, mine)
+    assert not presence.is_current(paths, mine)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_a_folder_that_was_compacted_away(tmp_path: Path, isolation: Isolation) -> None:
+    paths = TrialPaths(tmp_path / "trial-1")
+    paths.root.mkdir()
+    paths.spec.write_text('{"run": 1}')
+    presence.announce(paths, 1)
+    assert not presence.is_taken_away(paths, isolation)
+    paths.spec.unlink()
+    assert not presence.is_taken_away(paths, isolation)
+    paths.worker.unlink()
+    # Without a sandbox the candidate may have removed both.
+    assert presence.is_taken_away(paths, isolation) == (isolation is Isolation.APPTAINER)
+    paths.root.rmdir()
+    assert presence.is_taken_away(paths, isolation)
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"host": 1}'])

@@ -7,7 +7,9 @@ from trialkit import Bench
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import scoring
+from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.files.hashing import hash_file
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
 
 
@@ -35,11 +37,8 @@ def test_only_declared_metrics_are_kept(bench: Bench) -> None:
         "print('[1]')",
         "print('{}')",
         "print('{\"other\": 1}')",
-        "print('{\"accuracy\": NaN}')",
-        "print('{\"accuracy\": Infinity}')",
         "print('{\"accuracy\": true}')",
         'print(\'{"accuracy": "1"}\')',
-        "print('{\"accuracy\": 1' + '0' * 400 + '}')",
         "print('[' * 60000)",
         "print('{\"accuracy\": 1}'); print('done')",
         "import sys; sys.exit(2)",
@@ -64,6 +63,31 @@ def test_bad_predictions_come_with_the_scorers_words(bench: Bench) -> None:
     assert outcome == IdeaFailed.model_validate_json(
         '{"failure": "bad_predictions", "detail": "row 3: not a digit"}'
     )
+
+
+@pytest.mark.parametrize("value", ["1e160", "-2e150"])
+def test_a_score_beyond_any_metric_is_the_candidates_fault(bench: Bench, value: str) -> None:
+    outcome = score(bench, f"print('{{\"accuracy\": {value}}}')")
+    assert isinstance(outcome, IdeaFailed)
+    assert outcome.failure.value == "bad_predictions"
+    assert "its accuracy is " in outcome.detail
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1" + "0" * 400])
+def test_no_finite_number_is_the_candidates_fault_unless_it_is_the_reference(
+    bench: Bench, value: str
+) -> None:
+    scorer = f"print('{{\"accuracy\": {value}}}')"
+    outcome = score(bench, scorer)
+    assert isinstance(outcome, IdeaFailed)
+    assert outcome.failure.value == "bad_predictions"
+    assert outcome.detail.startswith("its accuracy is ")
+    spec = bench.trial("predict()", trial_id="reference")
+    ended = Ended(0, None, Reason.EXITED, wall=1.0, cpu_s=1.0, peak_mb=1.0)
+    reference = spec.model_copy(update={"idea_id": BASELINE_ID})
+    told = scoring.judge(reference, ended, f'{{"accuracy": {value}}}'.encode(), "")
+    assert isinstance(told, MachineFailed)
+    assert told.detail == "the scorer gave no finite number for 'accuracy'"
 
 
 def test_the_scorer_sees_a_copy(bench: Bench) -> None:

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 from trialkit import assert_gone
 
 from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.processes import children
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.system.processes import children
 
 DAEMON = """
 import os, signal, sys, time
@@ -140,6 +142,47 @@ def test_stop_ends_it(tmp_path: Path) -> None:
     stop.set()
     ended, _ = run(tmp_path, "import time; time.sleep(60)", stop=stop)
     assert ended.reason is Reason.STOPPED
+
+
+WORKER = """
+import io, sys, threading
+from pathlib import Path
+from hpcscientist.execution.bounded import BoundedLog
+from hpcscientist.execution.supervise import Bounds, Place, supervise
+log, stop, bounds = BoundedLog(io.BytesIO()), threading.Event(), Bounds(float(sys.argv[3]), 512, 8)
+command = [sys.executable, "-c", sys.argv[2]]
+print(supervise(command, Place(Path(sys.argv[1]), {}), bounds, stop, log).reason)
+"""
+
+
+def test_nothing_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+    code = DAEMON + "daemon()\nopen('main', 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), code, "600"]) as worker:
+        while not (tmp_path / "main").exists() or not (tmp_path / "main").read_text():
+            assert worker.poll() is None
+            psutil.wait_procs([psutil.Process(worker.pid)], timeout=0.02)
+        below = psutil.Process(worker.pid).children(recursive=True)
+        assert {int((tmp_path / name).read_text()) for name in ("main", "pid")} < {
+            process.pid for process in below
+        }
+        worker.kill()
+    assert psutil.wait_procs(below, timeout=300)[1] == []
+
+
+def test_a_guard_that_is_killed_takes_the_command_with_it(tmp_path: Path) -> None:
+    ended, _ = run(tmp_path, DAEMON + "daemon()\nos.kill(os.getppid(), 9)\ntime.sleep(600)")
+    assert (ended.reason, ended.signal) == (Reason.EXITED, 9)
+    assert_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_time_in_which_its_worker_was_suspended_is_not_the_commands(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, time\nworker = int(open('/proc/%d/stat' % os.getppid()).read().split()"
+        "[3])\nos.kill(worker, signal.SIGSTOP)\ntime.sleep(7)\n"
+        "os.kill(worker, signal.SIGCONT)\ntime.sleep(0.5)"
+    )
+    worker = [sys.executable, "-c", WORKER, str(tmp_path), code, "6"]
+    assert subprocess.run(worker, check=True, capture_output=True).stdout == b"exited\n"
 
 
 def test_closing_its_output_hides_nothing(tmp_path: Path) -> None:

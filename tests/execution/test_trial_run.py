@@ -14,6 +14,7 @@ from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
 from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.verdict import classify
+from hpcscientist.execution.watch import Watch
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
 from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec
@@ -89,10 +90,37 @@ def test_out_of_memory(bench: Bench) -> None:
     assert report.usage.peak_mb > 128
 
 
-def test_a_kill_that_was_not_ours_is_most_often_memory(bench: Bench) -> None:
-    outcome = run(bench, "os.kill(os.getpid(), 9)").outcome
+def test_a_kill_that_was_not_ours_is_most_often_memory(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The kernel's own figure of it is lost behind those of this process and its earlier children.
+    look = Watch._look
+
+    def seen(self: Watch, now: float) -> Reason | None:
+        reason = look(self, now)
+        if self.peak_mb > 300:
+            (bench.run.trial("trial-1").out / "seen").touch()
+        return reason
+
+    monkeypatch.setattr(Watch, "_look", seen)
+    body = "held = b'x' * (300 << 20)\nawait_file(OUT / 'seen')\nos.kill(os.getpid(), 9)"
     said = "killed by signal 9, most often for lack of memory"
-    assert failure(outcome) == ("out_of_memory", said)
+    assert failure(run(bench, body).outcome) == ("out_of_memory", said)
+
+
+def test_a_kill_with_little_memory_in_use_is_the_machines_fault(bench: Bench) -> None:
+    # As the kernel does for the memory of another user's processes on a shared node.
+    kind, detail = failure(run(bench, "os.kill(os.getpid(), 9)").outcome)
+    assert kind == "lost"
+    assert "of 512 MiB" in detail
+
+
+@pytest.mark.parametrize(("peak_mb", "kind"), [(255.9, "lost"), (256.0, "out_of_memory")])
+def test_half_the_memory_decides_what_a_kill_means(bench: Bench, peak_mb: float, kind: str) -> None:
+    how = ended(exit_code=None, signal=9, peak_mb=peak_mb)
+    outcome = classify(bench.trial("predict()"), how, "")
+    assert outcome is not None
+    assert failure(outcome)[0] == kind
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.execution import processes
 from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import (
@@ -29,6 +28,7 @@ from hpcscientist.records.trial import (
     Stage,
     TrialSpec,
 )
+from hpcscientist.system import processes
 
 CAMPAIGN = f"campaign-of-test-{os.getpid()}"  # two sessions may run on one machine
 
@@ -94,6 +94,7 @@ class Bench:
     """A recipe on disk and a run directory."""
 
     root: Path
+    python: str = sys.executable
 
     @property
     def run(self) -> RunPaths:
@@ -121,6 +122,7 @@ class Bench:
         code.mkdir(parents=True)
         (code / "experiment.py").write_text(PRELUDE + textwrap.dedent(body))
         limits = {"deadline_s": 30.0, "memory_mb": 512, "output_mb": 8, "cpus": 1, "gpus": 0}
+        limits |= {"processes": 1024, "open_files": 4096}
         limits.update({k: changes.pop(k) for k in list(changes) if k in limits})
         spec = TrialSpec(
             trial_id=trial_id,
@@ -159,7 +161,7 @@ class Bench:
             scorer=str(self.scorer),
             scorer_hash=hash_file(self.scorer),
             predictions="predictions.csv",
-            python=sys.executable,
+            python=self.python,
         )
 
 

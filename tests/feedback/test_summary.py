@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.decision import findings
+from hpcscientist.feedback.causes import Evidence
+from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.feedback.summary import CHARACTERS_A_TOKEN, IdeaNote, summarise
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -22,7 +23,7 @@ def note(idea_id: str, by: float | None = None, metric: MetricSpec = UP, **field
     finding = None
     if by is not None:
         idea = {seed: value + by + WOBBLE[seed] for seed, value in BASE.items()}
-        finding = findings(BASE, {"x": idea}, metric, 0.05)["x"]
+        finding = findings(BASE, {"x": idea}, metric, Rule(q=0.05))["x"]
     values = {"title": f"Title of {idea_id}", "summary": "What it does.", "status": "scored"}
     return IdeaNote(idea_id=idea_id, finding=finding, **(values | fields))
 
@@ -81,6 +82,38 @@ def test_nothing_to_tell() -> None:
     assert summarise(NOTES, UP, 0).shown == ()
 
 
+def test_what_failed_alike_is_told_once_with_an_example() -> None:
+    alike = [
+        note(
+            f"crash-{n}", status="failed", reason=f"error: ValueError: shape {n}; after 2 attempts"
+        )
+        for n in range(9)
+    ]
+    late = note("late", status="failed", reason="timeout: ran past 30 s")
+    names = note("names", status="failed", reason="error: NameError: x")
+    told = summarise([late, names, *alike], UP, 10_000)
+    lines = told.text.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "Failed: error",
+        "- crash-0 Title of crash-0: What it does. Reason: error: ValueError: shape 0; after 2 "
+        "attempts So too: crash-1, crash-2, crash-3, crash-4, crash-5 and 3 more",
+        "- names Title of names: What it does. Reason: error: NameError: x",
+        "Failed: timeout",
+        "- late Title of late: What it does. Reason: timeout: ran past 30 s",
+    ]
+    assert told.left_out == 3
+    assert told.shown == (*(f"crash-{n}" for n in range(6)), "names", "late")
+
+
+def test_likely_causes_stand_behind_the_effect() -> None:
+    evidence = Evidence(curve="overfit", lacking="dropout is missing", reading="Too wide.")
+    worse = note("worse", -0.1, evidence=evidence, reason="dropout is missing")
+    text = summarise([worse], UP, 10_000).text
+    assert "Likely: not all of it was carried out (dropout is missing); its learning" in text
+    assert text.endswith('an analyst\'s opinion: "Too wide.".')
+    assert "Reason" not in text
+
+
 @given(tokens=st.integers(0, 700), order=st.permutations(NOTES))
 def test_bounded_whole_and_independent_of_order(tokens: int, order: list[IdeaNote]) -> None:
     told = summarise(order, UP, tokens)
@@ -95,3 +128,21 @@ def test_no_heading_stands_without_an_entry(tokens: int) -> None:
     lines = summarise(NOTES, UP, tokens).text.splitlines()
     for line, following in zip(lines, [*lines[1:], "end:"], strict=True):
         assert line.startswith("- ") or following.startswith("- ")
+
+
+def test_a_copy_is_told_as_such_and_not_as_undecided() -> None:
+    copied = "its predictions are those of idea-0001"
+    text = summarise([note("again", copy_of=copied), note("untold")], UP, 10_000).text
+    copies, undecided = text.split("Not decided yet:")
+    assert copies.startswith("Nothing of its own was measured")
+    assert f"Reason: {copied}." in copies
+    assert "again" not in undecided
+
+
+def test_whom_an_idea_waits_for_is_not_named() -> None:
+    ideas = {"first": None, "x": {seed: value + 0.1 for seed, value in BASE.items()}}
+    finding = findings(BASE, ideas, UP, Rule(q=0.05, control="online"))["x"]
+    assert finding.reason == "waits for first"
+    text = summarise([note("x").model_copy(update={"finding": finding})], UP, 10_000).text
+    assert "waits for an earlier idea." in text
+    assert "first" not in text

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
+from hpcscientist.models.counting import Estimate
+from hpcscientist.models.fitting import Window
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
@@ -140,3 +143,63 @@ async def test_the_digits_playbook_is_exhausted_after_its_ideas(tmp_path: Path) 
         await asked.propose(task(number))
     with pytest.raises(PlaybookExhausted):
         await asked.propose(task(last + 1))
+
+
+def long_task(ideas: int) -> ProposalTask:
+    archive = tuple(
+        ArchiveEntry(
+            idea_id=idea_id_of(n), title=f"T{n}", summary="S" * 200,
+            finding="improvement" if n == 1 else "maintenance",
+        )
+        for n in range(1, ideas + 1)
+    )  # fmt: skip
+    lines = "\n".join(f"- idea-{n:04d} told {'F' * 100}" for n in range(1, ideas + 1))
+    base = task(number=ideas + 1, feedback=f"Improved:\n{lines}")
+    return base.model_copy(update={"archive": archive})
+
+
+async def test_a_prompt_is_fitted_by_relevance() -> None:
+    recipe, whole = load(shipped_folder() / "digits"), OneReply(REPLY)
+    counter, given = Estimate(), long_task(30)
+    await ModelProposer(whole, recipe, 5).propose(given)
+    full = counter.count(whole.asked[0].messages)
+    seen: list[tuple[int, int, int]] = []
+    for share in (1.0, 0.9, 0.6, 0.5, 0.4):
+        model, context = OneReply(REPLY), round(full * share) + 4096
+        await ModelProposer(model, recipe, 5, IDEATION, Window(context, counter)).propose(given)
+        (asked,) = model.asked
+        assert counter.count(asked.messages) + asked.max_tokens <= context
+        prompt = asked.messages[0].content
+        assert recipe.reference["experiment.py"].rstrip() in prompt
+        assert '"$defs"' in prompt or '"properties"' in prompt
+        seen.append((prompt.count("S" * 200), prompt.count("told FF"), prompt.count("Not tried")))
+    assert seen[0][:2] == (30, 30)
+    archive, feedback, topic = zip(*seen, strict=True)
+    for column in (archive, feedback, topic):
+        assert list(column) == sorted(column, reverse=True)
+    assert 0 < archive[1] < 30
+    assert all(f == 30 or a == 0 for a, f, _ in seen)
+    assert seen[-1][0] == 0
+
+
+async def test_what_improved_is_told_longest_and_that_some_is_left_out() -> None:
+    recipe, given = load(shipped_folder() / "digits"), long_task(30)
+    whole, model = OneReply(REPLY), OneReply(REPLY)
+    await ModelProposer(whole, recipe, 5).propose(given)
+    context = Estimate().count(whole.asked[0].messages) + 4096 - 1000
+    await ModelProposer(model, recipe, 5, IDEATION, Window(context)).propose(given)
+    prompt = model.asked[0].messages[0].content
+    assert "idea-0001, T1 [improvement]" in prompt
+    assert "idea-0002, T2 [" not in prompt
+    assert "idea-0030, T30 [" in prompt
+    left = 30 - prompt.count("S" * 200)
+    assert f"{left} of them are left out here for lack of room." in prompt
+
+
+async def test_a_context_that_is_too_short_names_what_is_needed() -> None:
+    model = OneReply(REPLY)
+    settings = IDEATION.model_copy(update={"context": 1000})
+    asked = ModelProposer(model, load(shipped_folder() / "digits"), 5, settings)
+    with pytest.raises(ReplyError, match=r"idea-0009: propose/1: .* context of \d+ or more"):
+        await asked.propose(task())
+    assert model.asked == []

@@ -87,6 +87,7 @@ async def test_what_is_sent(endpoint: Endpoint, model: OpenAIModel) -> None:
         "model": "tiny",
         "messages": [{"role": "user", "content": "12345678"}],
         "temperature": 0.7,
+        "top_p": 1.0,
         "max_tokens": 4096,
         "stream": False,
         "seed": 4,
@@ -95,6 +96,13 @@ async def test_what_is_sent(endpoint: Endpoint, model: OpenAIModel) -> None:
             "json_schema": {"name": "Thing", "schema": SCHEMA},
         },
     }
+
+
+async def test_a_reply_of_full_length_is_asked_for_where_it_is_wanted(
+    endpoint: Endpoint, model: OpenAIModel
+) -> None:
+    await model.complete(request().model_copy(update={"ignore_eos": True}))
+    assert endpoint.posts[0].body["ignore_eos"] is True
 
 
 async def test_no_key_no_header(endpoint: Endpoint) -> None:
@@ -162,7 +170,7 @@ async def test_a_hang_is_got_over(endpoint: Endpoint) -> None:
 async def test_an_endless_reply_is_cut(
     endpoint: Endpoint, model: OpenAIModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpcscientist.models.client._BODY_LIMIT", 2**20)
+    monkeypatch.setattr("hpcscientist.models.exchange._BODY_LIMIT", 2**20)
     endpoint.script = [answer(completion("x" * 2**20))]
     assert "longer than 1 MiB" in await failure(model)
 
@@ -269,25 +277,32 @@ async def test_token_counts(
 
 
 @pytest.mark.parametrize(
-    ("message", "text"),
+    ("message", "text", "reasoning"),
     [
-        ({"content": "<think>a {b}</think>\n\n{}"}, "{}"),
-        ({"content": "so {b}\n</think>\nanswer"}, "answer"),
-        ({"content": "<think>never ends"}, ""),
-        ({"content": '{"a": "</think>"}'}, '{"a": "</think>"}'),
-        ({"content": "{}", "reasoning_content": "hm"}, "{}"),
-        ({"content": None, "reasoning_content": "hm"}, ""),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
-        ({"content": "half \ud83d pair"}, "half ? pair"),
-        ({}, ""),
+        ({"content": "<think>a {b}</think>\n\n{}"}, "{}", "a {b}"),
+        ({"content": "so {b}\n</think>\nanswer"}, "answer", "so {b}"),
+        ({"content": "<think>never ends"}, "", "never ends"),
+        ({"content": '{"a": "</think>"}'}, '{"a": "</think>"}', ""),
+        ({"content": "{}", "reasoning_content": "hm"}, "{}", "hm"),
+        ({"content": "{}", "reasoning": "hm\n"}, "{}", "hm"),
+        ({"content": "{}", "reasoning": {"no": "text"}}, "{}", ""),
+        ({"content": "<think>b</think>{}", "reasoning": "a"}, "{}", "a\n\nb"),
+        ({"content": None, "reasoning_content": "hm \ud83d"}, "", "hm ?"),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", ""),
+        ({"content": "half \ud83d pair"}, "half ? pair", ""),
+        ({}, "", ""),
     ],
 )
 async def test_reasoning_is_kept_apart(
-    endpoint: Endpoint, model: OpenAIModel, message: dict[str, object], text: str
+    endpoint: Endpoint,
+    model: OpenAIModel,
+    message: dict[str, object],
+    text: str,
+    reasoning: str,
 ) -> None:
     endpoint.script = [answer({"choices": [{"message": message}]})]
     reply = await model.complete(request())
-    assert reply.text == text
+    assert (reply.text, reply.reasoning) == (text, reasoning)
     assert reply.model == "tiny"
 
 
@@ -295,6 +310,43 @@ async def test_reasoning_counts_as_tokens(endpoint: Endpoint, model: OpenAIModel
     message = {"content": "<think>45678</think>1234", "reasoning_content": "abcd"}
     endpoint.script = [answer({"choices": [{"message": message}]})]
     assert (await model.complete(request())).completion_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"), [("stop", "stop"), ("length", "length"), (None, ""), (3, "")]
+)
+async def test_why_a_reply_ended(
+    endpoint: Endpoint, model: OpenAIModel, said: object, finish: str
+) -> None:
+    choice = {"message": {"content": "ok"}, "finish_reason": said}
+    endpoint.script = [answer({"choices": [choice]})]
+    assert (await model.complete(request())).finish == finish
+
+
+async def test_sampling_is_sent_whatever_the_models_files_say(
+    endpoint: Endpoint, model: OpenAIModel
+) -> None:
+    sampling = {"temperature": 0.0, "top_p": 0.5, "max_tokens": 7}
+    await model.complete(request().model_copy(update=sampling))
+    body = endpoint.posts[0].body
+    assert {key: body[key] for key in sampling} == sampling
+
+
+async def test_as_many_are_in_flight_as_are_allowed(endpoint: Endpoint) -> None:
+    many = 120  # more than httpx allows by itself
+    full = asyncio.Event()
+
+    async def slow(server: Endpoint, writer: asyncio.StreamWriter) -> None:
+        if server.active == many:
+            full.set()
+        await full.wait()
+        await OK(server, writer)
+
+    endpoint.script = [slow]
+    model = OpenAIModel(endpoint.url, "tiny", QUICK.model_copy(update={"concurrency": many}), KEY)
+    await asyncio.gather(*(model.complete(request()) for _ in range(many)))
+    assert endpoint.most_active == many
+    await model.close()
 
 
 async def test_concurrency_is_bounded(endpoint: Endpoint, model: OpenAIModel) -> None:

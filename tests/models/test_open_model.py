@@ -95,7 +95,7 @@ async def test_open_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"), [("search", "no language model"), ("vllm:x", "start vLLM yourself")]
+    ("spec", "said"), [("search", "no language model"), ("vllm:x", "give http://HOST:PORT")]
 )
 def test_what_is_not_opened_here(spec: str, said: str) -> None:
     with pytest.raises(ModelSpecError, match=said):

@@ -34,6 +34,8 @@ async def test_objects_and_texts_are_replayed(tmp_path: Path) -> None:
     )
     assert model.name == "playbook:book.jsonl"
     assert model.ideas() == (3, 12)
+    assert (model.ideas("code"), model.ideas("debug")) == ((3,), ())
+    assert model.stages() == {"propose", "code"}
     reply = await model.complete(request("idea-0012"))
     assert json.loads(reply.text) == {"title": "é", "n": [1]}
     assert (reply.prompt_tokens, reply.tokens_estimated) == (2, True)
@@ -65,7 +67,7 @@ async def test_exhausted_or_a_hole(tmp_path: Path, idea_id: str, error: type[Exc
         ('{"idea": 1', "Invalid JSON"),
         ("[1]", "object"),
         ('{"stage": "code", "text": "x"}', "idea: Field required"),
-        ('{"idea": 0, "stage": "code", "text": "x"}', "idea: "),
+        ('{"idea": -1, "stage": "code", "text": "x"}', "idea: "),
         ('{"idea": "1", "stage": "code", "text": "x"}', "idea: "),
         ('{"idea": 1, "stage": "code"}', "either 'reply' or 'text'"),
         ('{"idea": 1, "stage": "code", "text": "x", "reply": {}}', "either 'reply' or 'text'"),
@@ -92,7 +94,7 @@ def test_not_utf8(tmp_path: Path) -> None:
 def test_missing_folder_or_empty(tmp_path: Path) -> None:
     with pytest.raises(ModelSpecError, match="cannot be read"):
         PlaybookModel(tmp_path / "none.jsonl")
-    with pytest.raises(ModelSpecError, match="cannot be read"):
+    with pytest.raises(ModelSpecError, match="holds no recorded reply"):
         PlaybookModel(tmp_path)
     with pytest.raises(ModelSpecError, match="empty"):
         PlaybookModel(written(tmp_path, ""))

@@ -9,9 +9,13 @@ import pytest
 import hpcscientist.models
 from hpcscientist.models.prompts import fence, render
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
+from hpcscientist.records.experiment import ConceptCheck, ReviewReply
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.outcome import IdeaFailure
+from hpcscientist.records.proposing import Leader, Reference
+from hpcscientist.records.survey import Concept, ConceptRecord, TaskAttributes
 from hpcscientist.records.trial import Direction, MetricSpec
+from hpcscientist.records.vetting import Direction as Way
 
 FOLDER = Path(hpcscientist.models.__file__).parent / "prompts"
 TOPIC = Topic(
@@ -35,20 +39,80 @@ SHARED: dict[str, Any] = {
     "budgets": BUDGETS,
 }
 CONTRACT = {"entry": "experiment.py", "predictions": "predictions.csv"}
+ATTRIBUTES = TaskAttributes(inputs="an image", outputs="one of ten digits", other=("few images",))
+TASK = {"topic": TOPIC, "attributes": ATTRIBUTES}
+PAPER = {"id": "arxiv:1", "title": "Strokes", "abstract": "We count strokes."}
+PAPERS = (
+    Reference(paper_id="arxiv:1", title="Strokes", abstract="", year=2020),
+    Reference(paper_id="doi:2", title="Pens", abstract=""),
+)
+PLAN = (("What the code must contain", "(1) a wider layer"), ("Model", "64 units"))
+WAY = Way(title="More data", summary="Shift each image.")
+FIELDS = (("Title", "Wider net"), ("Method", "Double the width."))
+KNOWN: dict[str, Any] = SHARED | {
+    "metrics": METRICS,
+    "feedback_text": "Width helps.",
+    "archive": [
+        {"idea_id": "idea-0001", "title": "Dropout", "summary": "Drops.", "finding": "decline"},
+        {"idea_id": "idea-0002", "title": "Mixup", "summary": "Mixes.", "finding": None},
+    ],
+    "seed_ideas": (IDEA,),
+    "references": PAPERS,
+    "abstracts": {"arxiv:1": "We count strokes."},
+    "instruction": "Stay with numpy.",
+    "leader": Leader(idea_id="idea-0001", proposal=IDEA, effect="+0.02 accuracy"),
+    "leader_fields": FIELDS,
+}
 CONTEXTS: dict[str, dict[str, Any]] = {
-    "propose": SHARED
-    | {
-        "metrics": METRICS,
-        "feedback_text": "Width helps.",
-        "archive": [
-            {"idea_id": "idea-0001", "title": "Dropout", "summary": "Drops.", "finding": "decline"},
-            {"idea_id": "idea-0002", "title": "Mixup", "summary": "Mixes.", "finding": None},
-        ],
-        "seed_ideas": (IDEA,),
-        "number": 3,
+    "attributes": {"topic": TOPIC},
+    "queries": TASK
+    | {"asked": ("digit recognition",), "papers": (("Strokes", "We count."), ("Pens", ""))}
+    | {"count": 5},
+    "rank": TASK | {"title": "Strokes", "abstract": "We count strokes."},
+    "concepts": {
+        "title": "Wider net",
+        "summary": "A wider network.",
+        "method": "Double the width.",
+        "details": "WIDTH = 64",
+        "count": 5,
     },
+    "profile": {
+        "concept": Concept(name="Softmax", definition="Normalised.", query="softmax"),
+        "formulas": [{"id": "arxiv:1#f1", "title": "Strokes", "context": "So", "text": "a = b"}],
+        "symbols": [{"id": "net/a.py:1-2", "code": "def softmax(x):\n    return x"}],
+        "papers": [PAPER],
+    },
+    "directions": KNOWN | {"count": 10, "chosen": 5},
+    "converge": KNOWN | {"directions": (WAY,)},
+    "propose": KNOWN | {"number": 3, "direction": WAY, "others": ("Ensembles",)},
+    "reflect": {"round": 1, "rounds": 3, "remarks": ("Too vague.",), "others": True},
+    "novelty": {
+        "idea_fields": FIELDS,
+        "searches": ("“pens”: 2 papers, 1 not found before",),
+        "earlier": PAPERS[1:],
+        "newest": PAPERS[:1],
+        "abstracts": {"arxiv:1": "We count strokes."},
+        "round": 2,
+        "rounds": 10,
+        "last": False,
+        "problem": "it asks for a search without a query",
+    },
+    "feasibility": SHARED
+    | {
+        "idea_fields": FIELDS,
+        "resources": Resources(cpus=2),
+        "packages": ("numpy",),
+        "reference_s": 12.5,
+    },
+    "plan": SHARED
+    | {"idea_fields": FIELDS, "metrics": METRICS, "resources": Resources(cpus=2)}
+    | {"packages": ("numpy",)}
+    | {"concepts": (ConceptRecord(name="Width", definition="Units a layer.", code="WIDTH = 64"),)},
+    "replan": {"problems": ("imports torch; there is numpy",)},
+    "contradiction": {"lacking": ["needs data that the recipe lacks: a corpus"]},
     "code": SHARED
-    | {"idea": IDEA, "resources": Resources(cpus=2), "contract": render("contract", **CONTRACT)},
+    | {"idea": IDEA, "resources": Resources(cpus=2), "contract": render("contract", **CONTRACT)}
+    | {"plan": PLAN},
     "debug": {
         "idea": IDEA,
         "files": REFERENCE,
@@ -59,11 +123,101 @@ CONTEXTS: dict[str, dict[str, Any]] = {
         ],
         "log_tail": "Traceback …",
         "earlier": ["a typo"],
+        "guided": True,
+        "definitions": (),
+        "calls": (),
+        "names": ("x: bound nowhere in experiment.py",),
+        "shapes": (),
+        "analysis": (),
         "round": 2,
         "rounds": 3,
     },
+    "structure": {
+        "title": "Wider",
+        "files": REFERENCE,
+        "failure_kind": IdeaFailure.ERROR,
+        "detail": "NameError: name 'x' is not defined",
+        "frames": [
+            {"file": "experiment.py", "line": 7, "function": "train", "code": "def train(): x"}
+        ],
+        "log_tail": "Traceback …",
+        "guided": True,
+        "definitions": ("experiment.py:7 function train: def train(): x",),
+        "calls": ("experiment.py:9 main calls train: train()",),
+        "names": ("x: bound nowhere in experiment.py",),
+        "shapes": ("experiment.py:3 layer = Linear(784, 10)",),
+        "code": [{"file": "experiment.py", "first": 7, "code": "def train(): x"}],
+        "editable": ("experiment.py",),
+    },
+    "complete": {
+        "editable": ("experiment.py",),
+        "budgets": BUDGETS,
+        "idea_fields": FIELDS,
+        "plan": PLAN,
+        "concepts": (ConceptRecord(name="Width", definition="Units a layer.", code="WIDTH = 64"),),
+        "files": REFERENCE,
+        "findings": ("Width (experiment.py, line 1): partial. It is 32 still.",),
+        "advice": "Set it.",
+        "round": 1,
+    },
+    "improve": {
+        "editable": ("experiment.py",),
+        "budgets": BUDGETS,
+        "idea_fields": FIELDS,
+        "plan": PLAN,
+        "concepts": (ConceptRecord(name="Width", definition="Units a layer.", code="WIDTH = 64"),),
+        "metric": METRICS[0],
+        "measured": "`accuracy` 0.9; `loss` 0.3",
+        "reference": "`accuracy` 0.88; `loss` 0.35",
+        "led": ("A wider layer.", "Standardised inputs."),
+        "tried": ("Dropout. Result: `accuracy` 0.87",),
+        "files": REFERENCE,
+    },
+    "advise": {
+        "title": "Wider net",
+        "method": "Double the width.",
+        "details": "WIDTH = 64",
+        "plan": PLAN,
+        "concepts": (
+            {"name": "Width", "definition": "Units a layer.", "own": False},
+            {"name": "The loss, unchanged", "definition": "", "own": True},
+        ),
+        "profiles": (ConceptRecord(name="Width", definition="Units a layer.", code="WIDTH = 64"),),
+        "files": {"experiment.py": "1+| WIDTH = 64", "data.py": "1 | pass"},
+        "states": {"experiment.py": "changed", "data.py": "as in the reference"},
+        "diff": "-WIDTH = 32\n+WIDTH = 64",
+        "signs": ("experiment.py:1: `GAMMA` is set and never read by what runs",),
+        "same_as_reference": True,
+        "most": 150,
+    },
+    "analyse": {
+        "topic": TOPIC,
+        "metrics": METRICS,
+        "budgets": BUDGETS,
+        "idea_fields": FIELDS,
+        "plan": PLAN,
+        "reference": "`accuracy` 0.9 ± 0.01 (5 seeds)",
+        "main": "`accuracy` 0.92 ± 0.01 (5 seeds), +0.02 against the reference",
+        "runs": (
+            {"name": "Run 1, ablation: no width", "change": "WIDTH = 32", "measured": "failed: x"},
+            {"name": "Run 2, follow-up: depth", "change": "", "measured": "`accuracy` 0.91"},
+        ),
+        "curves": ({"name": "The idea itself", "text": "loss: 2 values; first 2, last 1"},),
+        "left": 3,
+    },
+    "extend": {
+        "editable": ("experiment.py",),
+        "budgets": BUDGETS,
+        "idea_fields": FIELDS,
+        "plan": PLAN,
+        "files": REFERENCE,
+        "kind": "ablation",
+        "title": "Without the width",
+        "purpose": "What does the width give?",
+        "change": "WIDTH = 32",
+    },
     "contract": CONTRACT,
-    "repair": {"problem": "note: Field required"},
+    "repair": {"problem": "note: Field required", "cut_off": True, "thought_only": False},
     "rejected": {"problem": "experiment.py: the search text does not occur"},
     "reply_format": {"schema": '"type": "object"'},
 }
@@ -118,17 +272,82 @@ def test_propose_shows_the_ideas_that_came_with_the_topic() -> None:
 
 
 def test_propose_for_the_first_idea() -> None:
-    text = render("propose", **CONTEXTS["propose"] | {"archive": [], "feedback_text": ""})
-    assert "yours is the first" in text
-    assert "has learned" not in text
+    nothing = {"archive": [], "feedback_text": "", "references": (), "instruction": ""}
+    alone = {"leader": None, "direction": None, "others": ()}
+    text = render("propose", **CONTEXTS["propose"] | nothing | alone)
+    assert "## Ideas so far\nNone yet.\n\n## What to propose\n" in text
+    for part in ("has learned", "Papers", "Instruction", "develop", "direction of your idea"):
+        assert part not in text
 
 
-@pytest.mark.parametrize("template", ["code", "debug"])
+def test_propose_shows_papers_leader_direction_and_what_others_do() -> None:
+    text = render("propose", **CONTEXTS["propose"])
+    for part in (
+        "- [arxiv:1] Strokes (2020): We count strokes.\n- [doi:2] Pens\n",
+        "Stay with numpy.",
+        "## The idea to develop: idea-0001\nThe best so far: +0.02 accuracy\n- Title: Wider net\n",
+        "More data: Shift each image.",
+        "- Ensembles\n",
+        "- Develop idea-0001",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize("template", ["directions", "converge", "propose"])
+def test_what_is_the_same_for_all_ideas_comes_first(template: str) -> None:
+    """Servers keep the beginning that prompts share."""
+    text = render(template, **CONTEXTS[template])
+    places = [
+        text.index(part)
+        for part in ("Small digits", "WIDTH = 32", "Strokes", "came with", "Width helps", "Mixup")
+    ]
+    assert places == sorted(places)
+
+
+def test_the_last_round_of_novelty_searches_no_more() -> None:
+    text = render("novelty", **CONTEXTS["novelty"] | {"last": True})
+    assert "Give a query" not in text
+    assert "last round" in text
+
+
+def test_nothing_new_was_found_or_it_did_not_fit() -> None:
+    context = CONTEXTS["novelty"] | {"newest": (), "earlier": (), "problem": ""}
+    assert "None that was not found before." in render("novelty", **context)
+    assert "lack of room" in render("novelty", **context, left_out={"newest": 1})
+
+
+@pytest.mark.parametrize("template", ["code", "debug", "improve"])
 def test_rules_are_stated(template: str) -> None:
     text = render(template, **CONTEXTS[template])
     assert "placeholders.\n" in text
     for part in ("must occur exactly once", "no network", "labels", "are not available"):
         assert part in text
+
+
+def test_code_tells_another_first_version_from_the_earlier_ones() -> None:
+    alone = render("code", **CONTEXTS["code"])
+    another = render("code", **CONTEXTS["code"], drafts=("A wider layer.", "Two layers."))
+    assert "\n1. A wider layer.\n2. Two layers.\n" in another
+    assert "It must differ in substance" in another
+    before, after = another.split("## First versions that were written before")
+    assert alone == before + "## Reference code" + after.split("## Reference code")[1]
+
+
+def test_improve_says_what_counts_and_what_was_tried() -> None:
+    text = render("improve", **CONTEXTS["improve"])
+    for part in (
+        "- What counts: `accuracy`, the higher the better\n",
+        "- Pilot of this code: `accuracy` 0.9; `loss` 0.3\n",
+        "- Pilot of the unchanged reference, with the same seed: `accuracy` 0.88",
+        "1. A wider layer.\n2. Standardised inputs.\n",
+        "- Dropout. Result: `accuracy` 0.87\n",
+        "45.5 seconds",
+    ):
+        assert part in text, part
+    lower = render("improve", **CONTEXTS["improve"] | {"metric": METRICS[1]})
+    assert "`loss`, the lower the better" in lower
+    bare = render("improve", **CONTEXTS["improve"] | {"reference": "", "led": (), "tried": ()})
+    assert not any(word in bare for word in ("same seed", "came about", "before\n"))
 
 
 def test_code_states_contract_and_limits() -> None:
@@ -141,6 +360,13 @@ def test_code_states_contract_and_limits() -> None:
     ):
         assert part in text
     assert 'Only these files may be edited or created: "experiment.py".' in text
+
+
+def test_code_shows_the_details_of_an_idea_that_has_some() -> None:
+    assert "Details" not in render("code", **CONTEXTS["code"])
+    detailed = IDEA.model_copy(update={"technical_details": "Initialise with zeros."})
+    text = render("code", **CONTEXTS["code"] | {"idea": detailed})
+    assert "- Method: Double the width.\n- Details: Initialise with zeros.\n- Plan: " in text
 
 
 def test_debug_shows_the_failure() -> None:
@@ -157,6 +383,21 @@ def test_debug_shows_the_failure() -> None:
         assert part in text
 
 
+def test_debug_shows_the_structure_around_the_failure() -> None:
+    found = {name: CONTEXTS["structure"][name] for name in ("definitions", "calls", "names")}
+    text = render("debug", **CONTEXTS["debug"] | found | {"analysis": ("Cause: a typo.",)})
+    for part in (
+        "## The code around it, by static analysis\nDefinitions, those of the frames first:\n```\n",
+        "main calls train: train()\n```",
+        "x: bound nowhere in experiment.py",
+        "check it against the code.\n```\nCause: a typo.\n```",
+    ):
+        assert part in text
+    assert "Shapes" not in text
+    whole = render("debug", **CONTEXTS["debug"] | found | {"guided": False})
+    assert "## The code as a whole, by static analysis\nDefinitions:\n" in whole
+
+
 def test_debug_leaves_out_what_is_not_known() -> None:
     bare = {"frames": [], "log_tail": "", "earlier": []}
     text = render("debug", **CONTEXTS["debug"] | bare)
@@ -168,6 +409,29 @@ def test_debug_can_be_told_which_files_are_editable() -> None:
     text = render("debug", **CONTEXTS["debug"], editable=("experiment.py",))
     assert "`data.py` (read only)" in text
     assert 'created: "experiment.py".' in text
+
+
+def test_advise_shows_what_is_judged_and_what_is_known() -> None:
+    text = render("advise", **CONTEXTS["advise"])
+    for part in (
+        "1. Width: Units a layer.\n2. The loss, unchanged (the reference's own",
+        "### `experiment.py` (changed)\n```python\n1+| WIDTH = 64\n```",
+        "### `data.py` (as in the reference)",
+        "```\n-WIDTH = 32\n+WIDTH = 64\n```",
+        "- experiment.py:1: `GAMMA` is set and never read by what runs\n",
+        "exactly what the unchanged reference predicts",
+        "at most 150.",
+        *ReviewReply.model_fields,
+        *ConceptCheck.model_fields,
+    ):
+        assert part in text
+
+
+def test_advise_leaves_out_what_there_is_not() -> None:
+    bare = {"details": "", "plan": (), "profiles": (), "diff": "", "signs": ()}
+    text = render("advise", **CONTEXTS["advise"] | bare | {"same_as_reference": False})
+    for part in ("Its details", "was to be carried out", "papers", "patch", "Found by a program"):
+        assert part not in text
 
 
 def test_values_are_not_rendered_again() -> None:

@@ -44,6 +44,8 @@ class Counting:
             completion_tokens=4,
             tokens_estimated=True,
             latency_s=0.25,
+            reasoning=f"so #{self.number}",
+            finish="length",
         )
 
     async def close(self) -> None:
@@ -88,6 +90,8 @@ async def test_a_line_holds_the_whole_call(tmp_path: Path) -> None:
         "completion_tokens": 4,
         "tokens_estimated": True,
         "latency_s": 0.25,
+        "reasoning": "so #1",
+        "finish": "length",
     }
 
 
@@ -244,3 +248,12 @@ async def test_a_record_that_cannot_be_read(tmp_path: Path) -> None:
     chat(tmp_path).mkdir(parents=True)
     with pytest.raises(RunDirectoryError, match=r"chat\.jsonl"):
         await recorded(Counting(), tmp_path).complete(request())
+
+
+async def test_lines_of_earlier_versions_are_replayed(tmp_path: Path) -> None:
+    first = await recorded(Counting(), tmp_path).complete(request())
+    line = json.loads(chat(tmp_path).read_text())
+    del line["reasoning"], line["finish"]
+    chat(tmp_path).write_text(json.dumps(line) + "\n")
+    again = await recorded(Counting(5), tmp_path).complete(request())
+    assert again == first.model_copy(update={"reasoning": "", "finish": ""})

@@ -138,9 +138,9 @@ PROPOSAL = {"title": "t", "hypothesis": "h", "method": "m", "experiment_plan": "
     ("entry", "message"),
     [
         ("{", "Invalid JSON"),
-        ({"idea": 0, "stage": "code", "text": "x"}, "idea: "),
+        ({"idea": -1, "stage": "code", "text": "x"}, "idea: "),
         ({"idea": 1, "stage": "propse", "text": "x"}, "did you mean 'propose'"),
-        ({"idea": 1, "stage": "zzz", "text": "x"}, "known: propose, code, debug"),
+        ({"idea": 1, "stage": "zzz", "text": "x"}, "known: attributes, queries, rank, directions"),
         ({"idea": 1, "stage": "code"}, "give either 'reply' or 'text'"),
         ({"idea": 1, "stage": "code", "txt": "x"}, "did you mean 'text'"),
         ({"idea": 1, "stage": "propose", "reply": {**PROPOSAL, "novelty": 11}}, "novelty"),

@@ -19,15 +19,17 @@ from hpcscientist.records.trial import Split
 RECIPE = load.load(load.shipped_folder() / "digits")
 LINES = [json.loads(line) for line in RECIPE.playbook.read_text().splitlines()]
 REPLIES = {(x["idea"], x["stage"], x.get("ordinal", 1)): x["reply"] for x in LINES}
-IDEAS = sorted({idea for idea, *_ in REPLIES})
+IDEAS = sorted({idea for idea, *_ in REPLIES if idea})
 NEAR_DUPLICATE = (2, 9)
+SET_ASIDE = (15, 16)  # known from a paper; too much for the recipe
 
 
 def versions(idea):
     """Return the idea's code after `code` and after each debug reply that does not give up."""
     source, found = RECIPE.reference["experiment.py"], []
+    written = max(ordinal for i, stage, ordinal in REPLIES if (i, stage) == (idea, "code"))
     for ordinal in itertools.count():
-        key = (idea, "debug", ordinal) if ordinal else (idea, "code", 1)
+        key = (idea, "debug", ordinal) if ordinal else (idea, "code", written)
         reply = REPLIES.get(key)
         if reply is None or reply.get("give_up"):
             return found
@@ -89,12 +91,25 @@ def predictions(trial):
 def test_ideas_are_numbered_and_have_code():
     assert list(range(1, len(IDEAS) + 1)) == IDEAS and len(IDEAS) >= 16
     for idea in IDEAS:
-        assert (idea, "propose", 1) in REPLIES and (idea, "code", 1) in REPLIES
+        assert (idea, "propose", 1) in REPLIES
+        assert ((idea, "code", 1) in REPLIES) == (idea not in SET_ASIDE)
     for line in LINES:
-        assert line["prompt_tokens"] > 0 and line["completion_tokens"] > 0
+        assert line.get("prompt_tokens", 1) > 0 and line.get("completion_tokens", 1) > 0
 
 
-@pytest.mark.parametrize("idea", IDEAS)
+def test_every_step_of_an_idea_is_recorded():
+    for idea in IDEAS:
+        assert (idea, "reflect", 1) in REPLIES
+        goes_on = idea != NEAR_DUPLICATE[1]
+        assert ((idea, "novelty", 1) in REPLIES) == goes_on
+        assert ((idea, "feasibility", 1) in REPLIES) == (goes_on and idea != 15)
+        assert ((idea, "concepts", 1) in REPLIES) == (goes_on and idea not in SET_ASIDE)
+    assert all((first, "directions", 1) in REPLIES for first in IDEAS[::5])
+    assert REPLIES[15, "novelty", 1]["decision"] == "not_novel"
+    assert not REPLIES[16, "feasibility", 1]["fits"]
+
+
+@pytest.mark.parametrize("idea", [idea for idea in IDEAS if idea not in SET_ASIDE])
 def test_edits_apply_in_sequence_and_compile(idea):
     made = versions(idea)
     for source in made:
@@ -109,13 +124,13 @@ def test_summaries_differ_but_for_the_near_duplicate():
         if (first, second) == NEAR_DUPLICATE:
             assert 0.8 < alike < 1
         else:
-            assert alike < 0.6, (first, second)
+            assert alike < 0.6, (first, second, alike)
 
 
 def test_follow_ups_name_earlier_ideas():
     for idea in IDEAS:
         parents = REPLIES[idea, "propose", 1].get("parent_ids", [])
-        assert bool(parents) == (idea > 14)
+        assert bool(parents) == (idea > max(SET_ASIDE))
         assert all(1 <= int(parent.removeprefix("idea-")) < idea for parent in parents)
 
 
@@ -129,7 +144,11 @@ def test_looking_for_labels_and_printing_a_metric_gain_nothing(prepared, tmp_pat
 
 @pytest.mark.parametrize(
     ("idea", "errors"),
-    [(6, ["ValueError"] * 4), (8, ["NameError", None])],
+    [
+        (6, ["ValueError"] * 4),
+        (8, ["AttributeError", None]),
+        (19, ["IndexError", "TypeError", "AxisError", None]),
+    ],
 )
 def test_what_crashes_and_what_is_mended(prepared, tmp_path, idea, errors):
     made = versions(idea)
@@ -137,7 +156,15 @@ def test_what_crashes_and_what_is_mended(prepared, tmp_path, idea, errors):
     for number, (source, error) in enumerate(zip(made, errors, strict=True)):
         status, trial = run(prepared, tmp_path / str(number), source)
         assert status == (1 if error else 0)
-        assert error is None or f"\n{error}: " in (trial / "log").read_text()
+        assert error is None or f"{error}: " in (trial / "log").read_text()
+
+
+def test_one_reaches_for_the_scorer_first():
+    assert {edit["file"] for edit in REPLIES[3, "code", 1]["edits"]} == {
+        "experiment.py",
+        "score.py",
+    }
+    assert len(versions(22)) == 6  # mended in the fifth round
 
 
 def test_malformed_predictions_stay_malformed(prepared, tmp_path):

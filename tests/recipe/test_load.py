@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -85,3 +86,15 @@ def test_load_refuses_what_rules_out_a_campaign(here):
         load.load(folder)
     with pytest.raises(RecipeError, match=r"recipe\.toml: the file is missing"):
         load.load(here)
+
+
+def test_what_a_campaign_keeps_of_a_recipe(here):
+    folder = create("own", here)
+    (folder / "library").mkdir()
+    (folder / "library" / "references.bib").touch()
+    load.copy(folder, here / "kept")
+    assert not (here / "kept" / "library").exists()
+    assert hash_tree(here / "kept" / "reference") == hash_tree(folder / "reference")
+    os.mkfifo(folder / "pipe.csv")
+    with pytest.raises(RecipeError, match=r"pipe\.csv.* a recipe holds regular files only"):
+        load.copy(folder, here / "not-kept")

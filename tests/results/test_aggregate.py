@@ -87,6 +87,7 @@ def test_the_order_of_files_decides_nothing(paths: RunPaths) -> None:
 def test_values_that_are_not_finite_were_not_measured(paths: RunPaths) -> None:
     put(paths, make_spec("a", seed=0), {"accuracy": math.nan})
     put(paths, make_spec("b", seed=1), {"accuracy": math.inf})
+    put(paths, make_spec("d", seed=3), {"accuracy": -1e160})
     put(paths, make_spec("c", seed=2), {"accuracy": 0.0})
     assert scores(paths, "accuracy").of("idea-0001", 1) == {2: 0.0}
 
@@ -154,10 +155,10 @@ def test_a_newer_file_with_other_types_is_refused_not_skipped(paths: RunPaths) -
     put(paths, make_spec("good"), {"accuracy": 0.5})
     trial = paths.trial("newer")
     trial.root.mkdir()
-    table = pa.table({"schema_version": ["two"]}).replace_schema_metadata({VERSION_KEY: b"2"})
+    table = pa.table({"schema_version": ["two"]}).replace_schema_metadata({VERSION_KEY: b"99"})
     with pa.ipc.new_file(trial.result, table.schema) as writer:
         writer.write_table(table)
-    with pytest.raises(RunDirectoryError, match=r"newer.result.arrow: .*schema 2"):
+    with pytest.raises(RunDirectoryError, match=r"newer.result.arrow: .*schema 99"):
         scores(paths, "accuracy")
 
 

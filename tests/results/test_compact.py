@@ -254,7 +254,7 @@ def test_a_newer_result_stops_compaction_and_loses_nothing(paths: RunPaths) -> N
     fill(paths, 2)
     file = paths.trial("t-1").result
     table = pa.ipc.open_file(file.read_bytes()).read_all()
-    table = table.replace_schema_metadata({b"hpcscientist.result_schema": b"2"})
+    table = table.replace_schema_metadata({b"hpcscientist.result_schema": b"99"})
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     with pytest.raises(RunDirectoryError, match="upgrade"):

@@ -16,9 +16,17 @@ import pytest
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.results import export
 
+CONTRACT = [
+    *("idea_id", "parent_ids", "round", "title", "status", "reason", "finding"),
+    *("metric", "direction", "mean", "std", "n", "baseline_mean"),
+    *("delta", "ci_low", "ci_high", "p_adjusted"),
+    *("confirmed", "test_delta", "test_ci_low", "test_ci_high"),
+    *("gpu_hours", "cpu_hours", "attempts"),
+]
+
 
 def row(number: int, **fields: Any) -> ResultRow:
-    values: dict[str, Any] = dict.fromkeys(ResultRow.model_fields)
+    values: dict[str, Any] = dict.fromkeys(CONTRACT)
     values |= {
         "idea_id": f"idea-{number:04d}",
         "parent_ids": ("idea-0001", "idea-0002"),
@@ -56,7 +64,7 @@ def as_text(form: export.Format, rows: list[ResultRow]) -> str:
 
 def test_json_has_the_contract_s_fields_in_order_and_nulls() -> None:
     first, second = json_reader.loads(as_text("json", ROWS))
-    assert list(first) == list(ResultRow.model_fields)
+    assert list(first) == CONTRACT
     assert (first["finding"], first["mean"], first["parent_ids"]) == (
         "improvement",
         0.912345,
@@ -70,7 +78,7 @@ def test_json_has_the_contract_s_fields_in_order_and_nulls() -> None:
 
 def test_csv_leaves_nulls_empty() -> None:
     first, second = csv_reader.DictReader(io.StringIO(as_text("csv", ROWS)))
-    assert list(first) == list(ResultRow.model_fields)
+    assert list(first) == CONTRACT
     assert (first["mean"], first["n"], first["parent_ids"]) == (
         "0.912345",
         "5",
@@ -113,6 +121,24 @@ def test_table_shows_confirmation_once_there_is_one() -> None:
     text = as_text("table", [row(3, **MEASURED, confirmed=False, test_delta=-0.001), ROWS[1]])
     assert "confirmed" in text
     assert "-0.001" in text
+    assert "108%" in text  # all of the gain is gone, and more
+
+
+def test_table_tells_what_is_undecided_from_what_has_no_finding() -> None:
+    still = row(5, **MEASURED | {"finding": None}, undecided=True, reason="undecided after 3 of 5")
+    copy = row(6, **MEASURED | {"finding": None}, reason="its predictions are those of idea-0003")
+    lines = as_text("table", [still, copy]).splitlines()
+    assert any("idea-0005" in line and " undecided " in line for line in lines)
+    assert any("idea-0006" in line and " scored " in line for line in lines)
+
+
+def test_shrinkage_is_of_improvements_alone_whichever_way_is_better() -> None:
+    half = row(3, **MEASURED | {"delta": -0.2, "direction": "minimize"}, test_delta=-0.1)
+    assert half.shrinkage == pytest.approx(0.5)
+    assert row(3, **MEASURED).shrinkage is None
+    declined = row(3, **MEASURED | {"finding": Verdict.DECLINE}, test_delta=0.1)
+    assert declined.shrinkage is None
+    assert "shrinkage" not in ResultRow.model_fields
 
 
 def test_table_where_the_terminal_knows_only_ascii() -> None:

@@ -157,7 +157,7 @@ def test_the_contract_s_columns_are_there() -> None:
         *("campaign", "idea", "attempt", "trial", "parent", "round", "stage", "seed", "split"),
         *("metric", "value", "direction", "self_reported", "status", "failure", "slurm_job"),
         *("slurm_state", "node", "queued_at", "started_at", "ended_at", "cpu_s", "gpu_s"),
-        *("peak_mb", "code_hash", "package_version", "model", "tokens"),
+        *("peak_mb", "code_hash", "package_version", "package_hash", "model", "tokens"),
     }
     assert all(field.metadata[b"description"] for field in SCHEMA)
     assert SCHEMA.metadata[VERSION_KEY] == str(VERSION).encode()

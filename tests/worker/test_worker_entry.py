@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from trialkit import FILL, Bench, assert_gone, assert_nothing_runs, noted_pid, small_disk
 
 from hpcscientist.execution import presence
+from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results.store import read_result, write_result
@@ -72,6 +75,24 @@ def test_any_other_result_is_replaced(bench: Bench, old: str) -> None:
     assert report.outcome == Scored(metrics={"accuracy": 0.75})
 
 
+@pytest.mark.parametrize("run", [1, 2])
+def test_a_worker_that_stood_still_leaves_what_others_did_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, run: int
+) -> None:
+    spec = bench.trial("predict()")
+    paths, announce = bench.run.trial(spec.trial_id), presence.announce
+    later = spec.model_copy(update={"run": run})
+
+    def late(paths: TrialPaths, of: int) -> presence.Presence:
+        paths.spec.write_text(later.model_dump_json())
+        write_result(paths, later, stored(later))
+        return announce(paths, of)
+
+    monkeypatch.setattr(presence, "announce", late)
+    entry.run_trial(str(paths.root))
+    assert read_result(paths) == stored(later)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_kills_the_tree_and_writes_nothing(bench: Bench, number: int) -> None:
     spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')")
@@ -86,6 +107,98 @@ def test_a_signal_kills_the_tree_and_writes_nothing(bench: Bench, number: int) -
         assert_gone(noted_pid(paths, name))
     assert_nothing_runs()
     assert not paths.result.exists()
+
+
+@pytest.mark.parametrize("how", ["another worker", "a later run"])
+def test_a_worker_that_was_replaced_says_nothing(bench: Bench, how: str) -> None:
+    spec = bench.trial("note('begun'); await_file(OUT / 'go on'); predict()")
+    paths = bench.run.trial(spec.trial_id)
+    with worker(paths.root) as process:
+        while not (paths.out / "begun").exists():
+            psutil.wait_procs([psutil.Process(process.pid)], timeout=0.02)
+            assert process.poll() is None
+        if how == "another worker":
+            presence.announce(paths, spec.run)
+        else:
+            paths.spec.write_text(spec.model_copy(update={"run": 2}).model_dump_json())
+        kept = {path: path.read_bytes() for path in (paths.spec, paths.worker)}
+        (paths.out / "go on").touch()
+        assert process.wait(30) == 0
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert not paths.result.exists()
+
+
+def test_a_worker_whose_trial_was_compacted_away_leaves_no_folder_behind(bench: Bench) -> None:
+    spec = bench.trial(f"note('begun'); await_file({str(bench.root / 'go on')!r})")
+    paths = bench.run.trial(spec.trial_id)
+    with worker(paths.root) as process:
+        while not (paths.out / "begun").exists():
+            psutil.wait_procs([psutil.Process(process.pid)], timeout=0.02)
+            assert process.poll() is None
+        paths.root.rename(bench.root / "removed")
+        (bench.root / "go on").touch()
+        assert process.wait(30) == 0
+    assert list(bench.run.trials.iterdir()) == []
+
+
+def test_a_trial_that_was_taken_away_before_it_began_stays_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = bench.trial("predict()")
+    paths, run = bench.run.trial(spec.trial_id), entry.trial.run
+
+    def late(*given: Any) -> TrialReport:
+        paths.root.rename(bench.root / "removed")
+        return run(*given)
+
+    monkeypatch.setattr(entry.trial, "run", late)
+    entry.run_trial(str(paths.root))
+    assert list(bench.run.trials.iterdir()) == []
+
+
+def test_replaced_between_its_report_and_its_result(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = bench.trial("predict()")
+    paths = bench.run.trial(spec.trial_id)
+
+    def late(*_: object) -> TrialReport:
+        presence.announce(paths, spec.run)
+        return stored(spec)
+
+    monkeypatch.setattr(entry.trial, "run", late)
+    entry.run_trial(str(paths.root))
+    assert not paths.result.exists()
+
+
+def test_a_result_says_which_slurm_job_it_is_from(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    said = []
+    for run in (1, 2):
+        spec = bench.trial("predict()", f"trial-{run}")
+        entry.run_trial(str(bench.run.trial(spec.trial_id).root))
+        report = read_result(bench.run.trial(spec.trial_id))
+        assert report is not None
+        said.append(report.usage.slurm_job)
+        monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "10")
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert said == ["12", "10_3"]
+
+
+def test_a_result_names_its_node_as_slurm_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node in ("n7", ""):
+        monkeypatch.setenv("SLURMD_NODENAME", node)
+        paths = bench.run.trial(bench.trial("predict()", f"trial-{node}").trial_id)
+        entry.run_trial(str(paths.root))
+        report, known = read_result(paths), presence.read(paths)
+        assert report is not None
+        assert known is not None
+        assert report.usage.node == (node or socket.gethostname())
+        assert known.host == socket.gethostname()
 
 
 def test_no_space_for_the_result(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

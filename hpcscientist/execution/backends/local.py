@@ -2,8 +2,9 @@
 
 submitit's defaults that bite, and what is done about them: it throttles submissions by
 sleeping (an executor a job), names files by process id, which is reused (a folder a job),
-never cleans up (we do), overwrites CUDA_VISIBLE_DEVICES (handed on by `Launch`), and its
-controller dies noisily of the terminal's Ctrl-C (submitted with SIGINT blocked).
+never cleans up (we do), overwrites CUDA_VISIBLE_DEVICES (handed on by `Launch`), imports NumPy
+before it loads a call (`submitted`; no setting for that, so a private property is replaced), and
+its controller dies noisily of the terminal's Ctrl-C (submitted with SIGINT blocked).
 
 Not covered: a second host. A worker.json of another host without a result counts as lost.
 """
@@ -13,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shlex
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +26,19 @@ import psutil
 import submitit
 
 from hpcscientist.errors import DiskFull
-from hpcscientist.execution import folders, presence, processes
+from hpcscientist.execution import folders, presence, scratch
+from hpcscientist.execution.backends.crowd import Crowd
+from hpcscientist.execution.backends.leftovers import keep_log
 from hpcscientist.execution.backends.slots import Slots
 from hpcscientist.execution.backends.stopping import stop_processes, sweep
+from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
 from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
 from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.ports.backend import OnTrial
+from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.trial import TrialSpec
+from hpcscientist.system import processes
 
 __all__ = ["Launch", "LocalBackend", "sweep"]
 
@@ -56,34 +62,42 @@ class Launch:
         self.entry(trial_dir)
 
 
+class _Executor(submitit.LocalExecutor):
+    """submitit's executor, whose jobs start without NumPy."""
+
+    @property
+    def _submitit_command_str(self) -> str:
+        return f"{self.python} -u -m {SUBMITTED} {shlex.quote(str(self.folder))}"
+
+
 class LocalBackend:
     """Runs at most `slots` trials at once, first come first served."""
 
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
         self._paths, self._entry = paths, entry
         self._slots = Slots(slots)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._crowd = Crowd(self._run)
 
     @property
     def slots(self) -> int:
         """How many trials run at once."""
         return self._slots.total
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnTrial) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
         """Run trials to their end; see the port."""
-        tasks = [asyncio.create_task(self._run(trial, on_start, on_end)) for trial in trials]
-        self._tasks.update(tasks)
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            await _cancel(tasks)
-            self._tasks.difference_update(tasks)
+        await self._crowd.run(trials, on_start, on_end)
 
     async def close(self) -> None:
         """Stop what still runs. Idempotent."""
-        await _cancel(list(self._tasks))
+        await self._crowd.close()
 
-    async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnTrial) -> None:
+    def avoid(self, nodes: Collection[str]) -> None:
+        """There is but one node."""
+
+    def let_go(self) -> None:
+        """Nothing outlives the driver here: what runs is stopped."""
+
+    async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnEnd) -> None:
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         adopted = presence.live_worker(paths, trial.run)
@@ -104,14 +118,14 @@ class LocalBackend:
             raise
         finally:
             self._slots.give_back()
-        on_end(trial)
+        on_end(trial, None)
 
     def _submit(self, trial: TrialSpec, folder: Path) -> submitit.Job[None]:
         if folder.exists():  # a driver killed while it submitted left a job that has not begun
             _end_named(folder)
         launch = Launch(self._entry, os.environ.get("CUDA_VISIBLE_DEVICES"))
         try:
-            executor = submitit.LocalExecutor(folder=folder)
+            executor = _Executor(folder=folder)
             executor.update_parameters(
                 timeout_min=math.ceil(_longest_s(trial) / 60),
                 stderr_to_stdout=True,
@@ -159,7 +173,7 @@ class LocalBackend:
             _keep_log(paths, folder)
         if not paths.result.exists():
             _end_marked(trial)
-            folders.remove_scratch(paths)
+            scratch.remove_of(paths)
         folders.remove(folder)
 
 
@@ -182,26 +196,10 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _keep_log(paths: TrialPaths, folder: Path) -> None:
-    """Append what a lost worker said to the trial's log; submitit's files are about to go."""
-    said = "".join(read_tail(path, _LOG_TAIL) for path in sorted(folder.glob("*_log.out")))
-    if not said:
-        return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        with os.fdopen(os.open(paths.log, flags, 0o644), "ab") as file:
-            file.write(f"\n[the worker ended without a result; it said:]\n{said}".encode())
-    except OSError:
-        return  # a full disk, or no file any more: the trial is lost with or without its log
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for their end, also when cancelled meanwhile."""
-    running = [task for task in tasks if not task.done()]
-    for task in running:
-        if not task.cancelling():  # a second request would interrupt its stopping
-            task.cancel()
-    if running:
-        await asyncio.wait(running)
+    """Keep what a lost worker said; submitit's files are about to go."""
+    keep_log(
+        paths, "".join(read_tail(path, _LOG_TAIL) for path in sorted(folder.glob("*_log.out")))
+    )
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import psutil
 
-from hpcscientist.execution import folders, presence, processes
+from hpcscientist.execution import presence, scratch
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.system import processes
 
 _PATIENCE_S = 5.0
 _REMIND_S = 0.25
@@ -76,7 +77,7 @@ def sweep(paths: RunPaths) -> int:
     while not stopping.step():
         psutil.wait_procs(alive(), timeout=_POLL_S)
     for trial in trials:
-        folders.remove_scratch(paths.trial(trial))
+        scratch.remove_of(paths.trial(trial))
     campaign = _campaign(paths, trials)
     if campaign is not None:
         stopped |= processes.end_marked(campaign)

@@ -1,0 +1,189 @@
+"""Calls of functions that these files define, with arguments that do not fit.
+
+Only where it is certain which function is called: one definition, no decorator that may change
+what it takes, nothing that puts another in its place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from hpcscientist.authoring.checks.module import Module
+from hpcscientist.authoring.checks.problem import Problem
+from hpcscientist.authoring.checks.project import Project
+from hpcscientist.authoring.checks.scopes import Bind, Place, Scope
+from hpcscientist.authoring.checks.signatures import Signature
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+# Decorators after which a function takes what it took before, as they are usually written.
+_KEEPING = frozenset(
+    "cache functools.cache lru_cache functools.lru_cache abstractmethod abc.abstractmethod "  # noqa: SIM905
+    "override contextmanager contextlib.contextmanager torch.no_grad torch.inference_mode "
+    "typing.override".split()
+)
+# Bases that leave it to a class what its constructor takes.
+_PLAIN_BASES = frozenset(
+    "object ABC abc.ABC nn.Module torch.nn.Module Dataset data.Dataset "  # noqa: SIM905
+    "torch.utils.data.Dataset Optimizer optim.Optimizer torch.optim.Optimizer Exception "
+    "ValueError RuntimeError".split()
+)
+_NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
+# Set anywhere, these change what functions take.
+_REWIRING = frozenset(["__defaults__", "__kwdefaults__", "__code__", "__init__", "__new__"])
+
+
+def call_problems(project: Project, module: Module) -> Iterator[Problem]:
+    """Yield a problem for each call that surely does not fit its function."""
+    if project.is_patched_at_will or not _REWIRING.isdisjoint(project.patched):
+        return
+    for call, place in module.notes.calls:
+        if place.survives("TypeError") or place.foreign:
+            continue
+        signature = _called(project, module, call, place)
+        wrong = signature.misfit(call) if signature else None
+        if signature and wrong:
+            message = f"{signature.name}() {wrong} ({signature.place})"
+            yield Problem(file=module.name, line=call.lineno, message=message)
+
+
+def _called(project: Project, module: Module, call: ast.Call, place: Place) -> Signature | None:
+    function = call.func
+    if isinstance(function, ast.Name):
+        found = _resolved(project, module, function.id, place.scope)
+        return _signature(project, *found) if found else None
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        of_self = _of_self(project, module, function, place)
+        return of_self or _of_module(project, module, function, place)
+    return None
+
+
+def _resolved(
+    project: Project, module: Module, name: str, scope: Scope, steps: int = 9
+) -> tuple[Module, Bind, Scope] | None:
+    """Return the one definition that a name stands for: its file, binding and scope.
+
+    Files that import it from each other are followed for so many steps.
+    """
+    nearest = (above for above in scope.up() if name in above.binds or name in above.outer)
+    owner = next(nearest, None)
+    if owner is not None and name in owner.outer:
+        owner = owner.outer[name]
+    bind = owner.sole(name) if owner is not None else None
+    if owner is None or bind is None or owner.kind == "class":
+        return None
+    if owner.kind == "module" and (module.is_dynamic or name in project.patched_modules):
+        return None
+    if not isinstance(bind.node, ast.ImportFrom):
+        return module, bind, owner
+    alias = project.alias(module, bind)
+    target = project.modules.get(alias[0]) if alias and alias[1] else None
+    if alias is None or target is None or alias[1] is None or steps == 0:
+        return None
+    return _resolved(project, target, alias[1], target.scope, steps - 1)
+
+
+def _of_module(
+    project: Project, module: Module, function: ast.Attribute, place: Place
+) -> Signature | None:
+    assert isinstance(function.value, ast.Name)  # see the caller
+    found = _resolved_import(project, module, function.value.id, place.scope)
+    target = _resolved(project, found, function.attr, found.scope) if found else None
+    return _signature(project, *target) if target else None
+
+
+def _resolved_import(project: Project, module: Module, name: str, scope: Scope) -> Module | None:
+    owner = next((above for above in scope.up() if name in above.binds), None)
+    bind = owner.sole(name) if owner is not None and owner.kind != "class" else None
+    alias = project.alias(module, bind) if bind else None
+    return project.modules.get(alias[0]) if alias and alias[1] is None else None
+
+
+def _signature(project: Project, module: Module, bind: Bind, owner: Scope) -> Signature | None:
+    node = bind.node
+    if isinstance(node, ast.ClassDef):
+        return _constructor(project, module, node)
+    if isinstance(node, Function) and _keeps(node):
+        return Signature(node.name, f"{module.name}, line {node.lineno}", node.args)
+    return None
+
+
+def _constructor(project: Project, module: Module, node: ast.ClassDef) -> Signature | None:
+    line = _line(project, module, node) or []
+    for found, class_ in line:
+        scope = found.notes.scopes[class_]
+        if "__new__" in scope.binds:
+            return None
+        if "__init__" in scope.binds:
+            bind = scope.sole("__init__")
+            init = bind.node if bind else None
+            if not isinstance(init, Function) or init.decorator_list:
+                return None
+            return Signature(node.name, f"{found.name}, line {init.lineno}", init.args, bound=1)
+    if line and not line[-1][1].bases:
+        return Signature(node.name, f"{module.name}, line {node.lineno}", _NO_ARGUMENTS)
+    return None
+
+
+def _line(
+    project: Project, module: Module, node: ast.ClassDef
+) -> list[tuple[Module, ast.ClassDef]] | None:
+    """Return a class and its bases of these files, nearest first; None where one is uncertain."""
+    line = [(module, node)]
+    while True:
+        module, node = line[-1]
+        if node.decorator_list or node.keywords or len(node.bases) > 1 or len(line) > 20:
+            return None
+        if not node.bases:
+            return line
+        base = node.bases[0]
+        scope = module.notes.scopes[node].parent
+        found = None
+        if isinstance(base, ast.Name) and scope is not None:
+            found = _resolved(project, module, base.id, scope)
+        if found is not None and isinstance(found[1].node, ast.ClassDef):
+            line.append((found[0], found[1].node))
+        elif ast.unparse(base) in _PLAIN_BASES:
+            return line
+        else:
+            return None
+
+
+def _of_self(
+    project: Project, module: Module, function: ast.Attribute, place: Place
+) -> Signature | None:
+    """Return what a method called on `self` takes, if only one class has a method of its name."""
+    assert isinstance(function.value, ast.Name)  # see the caller
+    name, attr = function.value.id, function.attr
+    class_ = _class_of_self(name, place)
+    if class_ is None or project.classes.get(attr) != [class_]:
+        return None
+    if attr in project.patched or "__getattribute__" in project.classes:
+        return None
+    bind = class_.sole(attr)
+    if bind is None or not isinstance(bind.node, Function) or not _keeps(bind.node):
+        return None
+    where = f"{module.name}, line {bind.node.lineno}"
+    return Signature(f"{name}.{attr}", where, bind.node.args, bound=1)
+
+
+def _class_of_self(name: str, place: Place) -> Scope | None:
+    """Return the class whose instance a name is, as the first parameter of a method."""
+    owner = next((scope for scope in place.scope.up() if name in scope.binds), None)
+    class_ = owner.parent if owner is not None else None
+    if owner is None or class_ is None or not isinstance(class_.node, ast.ClassDef):
+        return None
+    method = owner.node
+    if not isinstance(method, Function) or not _keeps(method) or owner.sole(name) is None:
+        return None
+    first = [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][:1]
+    return class_ if first == [name] and not class_.node.decorator_list else None
+
+
+def _keeps(node: Function) -> bool:
+    """Whether a function's decorators leave alone what it takes."""
+    return all(
+        ast.unparse(d.func if isinstance(d, ast.Call) else d) in _KEEPING
+        for d in node.decorator_list
+    )

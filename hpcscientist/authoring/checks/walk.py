@@ -1,0 +1,212 @@
+"""Reads a file's tree in the order of evaluation and notes scopes, uses, imports and calls."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from hpcscientist.authoring.checks.flow import Flow
+from hpcscientist.authoring.checks.scopes import Bind, Kind, Place, Scope, Use
+
+_LATE_ANNOTATIONS = sys.version_info >= (3, 14)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a file's tree holds, in the order of evaluation."""
+
+    module: Scope
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    imports: list[tuple[ast.Import | ast.ImportFrom, Place]] = field(default_factory=list)
+    calls: list[tuple[ast.Call, Place]] = field(default_factory=list)
+    attributes: list[tuple[ast.Attribute, Place]] = field(default_factory=list)
+    formats: list[tuple[ast.BinOp, Place]] = field(default_factory=list)
+
+
+def walk(tree: ast.Module) -> Notes:
+    """Return the notes on a tree. Raises RecursionError where it is too deep."""
+    walker = _Walker(tree)
+    walker.block(tree.body)
+    return walker.notes
+
+
+class _Walker(Flow, ast.NodeVisitor):
+    def __init__(self, tree: ast.Module) -> None:
+        module = Scope("module", tree, None)
+        super().__init__(module)
+        self.notes = Notes(module, {tree: module})
+        self._order = 0
+        self._late = _LATE_ANNOTATIONS or any(
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
+            and any(alias.name == "annotations" for alias in node.names)
+            for node in tree.body
+        )
+
+    # What is noted.
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    def _bind(self, name: str, node: ast.AST, handler: int | None = None) -> None:
+        scope = self._place.scope
+        while scope.kind == "comprehension" and isinstance(node, ast.NamedExpr):
+            assert scope.parent is not None  # only a module has none
+            scope = scope.parent
+        scope = scope.outer.get(name, scope)
+        bind = Bind(name, node, self._next(), self._place, handler)
+        scope.binds.setdefault(name, []).append(bind)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.notes.uses.append(Use(node.id, node, self._next(), self._place))
+        else:
+            self._bind(node.id, node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.notes.imports.append((node, self._place))
+        for alias in node.names:
+            self._bind(alias.asname or alias.name.partition(".")[0], node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.notes.imports.append((node, self._place))
+        for alias in node.names:
+            self._bind(alias.asname or alias.name, node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        self.notes.calls.append((node, self._place))
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.notes.attributes.append((node, self._place))
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if isinstance(node.op, ast.Mod):
+            self.notes.formats.append((node, self._place))
+        self.generic_visit(node)
+
+    # Statements that bind after they use.
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self._visit_all([node.value, *node.targets])
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            used = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            self.visit(used)
+        self._visit_all([node.value, node.target])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._visit_all([node.value, node.target])
+        elif not isinstance(node.target, ast.Name):  # `x: int` alone gives x no value
+            self.visit(node.target)
+        if not self._late and self._place.scope.kind != "function":
+            self.visit(node.annotation)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self._bind(node.target.id, node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        scope = self._place.scope
+        scope.outer.update(dict.fromkeys(node.names, scope.module))
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+        scope = self._place.scope
+        for name in node.names:
+            above = [s for s in scope.up() if s is not scope and s.kind == "function"]
+            owner = next((s for s in above if name in s.binds), above[0] if above else scope)
+            scope.outer[name] = owner.outer.get(name, owner)
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        self.generic_visit(node)
+        if node.name is not None:
+            self._bind(node.name, node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        if node.name is not None:
+            self._bind(node.name, node)
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self.generic_visit(node)
+        if node.rest is not None:
+            self._bind(node.rest, node)
+
+    # Scopes.
+
+    def _enter(self, kind: Kind, node: ast.AST, *, later: bool) -> Place:
+        scope = Scope(kind, node, self._place.scope, self._place.loops)
+        self.notes.scopes[node] = scope
+        return replace(self._place, scope=scope, later=later)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._visit_all([*node.decorator_list, *_defaults(node.args)])
+        self._type_parameters(node)
+        if not self._late:
+            self._visit_all([*(arg.annotation for arg in _arguments(node.args)), node.returns])
+        self._bind(node.name, node)
+        self._function(node, node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._visit_all(_defaults(node.args))
+        self._function(node, [ast.copy_location(ast.Expr(node.body), node.body)])
+
+    def _function(self, node: _Function, body: Sequence[ast.stmt]) -> None:
+        with self._at(self._enter("function", node, later=False)):
+            for argument in _arguments(node.args):
+                self._bind(argument.arg, argument)
+            self.block(body)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._type_parameters(node)
+        self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
+        with self._at(self._enter("class", node, later=False)):
+            self.block(node.body)
+        self._bind(node.name, node)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    ) -> None:
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self.visit(node.generators[0].iter)
+        later = self._place.later or isinstance(node, ast.GeneratorExp)
+        inside = self._enter("comprehension", node, later=later)
+        with self._at(replace(inside, loops=inside.loops | {id(node)})):
+            for number, generator in enumerate(node.generators):
+                if number:
+                    self.visit(generator.iter)
+                self._visit_all([generator.target, *generator.ifs])
+            self._visit_all(results)
+
+    visit_ListComp = _comprehension  # noqa: N815
+    visit_SetComp = _comprehension  # noqa: N815
+    visit_GeneratorExp = _comprehension  # noqa: N815
+    visit_DictComp = _comprehension  # noqa: N815
+
+    def _type_parameters(self, node: ast.AST) -> None:
+        """Bind type parameters in the scope around them, where too many see them."""
+        for parameter in getattr(node, "type_params", ()):
+            self._bind(parameter.name, parameter)
+
+    def visit_TypeAlias(self, node: ast.AST) -> None:
+        """Bind the name of an alias; its value is evaluated when somebody asks for it."""
+        self._type_parameters(node)
+        self.visit(node.name)  # type: ignore[attr-defined]  # Python 3.12
+
+
+def _arguments(args: ast.arguments) -> list[ast.arg]:
+    more = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *more]
+
+
+def _defaults(args: ast.arguments) -> list[ast.expr | None]:
+    return [*args.defaults, *args.kw_defaults]

@@ -1,0 +1,201 @@
+"""What a failed attempt is mended from: its output, its structure, and what a model makes of that.
+
+Exception-traceback-guided debugging as in Dolphin (arXiv 2501.03916, section 3.2), in three modes
+that can be compared as in its table 5. `none` shows how it failed and the end of its output.
+`structure` adds an outline of all code, which no traceback has guided. `traceback` adds the frames
+in the candidate's own code and the structure around them. All modes show the code that failed.
+
+Where there is a structure, a model may be asked first what it says of the failure: stage
+`structure`, with the ordinal of the repair it belongs to. An answer that cannot be had ends
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcscientist.authoring.structure import (
+    Binding,
+    Call,
+    Definition,
+    LocalStructure,
+    Shape,
+    local_structure,
+    outline,
+)
+from hpcscientist.authoring.traceback import Frame, frames, headline
+from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.materials import Part, Prompt, entries, of_template, read_only_files, tail
+from hpcscientist.models.quoting import line, tame
+from hpcscientist.models.voice import UNANSWERED, Voice
+from hpcscientist.models.voice import Call as Asked
+from hpcscientist.ports.model import Model
+from hpcscientist.records.authoring import FixTask
+from hpcscientist.records.replies import StructureReply
+
+RUN = 10_000  # debug rounds of a further run count from here
+TREE = 2_000_000  # and repairs within a tree of versions from here: beyond any further run
+_ANALYSIS, _CAUSE = 3000, 600  # characters
+_LINE = 240
+_EMPTY = LocalStructure()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a failure without asking anyone."""
+
+    detail: str
+    frames: tuple[Frame, ...] = ()
+    structure: LocalStructure = _EMPTY
+
+
+class Debugger:
+    """Puts together what a model mends a failed attempt from.
+
+    `editable` holds the names of files that edits may change; `role` and `window` are those of
+    the model, which is asked for its analysis where `authoring` says so.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        editable: Sequence[str],
+        authoring: AuthoringSettings | None = None,
+        role: RoleSettings = CODE,
+        window: Window | None = None,
+    ) -> None:
+        self._model, self._editable, self._role = model, tuple(editable), role
+        self._settings = authoring or AuthoringSettings()
+        self._window = window or Window(role.context)
+
+    async def prompt(self, task: FixTask) -> Prompt:
+        """Return the question of a debug round. Raises EndpointError.
+
+        Where it is too long it goes without what tells least: earlier diagnoses, the oldest
+        lines of the output, shapes, calls and definitions, the furthest first; then files that
+        may not be edited, names, the analysis, and last the frames, outermost first.
+        """
+        known = await asyncio.to_thread(self.evidence, task)
+        analysis = await self._analysis(task, known)
+        return of_template(
+            "debug",
+            (
+                entries("earlier", task.earlier),
+                tail("log_tail", task.log_tail),
+                *_structure_parts(known.structure),
+                read_only_files("files", task.files, self._editable),
+                _halved("names", _names(known.structure)),
+                _halved("analysis", analysis),
+                entries("frames", known.frames),
+            ),
+            idea=task.idea.proposal,
+            round=task.round,
+            rounds=task.rounds,
+            failure_kind=_kind(task),
+            detail=known.detail,
+            guided=bool(known.frames),
+            editable=self._editable,
+        )
+
+    def evidence(self, task: FixTask) -> Evidence:
+        """Return what the mode of debugging shows of a failure, by reading its output and code."""
+        mode, detail = self._settings.debugging, task.outcome.detail
+        if mode == "none":
+            return Evidence(detail)
+        if mode == "structure":
+            return Evidence(detail, structure=outline(task.files))
+        last = headline(task.log_tail)
+        if last and last not in detail:
+            detail = f"{detail}\n{last}"
+        own = tuple(frames(task.log_tail, task.files))
+        return Evidence(detail, own, local_structure(task.files, own))
+
+    async def _analysis(self, task: FixTask, known: Evidence) -> tuple[str, ...]:
+        """Return a model's analysis of the structure, a line each; () where there is none."""
+        if not (self._settings.analysis and known.structure):
+            return ()
+        voice = Voice(self._model, "code", self._role, task.idea.seed, self._window)
+        call = Asked(task.idea.idea_id, task.idea.number, "structure", ordinal_of(task))
+        try:
+            reply = await voice.ask(call, StructureReply, self._question(task, known))
+        except UNANSWERED:
+            return ()
+        cause = line(reply.cause, _CAUSE)
+        told = [text.rstrip() for text in tame(reply.analysis[:_ANALYSIS]).splitlines()]
+        return tuple(text for text in (f"Cause: {cause}" if cause else "", *told) if text)
+
+    def _question(self, task: FixTask, known: Evidence) -> Prompt:
+        """Return what is asked of the structure; the code is that of the definitions, if any."""
+        shown = tuple(d for d in known.structure.definitions if d.code)
+        files = {} if shown else task.files
+        return of_template(
+            "structure",
+            (
+                tail("log_tail", task.log_tail),
+                *_structure_parts(known.structure),
+                read_only_files("files", files, self._editable),
+                _halved("code", shown),
+                _halved("names", _names(known.structure)),
+                entries("frames", known.frames),
+            ),
+            title=line(task.idea.proposal.title, _LINE),
+            failure_kind=_kind(task),
+            detail=known.detail,
+            guided=bool(known.frames),
+            editable=self._editable,
+        )
+
+
+def ordinal_of(task: FixTask) -> int:
+    """Return what tells a repair from all others of its idea."""
+    return TREE + task.node if task.node else task.run * RUN + task.round
+
+
+def _kind(task: FixTask) -> str:
+    return task.outcome.failure.value.replace("_", " ")
+
+
+def _structure_parts(found: LocalStructure) -> tuple[Part, ...]:
+    return (
+        _halved("shapes", tuple(map(_shape, found.shapes))),
+        _halved("calls", tuple(map(_call, found.calls))),
+        _halved("definitions", tuple(map(_definition, found.definitions))),
+    )
+
+
+def _halved(name: str, items: Sequence[object]) -> Part:
+    """Entries of a list go by halves, the last first, then all of it."""
+    counts = [len(items)]
+    while counts[-1] > 0:
+        counts.append(counts[-1] // 2)
+    return Part(name, len(counts) - 1, lambda step: tuple(items[: counts[step]]))
+
+
+def _definition(found: Definition) -> str:
+    lines = f"{found.first}" if found.first == found.last else f"{found.first}-{found.last}"
+    what = "module level" if found.kind == "module" else f"{found.kind} {found.name}"
+    shown = f": {found.signature}" if found.signature else ""
+    return line(f"{found.file}:{lines} {what}{shown}", _LINE)
+
+
+def _call(found: Call) -> str:
+    return line(
+        f"{found.file}:{found.line} {found.caller} calls {found.callee}: {found.code}", _LINE
+    )
+
+
+def _shape(found: Shape) -> str:
+    return line(f"{found.file}:{found.line} {found.name} = {found.shape}", _LINE)
+
+
+def _names(found: LocalStructure) -> tuple[str, ...]:
+    return tuple(map(_name, found.names))
+
+
+def _name(found: Binding) -> str:
+    if found.line == 0:
+        return line(f"{found.name}: bound nowhere in {found.file}", _LINE)
+    return line(f"{found.name}: {found.file}:{found.line} {found.code}", _LINE)

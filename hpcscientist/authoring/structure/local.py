@@ -1,0 +1,181 @@
+"""The code around the frames of a traceback, and the outline of all code (Dolphin, 3.2).
+
+Dolphin (arXiv 2501.03916) has a model describe the local structure. Here it is computed, so that
+no call is invented: what a model adds is what it makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hpcscientist.authoring.structure.calls import CallGraph, CallSite
+from hpcscientist.authoring.structure.names import Names
+from hpcscientist.authoring.structure.neighbours import Neighbours
+from hpcscientist.authoring.structure.project import Project
+from hpcscientist.authoring.structure.records import (
+    Call,
+    Definition,
+    LocalStructure,
+    Shape,
+)
+from hpcscientist.authoring.structure.shapes import Shapes
+from hpcscientist.authoring.structure.spots import Spot, spot
+from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.authoring.traceback import Frame
+from hpcscientist.files.text import one_line
+
+MAX_DEFINITIONS, MAX_CALLS, MAX_NAMES, MAX_SHAPES = 16, 60, 60, 40
+MAX_CHARS = 12_000  # of code in all definitions together
+OUTLINED = 200  # definitions and calls of an outline
+_LINES = 60  # of one definition: more are shown in part
+_AROUND = 12
+_CODE = 160
+GAP = "…"
+
+
+def local_structure(files: Mapping[str, str], frames: Sequence[Frame]) -> LocalStructure:
+    """Return the structure around frames, in their order; empty where there are none.
+
+    Never raises: a file that does not parse gives what its other lines tell.
+    """
+    if not frames:
+        return LocalStructure()
+    graph = CallGraph(Project(files))
+    names = Names(graph)
+    spots = [found for frame in frames if (found := spot(frame, graph, names)) is not None]
+    inner = [
+        one
+        for number, one in enumerate(spots)
+        if number + 1 == len(spots) or not one.leads_to(spots[number + 1], graph)
+    ]
+    own = list({one.place: one for one in spots}.values())
+    seeds = {one.unit for one in own if one.unit.kind != "module"}
+    near = [u for u in Neighbours(graph, names).of(inner) if u not in seeds and u.kind != "module"]
+    near = near[: max(0, MAX_DEFINITIONS - len(own))]
+    return LocalStructure(
+        definitions=_definitions(own, spots, near),
+        calls=_calls(graph, spots, own, near),
+        names=tuple(dict.fromkeys(b for one in spots for b, _ in one.names))[:MAX_NAMES],
+        shapes=_shapes(graph, own, spots, near),
+    )
+
+
+def outline(files: Mapping[str, str]) -> LocalStructure:
+    """Return all definitions of the code by their headers, their calls and shapes."""
+    graph = CallGraph(Project(files))
+    found = [unit for unit in graph.project.units if unit.kind != "module"]
+    read = Shapes(graph)
+    shapes = [shape for unit in graph.project.units for shape in read.of(unit)]
+    return LocalStructure(
+        definitions=tuple(_definition(unit, unit.first, unit.last) for unit in found[:OUTLINED]),
+        calls=_told(graph.sites)[:OUTLINED],
+        shapes=tuple(sorted(dict.fromkeys(shapes), key=lambda s: (s.file, s.line)))[:OUTLINED],
+    )
+
+
+def _definitions(
+    own: Sequence[Spot], spots: Sequence[Spot], near: Sequence[Unit]
+) -> tuple[Definition, ...]:
+    """Return the definitions with their code, until the room is used up; then headers alone."""
+    failing: dict[tuple[int, int, int], set[int]] = {}
+    for one in spots:
+        failing.setdefault(one.place, set()).add(one.line)
+    found, room = [], MAX_CHARS
+    for one in own[:MAX_DEFINITIONS]:
+        code = _code(one.unit, one.first, one.last, failing[one.place])
+        found.append(_definition(one.unit, one.first, one.last, code, room))
+        room -= len(found[-1].code)
+    for unit in near:
+        found.append(
+            _definition(unit, unit.first, unit.last, _code(unit, unit.first, unit.last), room)
+        )
+        room -= len(found[-1].code)
+    return tuple(found)
+
+
+def _definition(unit: Unit, first: int, last: int, code: str = "", room: int = 0) -> Definition:
+    return Definition(
+        file=unit.file,
+        name=unit.name,
+        kind=unit.kind,
+        first=first,
+        last=last,
+        signature=unit.header(),
+        code=code if len(code) <= room else "",
+    )
+
+
+def _code(unit: Unit, first: int, last: int, failing: Iterable[int] = ()) -> str:
+    """Return lines of a file; of many, the head and what is around the failing ones."""
+    lines = unit.source.lines
+    last = min(last, len(lines))
+    shown = set(range(first, last + 1))
+    if len(shown) > _LINES:
+        shown = set(range(first, first + _AROUND))
+        for line in failing:
+            shown.update(range(max(first, line - _AROUND), min(last, line + _AROUND) + 1))
+    text: list[str] = []
+    for number in range(first, last + 1):
+        if number in shown:
+            text.append(lines[number - 1])
+        elif text and text[-1] != GAP:
+            text.append(GAP)
+    return "\n".join(text)
+
+
+def _calls(
+    graph: CallGraph, spots: Sequence[Spot], own: Sequence[Spot], near: Sequence[Unit]
+) -> tuple[Call, ...]:
+    """Return the calls to and from the frames' definitions, and among those shown."""
+    shown = {one.unit for one in own if one.unit.kind != "module"} | set(near)
+    seeds = shown - set(near)
+    parts = [(one.unit, one.first, one.last) for one in own]
+    for one in spots:  # what binds a name of theirs at module level
+        bound = [site for _, site in one.names if site is not None and site.unit.kind == "module"]
+        parts += [(site.unit, site.line, max(site.line, site.end[0])) for site in bound]
+    ranked: list[tuple[int, int, CallSite]] = []
+    for number, site in enumerate(graph.sites):
+        at_module = any(
+            site.caller is unit and first <= site.place[0] <= last for unit, first, last in parts
+        )
+        if any(one.within(site) for one in spots):
+            ranked.append((0, number, site))
+        elif site.callee in seeds:
+            ranked.append((1, number, site))
+        elif at_module or (site.caller in shown and site.callee in shown):
+            ranked.append((2, number, site))
+    kept = sorted(sorted(ranked, key=lambda each: each[:2])[:MAX_CALLS], key=lambda each: each[1])
+    return _told([site for _, _, site in kept])
+
+
+def _told(sites: Sequence[CallSite]) -> tuple[Call, ...]:
+    """Return calls as they are told, by file and line."""
+    found = [
+        Call(
+            caller=site.caller.name,
+            callee=site.callee.name,
+            file=site.caller.file,
+            line=site.place[0],
+            code=one_line(site.caller.source.line(site.place[0]), _CODE),
+        )
+        for site in sorted(sites, key=lambda s: (s.caller.file, s.place, s.callee.key))
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _shapes(
+    graph: CallGraph, own: Sequence[Spot], spots: Sequence[Spot], near: Sequence[Unit]
+) -> tuple[Shape, ...]:
+    """Return what the definitions and the statements that bind the names tell of shapes."""
+    read = Shapes(graph)
+    found: list[Shape] = []
+    for one in own:
+        found += read.of(one.unit, one.first, one.last)
+    for unit in near:
+        found += read.of(unit)
+    for one in spots:
+        for _, site in one.names:
+            if site is not None:
+                found += read.of(site.unit, site.line, max(site.line, site.end[0]))
+    kept = tuple(dict.fromkeys(found))[:MAX_SHAPES]
+    return tuple(sorted(kept, key=lambda shape: (shape.file, shape.line)))

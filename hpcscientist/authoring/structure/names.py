@@ -1,0 +1,147 @@
+"""The names of a failing line, and where each was bound last before it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import re
+from collections.abc import Iterator
+
+from hpcscientist.authoring.structure.bindings import first_parameter
+from hpcscientist.authoring.structure.calls import CallGraph
+from hpcscientist.authoring.structure.records import Binding
+from hpcscientist.authoring.structure.refs import Ref
+from hpcscientist.authoring.structure.scopes import Path, Site, last_before
+from hpcscientist.authoring.structure.statements import Place, end_of, in_order, start_of
+from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.files.text import one_line
+
+_CODE = 160
+_WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_STRING = re.compile(r"""([a-zA-Z]{0,2})('[^'\n]*'|"[^"\n]*")|#.*""")
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_IMPLICIT = {"__file__", "__name__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"}
+_IMPLICIT |= {"__class__"}
+
+_Found = tuple[Binding, Site | None]
+
+
+class Names:
+    """Finds bindings of names; see `of`."""
+
+    def __init__(self, graph: CallGraph) -> None:
+        self._graph, self._project = graph, graph.project
+        self._inference = graph.inference
+
+    def of(self, parts: list[ast.AST], unit: Unit, path: Path) -> list[_Found]:
+        """Return the bindings of the names in an expression or statement, as they appear.
+
+        A name of ours that nothing binds has line 0; names of the language itself, an object's
+        own name in its methods, and names bound within the statement are left out.
+        """
+        found: list[tuple[Place, _Found]] = []
+        for part in parts:
+            if isinstance(part, ast.ImportFrom):
+                found += [((0, n), each) for n, each in enumerate(self._imports(part, unit))]
+            for node, place in in_order(part):
+                if isinstance(node, ast.Name) and _read(node, part):
+                    new = self._name(node, unit, (place or start_of(node), path))
+                    found += [(place or end_of(node), each) for each in new]
+                elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    new = self._attribute(node, unit, path)
+                    found += [(place or end_of(node), each) for each in new]
+        order = [each for _, each in sorted(found, key=lambda each: each[0])]
+        return list({binding: (binding, site) for binding, site in order}.values())
+
+    def of_text(self, text: str, unit: Unit, line: int) -> list[_Found]:
+        """Return the bindings of what looks like names in a line that does not parse."""
+        found: dict[str, _Found] = {}
+        for word in _WORD.findall(_STRING.sub(_fields, text)):
+            if not keyword.iskeyword(word) and word != first_parameter(unit):
+                site = self._project.see(word, unit, (line, 0))
+                if site is not None:
+                    site = self._inference.imported(site) or site
+                    found.setdefault(word, (_binding(word, site), site))
+        return list(found.values())
+
+    def _name(self, node: ast.Name, unit: Unit, at: tuple[Place, Path]) -> Iterator[_Found]:
+        site = self._project.see(node.id, unit, *at)
+        if site is None:
+            if not hasattr(builtins, node.id) and node.id not in _IMPLICIT:
+                yield Binding(name=node.id, file=unit.file, line=0), None
+        elif site.region is None and not _itself(site):
+            site = self._inference.imported(site) or site
+            yield _binding(node.id, site), site
+
+    def _attribute(self, node: ast.Attribute, unit: Unit, path: Path) -> Iterator[_Found]:
+        name = _dotted(node)
+        if not name:
+            return
+        for ref in self._inference.infer(node.value, unit, path):
+            if ref.kind == "module" and ref.unit is not None:
+                yield from self._member(ref.unit, node.attr, name)
+            elif ref.kind in ("instance", "class") and ref.unit is not None:
+                site = self._set_here(node, unit, path) or self._object(ref, node.attr)
+                if site is not None:
+                    yield _binding(name, site), site
+                elif self._inference.objects.closed(ref, unit) and not hasattr(type, node.attr):
+                    yield Binding(name=name, file=ref.unit.file, line=0), None
+
+    def _member(self, module: Unit, attribute: str, name: str) -> Iterator[_Found]:
+        member = self._project.member(module, attribute)
+        if isinstance(member, Site):
+            member = self._inference.imported(member) or member
+            yield _binding(name, member), member
+        elif member is None and attribute not in _IMPLICIT:
+            yield Binding(name=name, file=module.file, line=0), None
+
+    def _object(self, ref: Ref, name: str) -> Site | None:
+        return self._inference.objects.attribute_site(ref, name)
+
+    def _set_here(self, node: ast.Attribute, unit: Unit, path: Path) -> Site | None:
+        """Return where the same method set an attribute of its object before."""
+        if not isinstance(node.value, ast.Name) or node.value.id != first_parameter(unit):
+            return None
+        place = start_of(node)
+        sites = self._project.scope(unit).attributes.get(node.attr, [])
+        before = [site for site in sites if site.end <= place]
+        return last_before(before, place, path, loops=False) if before else None
+
+    def _imports(self, node: ast.ImportFrom, unit: Unit) -> Iterator[_Found]:
+        """Yield where the names that an import asks for are bound in a module of ours."""
+        module = self._project.imported(unit.file, node.module or "", node.level)
+        for alias in node.names:
+            if module is not None and alias.name != "*":
+                yield from self._member(module, alias.name, alias.name)
+
+
+def _fields(text: re.Match[str]) -> str:
+    """Return what a text in quotes computes: the fields of a formatted one."""
+    formatted = "f" in (text[1] or "").lower()
+    return " ".join(_FIELD.findall(text[2])) if formatted else " "
+
+
+def _read(node: ast.Name, statement: ast.AST) -> bool:
+    """Whether a statement needs a name's value."""
+    augmented = isinstance(statement, ast.AugAssign) and node is statement.target
+    return augmented or not isinstance(node.ctx, ast.Store)
+
+
+def _itself(site: Site) -> bool:
+    """Whether a name is what a method calls its object."""
+    return site.kind == "parameter" and site.name == first_parameter(site.unit)
+
+
+def _binding(name: str, site: Site) -> Binding:
+    code = one_line(site.unit.source.line(site.line), _CODE)
+    return Binding(name=name, file=site.unit.file, line=site.line, code=code)
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return a chain of attributes as it is written; "" if it does not start with a name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""

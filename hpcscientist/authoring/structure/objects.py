@@ -1,0 +1,107 @@
+"""Classes of ours and their objects: bases, methods, attributes, what runs where one is called."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from hpcscientist.authoring.structure.project import Project
+from hpcscientist.authoring.structure.refs import Ref, Refs, elements
+from hpcscientist.authoring.structure.scopes import Site
+from hpcscientist.authoring.structure.units import Unit
+
+_MOST = 20  # classes in a lineage
+
+Infer = Callable[[ast.expr, Unit], Refs]
+
+
+class Objects:
+    """Looks things up in objects and classes; `infer` says what a base's name means."""
+
+    def __init__(self, project: Project, infer: Infer) -> None:
+        self._project, self._infer = project, infer
+
+    def attribute_site(self, ref: Ref, name: str) -> Site | None:
+        """Return what binds an attribute of an object or class, in it or its bases."""
+        classes = self.lineage(ref)
+        if ref.kind == "instance":
+            for owner in classes:
+                if (site := self._project.set_attribute(owner, name)) is not None:
+                    return site
+        for owner in classes:
+            if (site := self._project.class_attribute(owner, name)) is not None:
+                return site
+        return None
+
+    def method(self, ref: Ref, name: str) -> Unit | None:
+        """Return the method that an object or class has under a name."""
+        for owner in self.lineage(ref):
+            if (site := self._project.class_attribute(owner, name)) is not None:
+                return site.definition
+        return None
+
+    def lineage(self, ref: Ref) -> list[Unit]:
+        """Return a class and those of its bases that are ours; without itself for `super()`."""
+        found: list[Unit] = []
+        queue = [ref.unit] if ref.unit is not None else []
+        while queue and len(found) < _MOST:
+            owner = queue.pop(0)
+            if owner not in found:
+                found.append(owner)
+                queue.extend(self.bases(owner))
+        return found[1:] if ref.above else found
+
+    def bases(self, owner: Unit) -> list[Unit]:
+        """Return a class's direct bases that are ours."""
+        if not isinstance(owner.node, ast.ClassDef) or owner.parent is None:
+            return []
+        found = []
+        for base in owner.node.bases:
+            named = base.value if isinstance(base, ast.Subscript) else base
+            found += [
+                r.unit for r in self._infer(named, owner.parent) if r.kind == "class" and r.unit
+            ]
+        return found
+
+    def closed(self, ref: Ref, unit: Unit) -> bool:
+        """Whether all bases of a class are ours, so that a unit sees no other attributes.
+
+        A `__getattr__` may know more, but not what it needs itself.
+        """
+        if self.method(ref, "__getattr__") not in (None, unit):
+            return False
+        for owner in self.lineage(ref):
+            node = owner.node
+            if not isinstance(node, ast.ClassDef) or node.keywords or node.decorator_list:
+                return False
+            plain = [b for b in node.bases if not (isinstance(b, ast.Name) and b.id == "object")]
+            if len(plain) != len(self.bases(owner)):
+                return False
+        return True
+
+    def called(self, ref: Ref) -> list[Unit]:
+        """Return which definitions run where something is called."""
+        if ref.kind == "function" and ref.unit is not None:
+            return [ref.unit]
+        if ref.kind == "class" and ref.unit is not None:
+            made = (self.method(ref, name) for name in ("__init__", "__post_init__"))
+            return [next((method for method in made if method is not None), ref.unit)]
+        if ref.kind == "instance":
+            method = self.method(ref, "__call__") or self.method(ref, "forward")
+            return [method] if method is not None else []
+        if ref.kind == "sequence":
+            return [unit for item in elements((ref,)) for unit in self.called(item)]
+        return []
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def decorators(unit: Unit) -> set[str]:
+    """Return the last names of a definition's decorators."""
+    listed: Iterable[ast.expr] = getattr(unit.node, "decorator_list", ())
+    return {last_name(d.func if isinstance(d, ast.Call) else d) for d in listed}

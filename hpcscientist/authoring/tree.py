@@ -1,0 +1,207 @@
+"""Best-first search over versions of an idea's code: which of them are made next.
+
+The AI Scientist v2 (arXiv 2504.08066, section 3.2) grows a tree whose nodes are programs: first
+versions as roots, then, with some probability, a repair of a broken leaf, else an improvement of
+the best node that works; several at once, and of different trees where it can. As there the value
+of a node is what its run measured. Otherwise than there, where a model judges: here it is a pilot
+that a trusted program scored. No version is expanded twice in one step, for the same question
+would have nearly the same answer; and no first versions are made beyond their number.
+
+Pure: what comes next depends on what was made, the bounds, the seed and the step. So a driver
+that resumes makes the same choices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+from pydantic import Field
+
+from hpcscientist.records.base import Record
+from hpcscientist.records.trial import Direction
+
+Growth = Literal["draft", "debug", "improve"]
+# barred: it tampered, or does nothing; unwritten: the author came to nothing; spoilt: by the
+# machine, again and again.
+NodeState = Literal["works", "broken", "barred", "unwritten", "spoilt"]
+
+
+class Node(Record):
+    """A version of an idea's code. `parent` is the version it was made from, 0 the reference;
+    `value` the primary metric of its pilot, where it works.
+    """
+
+    number: int = Field(ge=1)
+    parent: int = Field(default=0, ge=0)
+    kind: Growth = "draft"
+    state: NodeState
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A version to be made: from `parent` (0: the reference), and why."""
+
+    kind: Growth
+    parent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How a tree grows; as `config.settings.AuthoringSettings` has it.
+
+    `direction` is that of the metric by which versions are compared.
+    """
+
+    drafts: int
+    nodes: int
+    workers: int
+    debug_share: float
+    debug_depth: int
+    direction: Direction
+
+
+def choose(nodes: Sequence[Node], bounds: Bounds, seed: int, step: int) -> tuple[Expansion, ...]:
+    """Return what is made next, at most `workers` versions; () where the tree is grown.
+
+    `nodes` are all that were made, those that came to nothing too, in the order of their numbers;
+    `seed` is the idea's, and `step` counts the choices for it.
+    """
+    room = min(bounds.workers, bounds.nodes - len(nodes))
+    drafts = sum(node.kind == "draft" for node in nodes)
+    draw = Random(_mixed(seed, step))
+    choice = _Choice(Tree(nodes), bounds)
+    chosen: list[Expansion] = []
+    while len(chosen) < room:
+        if drafts < bounds.drafts:
+            drafts += 1
+            chosen.append(Expansion("draft"))
+            continue
+        found = choice.next(draw)
+        if found is None:
+            break
+        chosen.append(found)
+    return tuple(chosen)
+
+
+def best(nodes: Sequence[Node], direction: Direction) -> Node | None:
+    """Return the version that works best, the earliest of equals; None where none works."""
+    return next(iter(_ranked(nodes, direction)), None)
+
+
+class Tree:
+    """How versions descend from one another."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = tuple(nodes)
+        self._by_number = {node.number: node for node in nodes}
+        self._children: dict[int, list[Node]] = {}
+        for node in nodes:
+            self._children.setdefault(node.parent, []).append(node)
+
+    def node(self, number: int) -> Node:
+        """Return a version by its number. Raises KeyError."""
+        return self._by_number[number]
+
+    def line(self, node: Node) -> tuple[Node, ...]:
+        """Return a version's ancestors, the first version first, and the version itself."""
+        found = [node]
+        while found[-1].parent:
+            found.append(self._by_number[found[-1].parent])
+        return tuple(reversed(found))
+
+    def repairs(self, node: Node) -> tuple[Node, ...]:
+        """Return the repairs that led to a version without a break, the earliest first."""
+        found: list[Node] = []
+        for one in reversed(self.line(node)):
+            if one.kind != "debug":
+                break
+            found.append(one)
+        return tuple(reversed(found))
+
+    def children(self, node: Node) -> tuple[Node, ...]:
+        """Return the versions that were made from one."""
+        return tuple(self._children.get(node.number, ()))
+
+    def mended(self, node: Node) -> Node:
+        """Return what repairs made of a version: the last that was written, or itself."""
+        while True:
+            repaired = [
+                child
+                for child in self.children(node)
+                if child.kind == "debug" and child.state not in ("unwritten", "spoilt")
+            ]
+            if not repaired:
+                return node
+            node = repaired[-1]
+
+    def mendable(self, depth: int) -> Iterator[Node]:
+        """Return broken leaves with fewer than `depth` repairs behind them.
+
+        What the machine spoilt says nothing, so it leaves a leaf a leaf.
+        """
+        for node in self.nodes:
+            leaf = all(child.state == "spoilt" for child in self.children(node))
+            if node.state == "broken" and leaf and len(self.repairs(node)) < depth:
+                yield node
+
+    def improvable(self) -> Iterator[Node]:
+        """Return versions that work, but for those that an author found nothing to improve in."""
+        for node in self.nodes:
+            if node.state == "works" and all(
+                child.state != "unwritten" for child in self.children(node)
+            ):
+                yield node
+
+
+@dataclass(slots=True)
+class _Choice:
+    """One step's choices among versions that are there; each at most once."""
+
+    tree: Tree
+    bounds: Bounds
+    _taken: set[int] = field(default_factory=set)
+    _roots: set[int] = field(default_factory=set)
+
+    def next(self, draw: Random) -> Expansion | None:
+        broken = [n for n in self.tree.mendable(self.bounds.debug_depth) if self._is_free(n)]
+        good = [n for n in self.tree.improvable() if self._is_free(n)]
+        if not broken and not good:
+            return None
+        # Drawn whatever there is, so that a draw's place in the sequence tells what it is for.
+        mends = draw.random() < self.bounds.debug_share
+        place = draw.random()
+        if broken and (mends or not good):
+            return self._take("debug", broken[int(place * len(broken))])
+        ranked = _ranked(good, self.bounds.direction)
+        elsewhere = (node for node in ranked if self._root(node) not in self._roots)
+        return self._take("improve", next(elsewhere, ranked[0]))
+
+    def _is_free(self, node: Node) -> bool:
+        return node.number not in self._taken
+
+    def _root(self, node: Node) -> int:
+        return self.tree.line(node)[0].number
+
+    def _take(self, kind: Growth, node: Node) -> Expansion:
+        self._taken.add(node.number)
+        self._roots.add(self._root(node))
+        return Expansion(kind, node.number)
+
+
+def _ranked(nodes: Sequence[Node], direction: Direction) -> list[Node]:
+    """Return the versions that work, the best first."""
+    sign = -1.0 if direction is Direction.MAXIMIZE else 1.0
+    found = [
+        (sign * n.value, n.number, n) for n in nodes if n.state == "works" and n.value is not None
+    ]
+    return [node for *_, node in sorted(found, key=lambda entry: entry[:2])]
+
+
+def _mixed(seed: int, step: int) -> int:
+    digest = hashlib.sha256(f"{seed}/tree/{step}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")

@@ -1,0 +1,6 @@
+import atexit
+
+from saving import save
+
+atexit.register(save, "absent/scores.json")
+print("done")

@@ -1,0 +1,3 @@
+def save(path):
+    with open(path, "w") as file:
+        file.write("{}")

@@ -1,0 +1,3 @@
+from settings import Config
+
+REGISTRY = {"base": Config}

@@ -1,0 +1,5 @@
+from registry import REGISTRY
+
+
+class Config:
+    names = tuple(REGISTRY)

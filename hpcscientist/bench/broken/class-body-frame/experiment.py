@@ -1,0 +1,3 @@
+from config import Config
+
+print(Config.sizes)

@@ -1,0 +1,8 @@
+from schema import Table
+
+
+class Row(Table):
+    label = ""
+
+
+print(Row)

@@ -1,0 +1,3 @@
+from kernels import total
+
+print(total(3.0))

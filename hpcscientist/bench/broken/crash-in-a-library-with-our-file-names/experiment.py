@@ -1,0 +1,3 @@
+from utils import load
+
+print(load("x"))

@@ -1,0 +1,5 @@
+import vision
+
+
+def load(name):
+    return vision.read(name)

@@ -1,0 +1,3 @@
+from options import Options
+
+print(Options(epochs=0))

@@ -1,0 +1,9 @@
+from guards import positive
+
+
+@positive
+def train(rate):
+    return rate
+
+
+train(-1)

@@ -1,0 +1,9 @@
+from retrying import retry
+
+
+@retry()
+def train(rate):
+    return rate
+
+
+train(1)

@@ -1,0 +1,4 @@
+from parse import expression
+
+print("parsing", flush=True)
+expression("((", 0)

@@ -1,0 +1,6 @@
+import faulthandler
+
+from search import descend
+
+faulthandler.enable()
+descend(1.0)

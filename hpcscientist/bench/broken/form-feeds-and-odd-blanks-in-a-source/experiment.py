@@ -1,0 +1,3 @@
+import rates
+
+rates.rate(2)

@@ -1,0 +1,3 @@
+import heads
+
+print(heads.build())

@@ -1,0 +1,2 @@
+def cosine(steps):
+    return [1.0 for _ in range(steps)]

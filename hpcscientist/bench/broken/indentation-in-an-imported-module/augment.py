@@ -1,0 +1,2 @@
+def flip(image):
+return image[::-1]

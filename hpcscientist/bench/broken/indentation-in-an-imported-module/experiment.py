@@ -1,0 +1,3 @@
+import augment
+
+augment.flip([1])

@@ -1,0 +1,9 @@
+TRIALS = [{"score": 1}, {}]
+BY = {"score": lambda trial: -trial["score"]}
+
+
+def ranked(trials, by):
+    return sorted(trials, key=BY[by])
+
+
+ranked(TRIALS, "score")

@@ -1,0 +1,3 @@
+def fit(config):
+    rate = config.optimizer.lr
+    return rate

@@ -1,0 +1,9 @@
+import logging
+
+
+def load(name):
+    try:
+        with open(name) as file:
+            return file.readlines()
+    except OSError:
+        logging.exception("could not load %s:", name)

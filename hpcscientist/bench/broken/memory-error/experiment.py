@@ -1,0 +1,3 @@
+from features import kernel
+
+print(len(kernel(10**9)))

@@ -1,0 +1,5 @@
+"""Compares two ways to pool."""
+
+from data import loader
+
+print(loader.load())

@@ -1,0 +1,2 @@
+def mittel(werte):
+    return sum(werte) / len(werte)

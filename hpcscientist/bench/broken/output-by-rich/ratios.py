@@ -1,0 +1,5 @@
+def ratio(a, b):
+    def size(items):
+        return len(items)
+
+    return size(a) / size(b)

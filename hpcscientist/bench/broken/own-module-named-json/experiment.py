@@ -1,0 +1,8 @@
+import json
+
+
+def save(scores):
+    return json.dumps(scores)
+
+
+save({"accuracy": 0.5})

@@ -1,0 +1,3 @@
+def write(path, value):
+    with open(path, "w") as file:
+        file.write(repr(value))

@@ -1,0 +1,3 @@
+from grammar import expression
+
+expression("(" * 4000)

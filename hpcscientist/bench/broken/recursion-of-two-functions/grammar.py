@@ -1,0 +1,6 @@
+def expression(text):
+    return term(text[1:])
+
+
+def term(text):
+    return expression(text + "()")

@@ -1,0 +1,9 @@
+import ctypes
+
+
+def read():
+    first()
+
+
+def first():
+    ctypes.string_at(0)

@@ -1,0 +1,6 @@
+import faulthandler
+
+from native import call
+
+faulthandler.enable()
+print(call(3))

@@ -1,0 +1,3 @@
+from .encoder import Transformer
+
+__all__ = ["Transformer"]

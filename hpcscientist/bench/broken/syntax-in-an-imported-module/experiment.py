@@ -1,0 +1,7 @@
+def main():
+    from models import net
+
+    return net.build()
+
+
+main()

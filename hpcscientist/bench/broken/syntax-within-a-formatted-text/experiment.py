@@ -1,0 +1,3 @@
+from report import line
+
+print(line(3))

@@ -1,0 +1,1 @@
+"""Figures of retrieval quality, on papers whose task is known."""

@@ -1,0 +1,1 @@
+"""`hpcsci bench serving`: served models beside vLLM alone. `figures` says what there is."""

@@ -1,0 +1,117 @@
+"""vLLM alone: `LLM.chat` in a process of its own, on engine settings that it is told.
+
+    python -m hpcscientist.bench.serving.alone
+
+It reads lines of JSON: an `Engine`, then any number of `Batch`es; and answers each by a line: what
+the engine resolved, then how long the batch took and how many tokens it made. All else that is
+printed goes to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from hpcscientist.records.base import Record
+from hpcscientist.records.model import ModelRequest
+from hpcscientist.system import processes
+
+
+class Engine(Record):
+    """The engine of a replica: its model's folder and its arguments by name."""
+
+    folder: str
+    arguments: dict[str, str | int | float | bool]
+
+
+class Resolved(Record):
+    """What the engine made of its arguments."""
+
+    dtype: str
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    chunked_prefill: bool
+    executor: str
+
+
+class Batch(Record):
+    """Requests that are in flight together."""
+
+    requests: tuple[ModelRequest, ...]
+
+
+class Taken(Record):
+    """What a batch took, and the tokens of its prompts and replies."""
+
+    seconds: float
+    prompt_tokens: int
+    tokens: int
+
+
+def main() -> None:
+    """Serve standard input until it ends."""
+    processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # vLLM prints too
+    model, resolved = start(Engine.model_validate_json(sys.stdin.readline()))
+    out.write(resolved.model_dump_json() + "\n")
+    for line in sys.stdin:
+        batch = Batch.model_validate_json(line)
+        out.write(run(model, batch.requests).model_dump_json() + "\n")
+
+
+def start(engine: Engine) -> tuple[Any, Resolved]:
+    """Start an engine that differs in nothing from a replica's.
+
+    Where an argument is left out vLLM has other defaults for `LLM` than for a server; a
+    server's are taken.
+    """
+    from vllm import LLM  # noqa: PLC0415 (heavy)
+    from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415
+    from vllm.usage.usage_lib import UsageContext  # noqa: PLC0415
+
+    given: dict[str, Any] = dict(engine.arguments)
+    config = EngineArgs(model=engine.folder, **given).create_engine_config(
+        UsageContext.OPENAI_API_SERVER
+    )
+    scheduler = config.scheduler_config
+    given |= {
+        "max_num_seqs": scheduler.max_num_seqs,
+        "max_num_batched_tokens": scheduler.max_num_batched_tokens,
+        "enable_chunked_prefill": scheduler.enable_chunked_prefill,
+    }
+    model = LLM(model=engine.folder, **given)
+    found = model.llm_engine.vllm_config
+    return model, Resolved(
+        dtype=str(found.model_config.dtype).removeprefix("torch."),
+        max_num_seqs=found.scheduler_config.max_num_seqs,
+        max_num_batched_tokens=found.scheduler_config.max_num_batched_tokens,
+        chunked_prefill=found.scheduler_config.enable_chunked_prefill,
+        executor=str(found.parallel_config.distributed_executor_backend),
+    )
+
+
+def run(model: Any, requests: tuple[ModelRequest, ...]) -> Taken:
+    """Answer requests together, sampled as a server would."""
+    sampling = []
+    for request in requests:
+        own = model.get_default_sampling_params()
+        own.temperature, own.top_p = request.temperature, request.top_p
+        own.max_tokens, own.seed = request.max_tokens, request.seed
+        own.ignore_eos = request.ignore_eos
+        sampling.append(own)
+    chats = [[message.model_dump() for message in request.messages] for request in requests]
+    begin = time.perf_counter()
+    outputs = model.chat(chats, sampling, use_tqdm=False)
+    return Taken(
+        seconds=time.perf_counter() - begin,
+        prompt_tokens=sum(len(output.prompt_token_ids) for output in outputs),
+        tokens=sum(len(output.outputs[0].token_ids) for output in outputs),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""What is compared: vLLM alone, and the same model by everything that a campaign has before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from hpcscientist.bench.serving.alone import Batch, Engine, Resolved, Taken
+from hpcscientist.campaign.serving import models as serving
+from hpcscientist.campaign.serving import nodes
+from hpcscientist.campaign.serving.beside import Beside
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import ServingError
+from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
+from hpcscientist.models.open import open_models, role_specs
+from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.serving import caches, leftovers, offline
+from hpcscientist.models.serving.order import ServedModel
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.plane import Tell
+from hpcscientist.ports.model import Model
+from hpcscientist.records.base import Record
+from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.site import Site
+from hpcscientist.system import processes
+
+R = TypeVar("R", bound=Record)
+
+_MODULE = "hpcscientist.bench.serving.alone"
+_LAST_WORDS = 2000
+_END_S = 20.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where planes and engines have their folders, and what is served on which site."""
+
+    root: Path
+    model: Path
+    site: Site
+    tell: Tell
+
+    @property
+    def python(self) -> tuple[str, ...]:
+        """The words that start the interpreter that serves. Raises ServingError."""
+        return nodes.launcher_of(self.site, "").interpreter()
+
+
+class Arm(Protocol):
+    """Something that answers requests."""
+
+    def run(self, requests: Sequence[ModelRequest]) -> Taken:
+        """Have requests in flight together until all are answered. Raises ServingError."""
+        ...
+
+
+class Whole:
+    """A model behind a plane, asked as a campaign asks. `first_s`: from nothing to a token."""
+
+    def __init__(self, model: Model, served: ServedModel, since: float) -> None:
+        """`since`: when the plane was begun to be started, by `time.perf_counter`."""
+        self._model, self.served = model, served
+        self._runner = asyncio.Runner()
+        self._since = since
+        self.first_s = 0.0
+
+    def run(self, requests: Sequence[ModelRequest]) -> Taken:
+        """Ask all at once. Raises EndpointError, ReplyError."""
+        begin = time.perf_counter()
+        replies = self._runner.run(self._ask(requests))
+        now = time.perf_counter()
+        self.first_s = self.first_s or now - self._since
+        return Taken(
+            seconds=now - begin,
+            prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+            tokens=sum(reply.completion_tokens for reply in replies),
+        )
+
+    def close(self) -> None:
+        """Close connections."""
+        with self._runner:
+            self._runner.run(self._model.close())
+
+    async def _ask(self, requests: Sequence[ModelRequest]) -> list[ModelReply]:
+        return await asyncio.gather(*(self._model.complete(request) for request in requests))
+
+
+class Alone:
+    """The engine by itself, in a process of its own. `resolved` is what it made of its settings."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process, self._log = process, log
+        self.resolved: Resolved
+
+    def start(self, served: ServedModel) -> None:
+        """Start the engine with a replica's settings; takes minutes. Raises ServingError."""
+        engine = Engine(folder=served.folder, arguments=served.engine)
+        self.resolved = self._ask(engine, Resolved)
+
+    def run(self, requests: Sequence[ModelRequest]) -> Taken:
+        """Have vLLM answer all at once. Raises ServingError."""
+        return self._ask(Batch(requests=tuple(requests)), Taken)
+
+    def _ask(self, question: Record, kind: type[R]) -> R:
+        pipe, answers = self._process.stdin, self._process.stdout
+        assert pipe is not None
+        assert answers is not None
+        with contextlib.suppress(BrokenPipeError):
+            pipe.write(question.model_dump_json() + "\n")
+            pipe.flush()
+        line = answers.readline()
+        if not line:
+            said = one_line(read_tail(self._log, _LAST_WORDS), _LAST_WORDS)
+            raise ServingError(f"vLLM alone ended with status {self._process.wait()}: {said}")
+        return kind.model_validate_json(line)
+
+
+@contextmanager
+def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
+    """vLLM alone, with a replica's environment and settings. Raises ServingError."""
+    folder = ground.root / f"alone-{secrets.token_hex(2)}"
+    folder.mkdir()
+    environment = offline.environment(os.environ, ServingPaths(folder))
+    environment |= served.variables | caches.variables(folder)
+    log = folder / "log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [*ground.python, "-P", "-m", _MODULE],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+            text=True,
+        )
+    try:
+        ground.tell("vLLM alone: starting")
+        engine = Alone(process, log)
+        engine.start(served)
+        ground.tell(f"vLLM alone: {engine.resolved.model_dump_json()}")
+        yield engine
+    finally:
+        _end(process)
+
+
+@contextmanager
+def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
+    """The model by our whole path: plane, key, fan-out, client, record. Raises ServingError."""
+    begin = time.perf_counter()
+    root = ground.root / f"plane-{secrets.token_hex(2)}"
+    spec = f"vllm:{ground.model}"
+    request = serving.Request(
+        paths=ServingPaths(root / "serving"),
+        owner=f"bench-{secrets.token_hex(4)}",
+        folders=(ground.model,),
+        settings=settings.serving,
+        site=ground.site,
+    )
+    launcher = nodes.launcher_of(ground.site, "")
+    with serving.serve(request, nodes.here(), launcher, ground.tell) as (plane, endpoint, machine):
+        beside = Beside(
+            plane=plane,
+            endpoint=endpoint,
+            machine=machine,
+            settings=settings,
+            paths=request.paths,
+            folders={spec: ground.model},
+            since=time.time(),
+            python=shlex.join(ground.python),
+        )
+        roles = open_models(
+            *(role_specs(Settings(), spec), None, settings),
+            *(beside.served(), beside.connector()),
+        )
+        model = RecordedModel(roles, RunPaths(root / "run"), lambda request, reply: None)
+        arm = Whole(model, plane.order.models[0], begin)
+        try:
+            yield arm
+        finally:
+            arm.close()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Have a process end by itself, or end it with all that it started."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)
+        return
+    family = processes.halt([process.pid])
+    left = leftovers.shared_memory(family)
+    for pid in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    until = time.monotonic() + _END_S
+    while any(map(processes.is_alive, family)) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    leftovers.remove(left)

@@ -1,0 +1,73 @@
+"""`hpcsci bench serving`: from what is asked for to its figures."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hpcscientist.bench.figure import Figure
+from hpcscientist.bench.serving.arms import Ground
+from hpcscientist.bench.serving.measured import Measured
+from hpcscientist.bench.serving.options import IN_FLIGHT, PARTS, Options
+from hpcscientist.campaign.serving import models as serving
+from hpcscientist.errors import ServingError, UsageError
+from hpcscientist.files.text import one_line
+from hpcscientist.models.open import parse_spec
+from hpcscientist.models.serving import interpreter, weights
+from hpcscientist.models.serving.plane import Tell
+
+__all__ = ["IN_FLIGHT", "PARTS", "Options", "figures", "folder_of"]
+
+_MODEL = "hpcscientist.bench.serving.model"
+
+
+def folder_of(spec: str, below: Path) -> Path:
+    """Return the folder of a SPEC's weights. Raises UsageError for what is not served here."""
+    if parse_spec(spec).kind != "vllm":
+        raise UsageError(f"--model {spec}: only open weights are measured here: give vllm:PATH")
+    return serving.folder_of(spec, below)
+
+
+def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
+    """Measure, and leave neither processes nor files behind; takes some ten minutes on two cores.
+
+    Raises UsageError and ServingError for what cannot be measured here, OSError when `folder`
+    cannot be written.
+    """
+    if options.site.serving.image:
+        raise UsageError(
+            "serving.image: variables do not reach an engine in an image, so that vLLM alone and a "
+            "replica could differ; give --site a profile with python in place of image in [serving]"
+        )
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="hpcsci-bench-", dir=options.folder) as place:
+        measured = Measured(options, _ground(options, Path(place), tell))
+        measured.check()
+        tell(measured.machine)
+        for part in dict.fromkeys(options.parts):
+            found += measured.part(part)
+    return found
+
+
+def _ground(options: Options, root: Path, tell: Tell) -> Ground:
+    ground = Ground(root, options.model or root / "random", options.site, tell)
+    if options.model is None:
+        tell("making a model of random weights")
+        done = subprocess.run(
+            [*ground.python, "-P", "-m", _MODEL, str(ground.model)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode != 0:
+            said = one_line(done.stderr.strip().rpartition("\n")[2]) or "no word"
+            raise ServingError(
+                f"{shlex.join(ground.python)} made no model: {said}; {interpreter.INSTALL}"
+            )
+    problem = interpreter.unsupported(weights.check(ground.model).architecture, ground.python)
+    if problem:
+        raise ServingError(problem)
+    return ground

@@ -1,0 +1,182 @@
+"""How the figures of `hpcsci bench serving` come about.
+
+The engine's settings are the ones that a campaign's plane gives its replicas; vLLM alone is given
+the same. Every prompt is new to all caches, every reply has the same number of tokens, and both
+sides have answered as many requests at once before the clock starts.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from hpcscientist.bench.figure import Figure
+from hpcscientist.bench.serving import cold, cores, prompts
+from hpcscientist.bench.serving.arms import Arm, Ground, Whole, alone, whole
+from hpcscientist.bench.serving.options import Options
+from hpcscientist.campaign.serving import models as serving
+from hpcscientist.campaign.serving import nodes
+from hpcscientist.errors import ServingError, UsageError
+
+TARGET = 0.90  # of vLLM alone, with AT requests in flight
+AT = 64
+
+_WARM = 8  # tokens of a reply before the clock starts
+_WARM_CHARACTERS = 32
+_REST_S = 10.0
+
+
+class Measured:
+    """Measures part by part."""
+
+    def __init__(self, options: Options, ground: Ground) -> None:
+        self._options, self._ground = options, ground
+        self._machine = nodes.machine_of(ground.site, nodes.here(), is_slurm=False)
+        self._gpus = self._machine.gpus
+        client = options.settings.client
+        most = max(*options.in_flight, client.concurrency)
+        wide = client.model_copy(update={"concurrency": most})
+        self._settings = options.settings.model_copy(update={"client": wide})
+
+    @property
+    def machine(self) -> str:
+        """What is measured on."""
+        engines = f"{self._gpus} GPUs" if self._gpus else "no GPU: engines compute on the cores"
+        return f"{len(cores.own())} cores, {engines}"
+
+    def check(self) -> None:
+        """See that as many replicas fit as are asked for. Raises ServingError, UsageError."""
+        most = 2 if "replicas" in self._options.parts else 1
+        own = self._settings.serving.model_copy(update={"replicas": most})
+        try:
+            serving.lay_out((self._ground.model,), self._machine, own)
+            if not self._gpus and len(cores.own()) < most:
+                raise ServingError("there is one core")
+        except ServingError as error:
+            if most == 1:
+                raise
+            raise UsageError(
+                f"--part replicas: two cannot be measured here ({error}); give the other parts"
+            ) from error
+
+    def part(self, name: str) -> list[Figure]:
+        """Measure one part."""
+        if name == "throughput":
+            return self._throughput()
+        return self._start() if name == "start" else self._replicas()
+
+    def _throughput(self) -> list[Figure]:
+        found: dict[str, dict[int, list[float]]] = {"whole": {}, "alone": {}}
+        with ExitStack() as both:
+            ours = both.enter_context(self._plane(1))
+            resting = cores.taken(_REST_S)  # of which vLLM alone cannot have any, if it runs beside
+            if self._gpus:  # an engine takes a GPU's memory: one after the other
+                found["whole"] = self._rates({"whole": ours})["whole"]
+                both.close()
+                arms: dict[str, Arm] = {}
+            else:
+                arms = {"whole": ours}
+            arms["alone"] = both.enter_context(alone(self._ground, ours.served))
+            found |= self._rates(arms)
+        return [
+            self._rate(
+                f"tokens per second, {count} in flight",
+                *(found["whole"][count], "vLLM alone", found["alone"][count]),
+                TARGET if count == AT else None,
+            )
+            for count in self._options.in_flight
+        ] + [Figure("a plane at rest", resting, "cores", None, None, None, 0.0, 1)]
+
+    def _start(self) -> list[Figure]:
+        """Both starts compile anew: a replica's compiled code goes with its plane."""
+        taken = {}
+        for name in ("cold", "warm"):
+            if name == "cold":
+                self._ground.tell("putting weights and packages out of memory")
+                cold.forget([self._ground.model, *cold.packages(self._ground.python)])
+            with self._plane(1) as ours:
+                taken[name] = ours.first_s
+        first, again = taken["cold"], taken["warm"]
+        words = f"cold: {first:.4g} s"
+        return [
+            Figure("first token, cold", first, "s", None, None, None, 0.0, 1),
+            Figure("first token, warm", again, "s", words, again / first, None, 0.0, 1),
+        ]
+
+    def _replicas(self) -> list[Figure]:
+        """Where there are no GPUs, one replica has half of the cores, and two have all."""
+        own, count = cores.own(), max(self._options.in_flight)
+        with cores.only(own if self._gpus else own[: len(own) // 2]), self._plane(1) as ours:
+            one = self._rates({"one replica": ours}, (count,))["one replica"][count]
+        with self._plane(2) as ours:
+            two = self._rates({"two replicas": ours}, (count,))["two replicas"][count]
+        share = "" if self._gpus else " on half of the cores"
+        return [
+            self._rate(
+                f"tokens per second of two replicas, {count} in flight",
+                *(two, f"one{share}", one, None),
+            )
+        ]
+
+    @contextmanager
+    def _plane(self, replicas: int) -> Iterator[Whole]:
+        """A plane of so many replicas that has made its first token."""
+        own = self._settings.serving.model_copy(update={"replicas": replicas})
+        settings = self._settings.model_copy(update={"serving": own})
+        with whole(self._ground, settings) as ours:
+            ours.run(prompts.draw("first", 1, 1, 1, settings.ideation))
+            self._ground.tell(f"the first token came after {ours.first_s:.1f} s")
+            yield ours
+
+    def _rates(
+        self, arms: dict[str, Arm], in_flight: Sequence[int] = ()
+    ) -> dict[str, dict[int, list[float]]]:
+        """Return tokens per second of each arm, by requests in flight; the arms take turns."""
+        found: dict[str, dict[int, list[float]]] = {name: {} for name in arms}
+        counts = in_flight or self._options.in_flight
+        for number in range(-1, self._options.runs):  # the first one only warms up
+            order = list(arms) if number % 2 else list(reversed(arms))
+            for count in counts:
+                for name in order:
+                    rate = self._batch(arms[name], name, number, count)
+                    if number >= 0:
+                        found[name].setdefault(count, []).append(rate)
+        return found
+
+    def _batch(self, arm: Arm, name: str, number: int, count: int) -> float:
+        options = self._options
+        characters, tokens = options.characters, options.tokens
+        if number < 0:
+            characters, tokens = min(_WARM_CHARACTERS, characters), min(_WARM, tokens)
+        place = f"run{number}-{count}"
+        requests = prompts.draw(place, count, characters, tokens, self._settings.ideation)
+        taken = arm.run(requests)
+        if taken.tokens != count * tokens:
+            raise ServingError(
+                f"{name}: {taken.tokens} tokens came, {count * tokens} were asked for: the "
+                "context is too short; give fewer --tokens, or a smaller --prompt"
+            )
+        if number >= 0:
+            rate = taken.tokens / taken.seconds
+            self._ground.tell(
+                f"{name}, {count} in flight: {rate:.4g} tokens/s "
+                f"({taken.prompt_tokens} tokens read, {taken.tokens} written)"
+            )
+        return taken.tokens / taken.seconds
+
+    def _rate(
+        self, name: str, values: list[float], words: str, others: list[float], target: float | None
+    ) -> Figure:
+        value, other = statistics.median(values), statistics.median(others)
+        return Figure(
+            name=name,
+            value=value,
+            unit="tokens/s",
+            compared_with=f"{words}: {other:.4g} tokens/s",
+            ratio=value / other,
+            target=target,
+            spread=max(values) - min(values),
+            runs=len(values),
+            at_least=target is not None,
+        )

@@ -1,0 +1,105 @@
+"""A Llama of random weights, made on the spot in the form in which open weights are published.
+
+    python -m hpcscientist.bench.serving.model FOLDER [--hidden N] [--layers N] [--seed N]
+
+The interpreter needs torch and transformers, as the one that serves does. The same seed gives
+the same weights on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HIDDEN, LAYERS = 768, 14  # about 100 million parameters
+CONTEXT = 32_768  # tokens
+
+END, USER, SYSTEM, ASSISTANT = SPECIAL = ["<|end|>", "<|user|>", "<|system|>", "<|assistant|>"]
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+
+
+def make_random(
+    folder: Path, hidden: int = 64, layers: int = 2, context: int = CONTEXT, seed: int = 0
+) -> Path:
+    """Write a Llama of random weights with a byte-level tokenizer; return its folder.
+
+    `context` is in tokens, here bytes. Replies are noise and end after some hundred tokens.
+    """
+    import torch  # noqa: PLC0415 (heavy)
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL)
+    torch.manual_seed(seed)
+    save(folder, llama(tokenizer, hidden, layers, context), tokenizer)
+    return folder
+
+
+def llama(tokenizer: Any, hidden: int, layers: int, context: int, spread: float = 0.02) -> Any:
+    """Return a model for a tokenizer; its weights are drawn with the standard deviation `spread`.
+
+    `hidden` is a multiple of 32, from 512 of 64.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
+
+    end = tokenizer.token_to_id(END)
+    head = 64 if hidden >= 512 else 32  # vLLM's CPU engine has kernels for these
+    config = LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=hidden,
+        intermediate_size=hidden * 8 // 3 // 32 * 32,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // head,
+        head_dim=head,
+        max_position_embeddings=context,
+        bos_token_id=None,
+        eos_token_id=end,
+        pad_token_id=end,
+        tie_word_embeddings=False,
+        initializer_range=spread,
+    )
+    return LlamaForCausalLM(config)
+
+
+def save(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Write model, tokenizer and chat template. Raises OSError."""
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415
+
+    model.save_pretrained(folder)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=END,
+        pad_token=END,
+        chat_template=TEMPLATE,
+        model_max_length=model.config.max_position_embeddings,
+        clean_up_tokenization_spaces=False,
+    )
+    fast.save_pretrained(folder)
+    for path in folder.iterdir():  # weights are written for their owner alone
+        path.chmod(0o644)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make a model as the command line says."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--hidden", type=int, default=HIDDEN)
+    parser.add_argument("--layers", type=int, default=LAYERS)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    print(make_random(given.folder, given.hidden, given.layers, seed=given.seed))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

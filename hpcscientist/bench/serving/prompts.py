@@ -1,0 +1,47 @@
+"""Requests drawn from a seed: chats of nonsense words whose replies all have the same length."""
+
+from __future__ import annotations
+
+import random
+
+from hpcscientist.config.settings import RoleSettings
+from hpcscientist.records.model import Message, ModelRequest
+
+_SYSTEM = "You propose experiments."
+_SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")
+
+
+def draw(
+    place: str, count: int, characters: int, tokens: int, sampling: RoleSettings
+) -> tuple[ModelRequest, ...]:
+    """Return requests of so many characters, each answered by exactly so many tokens.
+
+    `place` is the seed: another gives other chats, so that no cache knows their beginning.
+    """
+    rng = random.Random(place)
+    return tuple(
+        ModelRequest(
+            idea_id=f"{place}-{number}",
+            stage="propose",
+            messages=(
+                Message(role="system", content=f"{rng.getrandbits(32):08x} {_SYSTEM}"),
+                Message(role="user", content=_text(rng, characters)),
+            ),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=tokens,
+            seed=rng.getrandbits(31),
+            ignore_eos=True,
+        )
+        for number in range(count)
+    )
+
+
+def _text(rng: random.Random, characters: int) -> str:
+    words: list[str] = []
+    length = -1
+    while length < characters:
+        word = "".join(rng.choices(_SYLLABLES, k=rng.randint(1, 4)))
+        words.append(word)
+        length += 1 + len(word)
+    return " ".join(words)[:characters]

@@ -1,0 +1,1 @@
+"""`hpcsci bench slurm`: what campaigns cost on whatever Slurm is there, beside bare arrays."""

@@ -1,0 +1,77 @@
+"""Trials as campaigns run them: journal, prepared folders, the Slurm backend, collected results.
+
+Only what proposes ideas and writes code is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from hpcscientist.bench.slurm.ground import Ground
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.trials import TrialRunner
+from hpcscientist.errors import CampaignError
+from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.worker.element import MODULE
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of trials that all were scored.
+
+    `seconds` are without the first ones; `commands`, how often Slurm was called, with them.
+    """
+
+    seconds: float
+    commands: int
+
+
+def run(
+    ground: Ground,
+    specs: Sequence[TrialSpec],
+    first: Sequence[TrialSpec] = (),
+    module: str = MODULE,
+) -> Ran:
+    """Run trials on Slurm to their end, before them the `first` ones.
+
+    `module` is what array tasks run. Raises CampaignError when a trial was not scored, and what
+    campaigns raise.
+    """
+    return asyncio.run(_run(ground, specs, first, module))
+
+
+async def _run(
+    ground: Ground, specs: Sequence[TrialSpec], first: Sequence[TrialSpec], module: str
+) -> Ran:
+    state = CampaignState()
+    journal = Journal(ground.run.journal, state.apply)
+    backend = SlurmBackend(ground.run, ground.site, ground.campaign_id, module)
+    runner = TrialRunner(ground.run, journal, state, backend, generation=1, retries=0, pause_s=0.0)
+    try:
+        if first:
+            _check(await runner.run(first))
+        begin = time.perf_counter()
+        ideas = [list(trials) for _, trials in groupby(specs, lambda spec: spec.idea_id)]
+        reports = await asyncio.gather(*(runner.run(trials) for trials in ideas))
+        seconds = time.perf_counter() - begin
+    finally:
+        await backend.close()
+        journal.close()
+    _check([report for some in reports for report in some])
+    return Ran(seconds, backend.slurm.counts.total())
+
+
+def _check(reports: Sequence[TrialReport]) -> None:
+    failed = [report for report in reports if not isinstance(report.outcome, Scored)]
+    if failed:
+        raise CampaignError(
+            f"{len(failed)} of {len(reports)} trials were not scored, so there are no figures; "
+            f"the first: {failed[0].outcome}; `hpcsci doctor` says what is lacking"
+        )

@@ -1,0 +1,81 @@
+"""From a login node: submitting the job that drives a campaign, or finding it in the queue."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable
+
+from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.errors import SchedulerSilent
+from hpcscientist.execution.backends.slurm import controller_job
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.site import Site
+
+PATIENCE_S = 120.0
+_PAUSE_S = 5.0
+
+Tell = Callable[[str], None]
+
+
+def is_controlled(config: CampaignConfig) -> bool:
+    """Tell whether a job drives this campaign, and not whoever runs `hpcsci resume`."""
+    return config.backend == "slurm" and config.settings.nodes > 0
+
+
+def open_slurm(config: CampaignConfig) -> Slurm:
+    """Slurm as this campaign's site profile says it is to be called."""
+    return Slurm(config.site.watch.command_s)
+
+
+def job_of(paths: RunPaths, config: CampaignConfig) -> ControllerJob:
+    """The controller job of a campaign."""
+    return make_job(paths, config.campaign_id, config.settings.nodes, config.site)
+
+
+def make_job(paths: RunPaths, campaign_id: str, nodes: int, site: Site) -> ControllerJob:
+    """The controller job of a campaign that need not exist yet."""
+    return ControllerJob(
+        campaign_id=campaign_id,
+        run_dir=paths.root,
+        log=paths.controller_log("%j"),
+        nodes=nodes,
+        site=site,
+        python=site.slurm.python or shlex.quote(sys.executable),
+    )
+
+
+def dispatch(
+    paths: RunPaths,
+    config: CampaignConfig,
+    slurm: Slurm,
+    tell: Tell,
+    wait: Callable[[float], object] = time.sleep,
+) -> tuple[str, bool]:
+    """Return the id of the job that drives the campaign, and whether it was submitted just now.
+
+    A fresh job begins a fresh chain: what had stopped the last one has been looked at. Slurm's
+    silence is waited out for a while. Raises SchedulerSilent when it is not known whether a job
+    was made, SchedulerRefused when Slurm will not have it.
+    """
+    until = time.monotonic() + PATIENCE_S
+    said = False
+    while True:
+        try:
+            if not controller_job.live(slurm, config.campaign_id):
+                paths.chain.unlink(missing_ok=True)
+                paths.cancel_request.unlink(missing_ok=True)
+            return controller_job.ensure(slurm, job_of(paths, config))
+        except SchedulerSilent as error:
+            if time.monotonic() > until:
+                where = shlex.quote(str(paths.root))
+                raise SchedulerSilent(
+                    f"Slurm does not answer ({error}); once it does, run `hpcsci resume {where}`"
+                ) from error
+            if not said:
+                tell(f"Slurm does not answer ({error}); trying again for {PATIENCE_S:g} s")
+            said = True
+            wait(_PAUSE_S)

@@ -1,0 +1,204 @@
+"""Whether the baseline is steady: checked before ideas are spent on, and looked at while they are.
+
+When the baseline's seeds have run they are checked, and only then do ideas run theirs: proposals,
+code and pilots go on meanwhile, unless a noisy baseline is to end the campaign: then nothing is
+proposed before. Later the baseline's first seed is run again with the ideas: once
+for those numbered `drift_every` to 2 `drift_every` - 1, as soon as the first of them runs its
+seeds, once for as many after them, and so on; so it follows from the ideas' numbers alone which
+reruns there are. With rounds there is one in each but the first, which has the baseline: as soon as
+an idea of the round runs its seeds, and one more for every further `drift_every` ideas of it.
+They are attempts 2, 3, ... of the baseline, and judge nothing but the baseline. Where a noisy
+baseline is to end the campaign, one that has drifted for good ends it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.plan import Plan
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
+from hpcscientist.campaign.state import CampaignState, TrialState
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import BaselineNoisy
+from hpcscientist.feedback import selfcheck
+from hpcscientist.feedback.drift import LASTING, Rerun, drift, listing
+from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.events import NoteTaken
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import MachineFailed, Scored
+from hpcscientist.records.trial import MetricSpec, Stage
+
+if TYPE_CHECKING:  # `results` looks at reruns, and runs none
+    from hpcscientist.campaign.trials import TrialRunner
+
+
+def reruns_at_most(settings: Settings) -> int:
+    """Return how often the baseline is run again at most."""
+    return rerun_with(settings, settings.ideas)
+
+
+def rerun_with(settings: Settings, number: int) -> int:
+    """Return which rerun of the baseline goes with an idea, counted from 1; 0: none."""
+    every = settings.loop.drift_every
+    if not every:
+        return 0
+    if not settings.rounds:
+        return number // every
+    return bisect.bisect(_first_ideas(settings.ideas, settings.rounds, every), number) - 1
+
+
+@cache
+def _first_ideas(ideas: int, rounds: int, every: int) -> tuple[int, ...]:
+    """The ideas from which on another run of the baseline goes with them; the first has its own."""
+    plan = Plan(ideas, rounds, in_flight=1, model_name="", seed=0)
+    return tuple(number for _, numbers in plan.chunks() for number in numbers[::every])
+
+
+def check(state: CampaignState, spec: RecipeSpec, settings: Settings) -> selfcheck.Check | None:
+    """Check the seeds of the baseline; None where there are too few of them to tell anything."""
+    values = state.scores(BASELINE_ID, BASELINE_ATTEMPT, spec.primary.name)
+    if len(values) < 2:
+        return None
+    published = spec.published.value if spec.published else None
+    return selfcheck.check(values, spec.primary, settings.loop.q, published=published)
+
+
+def drifted(state: CampaignState, metric: MetricSpec) -> str:
+    """Return the baseline's reruns in one line, with their nodes; "" if all gave the same."""
+    runs = _runs(state, metric)
+    return listing(runs, metric) if len(runs) > 1 else ""
+
+
+@dataclass(slots=True)
+class Steadiness:
+    """Checks and reruns the baseline for one driver."""
+
+    specs: SpecFactory
+    trials: TrialRunner
+    journal: Journal
+    state: CampaignState
+    _checked: asyncio.Event = field(default_factory=asyncio.Event)
+    _due: asyncio.Queue[int | None] = field(default_factory=asyncio.Queue)
+    _known: set[int] = field(default_factory=set)
+    _check: selfcheck.Check | None = None
+    _taken_up: bool = False  # whether what earlier drivers asked for is in the queue
+    _closed: bool = False
+
+    def pass_on(self) -> None:
+        """Let ideas run their seeds, now that the baseline has run its own.
+
+        What people should know is noted first. Raises BaselineNoisy where `loop.noisy` says so.
+        """
+        settings = self.specs.config.settings
+        self._check = found = check(self.state, self.specs.recipe.spec, settings)
+        if found is not None:
+            self._judge(found, stops=settings.loop.noisy == "stop")
+        self._checked.set()
+
+    async def cleared(self) -> None:
+        """Wait until ideas may be proposed: at once, unless a noisy baseline ends the campaign."""
+        if self.specs.config.settings.loop.noisy == "stop":
+            await self._checked.wait()
+
+    async def enter(self, number: int) -> None:
+        """Wait until idea `number` may run its seeds, and have a rerun go with it if one is due."""
+        await self._checked.wait()
+        self._ask(number)
+
+    async def run(self) -> None:
+        """Run the baseline again as ideas ask for it, until `close`.
+
+        Raises DiskFull, and BaselineNoisy where a drift is to end the campaign.
+        """
+        await self._checked.wait()
+        for idea_id, _ in list(self.state.full):  # ideas that an earlier driver took to their seeds
+            if idea_id in self.state.ideas:
+                self._ask(self.state.ideas[idea_id].number)
+        self._taken_up = True
+        if self._closed:  # a driver that resumes may have no idea left before this was reached
+            self._due.put_nowait(None)
+        async with asyncio.TaskGroup() as group:
+            while (rerun := await self._due.get()) is not None:
+                group.create_task(self._rerun(rerun))
+
+    def close(self) -> None:
+        """Take note that no idea will run seeds any more."""
+        self._closed = True
+        if self._taken_up:
+            self._due.put_nowait(None)
+
+    def _judge(self, found: selfcheck.Check, *, stops: bool) -> None:
+        self._note("baseline", selfcheck.statement(found))
+        for name, text in selfcheck.warnings(found).items():
+            self._note(name, text)
+        if found.noisy and stops:
+            raise BaselineNoisy(
+                "the baseline is too noisy for the recipe's minimum effect; "
+                f"{selfcheck.mend(found)}"
+                '; then launch anew (or with loop.noisy = "warn")'
+            )
+
+    def _ask(self, number: int) -> None:
+        rerun = rerun_with(self.specs.config.settings, number)
+        if rerun and rerun not in self._known:
+            self._known.add(rerun)
+            self._due.put_nowait(rerun)
+
+    async def _rerun(self, rerun: int) -> None:
+        """Run it again and say what shows; what the machine fails is no evidence.
+
+        Raises BaselineNoisy for a drift that lasts where `loop.noisy` says so.
+        """
+        await self.trials.run([self.specs.baseline_again(rerun)])
+        found, metric = self._check, self.specs.recipe.spec.primary
+        deviation, seeds = (found.deviation, found.seeds) if found is not None else (0.0, 0)
+        told = drift(_runs(self.state, metric), metric, deviation, seeds)
+        for name, text in told.items():
+            self._note(name, text)
+        lasting = [told[name] for name in LASTING if name in told]
+        if lasting and self.specs.config.settings.loop.noisy == "stop":
+            raise BaselineNoisy(
+                f"{lasting[0]}; find out what changed on the machines, then launch anew "
+                '(or with loop.noisy = "warn")'
+            )
+
+    def _note(self, name: str, text: str) -> None:
+        self.journal.record(NoteTaken(name=name, text=text))
+
+
+def _runs(state: CampaignState, metric: MetricSpec) -> list[Rerun]:
+    """The first run of the baseline's first seed and the reruns that have ended, in order.
+
+    There are none before the first has ended.
+    """
+    attempts = sorted(attempt for idea_id, attempt in state.full if idea_id == BASELINE_ID)
+    trials = (state.full[BASELINE_ID, attempt].get(_first_of(attempt)) for attempt in attempts)
+    found = [run for trial in trials if trial is not None and (run := _run(trial, metric))]
+    return found if found and found[0].number == 0 else []
+
+
+def _first_of(attempt: int) -> str:
+    """The trial of the first seed; as `SpecFactory` names it."""
+    return f"{BASELINE_ID}-a{attempt}-{Stage.BASELINE.value}-0"
+
+
+def _run(trial: TrialState, metric: MetricSpec) -> Rerun | None:
+    """A run as it ended; None while it goes on, and where the machine failed it."""
+    report = trial.report
+    if report is None or isinstance(report.outcome, MachineFailed):
+        return None
+    outcome, number = report.outcome, trial.attempt - BASELINE_ATTEMPT
+    if isinstance(outcome, Scored):
+        return Rerun(
+            number=number,
+            value=outcome.metrics[metric.name],
+            node=report.usage.node,
+            predictions=report.predictions_hash,
+        )
+    failure = f"{outcome.failure.value}: {outcome.detail}"
+    return Rerun(number=number, value=None, node=report.usage.node, failure=failure)

@@ -1,0 +1,151 @@
+"""Making a run directory, whole or not at all.
+
+`claim` and `furnish` remove what they made where they fail; campaign.toml is written last, for it
+is what makes a folder a run directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.launching.launch import LaunchPlan, not_empty
+from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.config.layers import default_data_root, default_private_root
+from hpcscientist.config.settings import PathSettings
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files import sealed
+from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models import playbook
+from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.recipe import data, load
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run directory that this launch alone made, or took over empty.
+
+    `made` lists the folders that were made for it, outermost first; empty where the run
+    directory existed.
+    """
+
+    paths: RunPaths
+    made: tuple[Path, ...]
+
+    def undo(self) -> None:
+        """Remove a run directory in which nothing was learned, and what was made for it."""
+        root = self.paths.root
+        with contextlib.suppress(RunDirectoryError):  # not furnished yet
+            sealed.forget_campaign_key(frozen.read(self.paths).campaign_id)
+        for child in root.iterdir():
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child, ignore_errors=True)
+            else:
+                child.unlink(missing_ok=True)
+        for folder in reversed(self.made):
+            with contextlib.suppress(OSError):  # somebody else uses it by now
+                folder.rmdir()
+
+
+def claim(plan: LaunchPlan) -> Claim:
+    """Make the run directory, empty as yet.
+
+    The folder of the driver's lock is made first and exclusively: of two launches into one
+    folder, one wins and the other touches nothing. Raises UsageError or RunDirectoryError.
+    """
+    paths = RunPaths(plan.run_dir)
+    missing = [folder for folder in (paths.root, *paths.root.parents) if not folder.exists()]
+    try:
+        paths.root.mkdir(parents=True, exist_ok=True)
+        paths.lock.mkdir()
+        claimed = Claim(paths, tuple(reversed(missing)))
+        if {child.name for child in paths.root.iterdir()} != {paths.lock.name}:
+            paths.lock.rmdir()
+            raise not_empty(paths.root)
+        # A killed trial may leave a set-user-ID file: nobody else gets at it to run it.
+        paths.trials.mkdir(mode=0o700)
+        (paths.root / "ideas").mkdir()
+    except FileExistsError as error:
+        raise not_empty(paths.root) from error
+    except OSError as error:
+        raise _unwritable(paths, error) from error
+    return claimed
+
+
+def furnish(plan: LaunchPlan, claimed: Claim) -> None:
+    """Prepare the data and fill the run directory; undo the claim on failure."""
+    settings, recipe, placement = plan.settings, plan.recipe, plan.placement
+    embedder = plan.embedder or KeywordEmbedder()
+    paths = claimed.paths
+    try:
+        roots = default_data_root(settings), default_private_root(settings)
+        prepared = data.prepare(recipe, *roots)
+        campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
+        sealed.make_campaign_key(campaign_id)
+        copied = _snapshot(plan, paths)
+        library = shelf.furnish(settings, recipe, paths) if shelf.is_read(plan.steps) else ""
+        earlier.write(paths, plan.earlier)
+        config = CampaignConfig(
+            campaign_id=campaign_id,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            package_version=__version__,
+            package_hash=package_hash(),
+            python=sys.executable,
+            recipe_name=recipe.spec.name,
+            recipe_origin=str(recipe.folder),
+            model_spec=copied.get(plan.model_spec, plan.model_spec),
+            role_specs={role: copied.get(own, own) for role, own in plan.role_specs.items()},
+            recipe_hash=hash_tree(paths.recipe),
+            data_hash=prepared.data_hash,
+            views={split: str(view) for split, view in prepared.views.items()},
+            labels={split: sealed.key_of(labels) for split, labels in prepared.labels.items()},
+            image=placement.image,
+            image_hash=hash_image(Path(placement.image)) if placement.image else None,
+            model_name=plan.model_name,
+            embedder=embedder.name,
+            embedder_hash=embedder.fingerprint,
+            library=library,
+            library_hash=shelf.open_library(Path(library)).fingerprint if library else "",
+            steps=plan.steps,
+            isolation=placement.isolation,
+            backend=placement.backend,
+            site=placement.site,
+            slots=placement.slots,
+            in_flight=placement.in_flight,
+            settings=settings.model_copy(update={"paths": PathSettings()}),
+        )
+        frozen.write(paths, config)
+    except OSError as error:
+        claimed.undo()
+        raise _unwritable(paths, error) from error
+    except BaseException:
+        claimed.undo()
+        raise
+
+
+def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
+    )
+
+
+def _snapshot(plan: LaunchPlan, paths: RunPaths) -> dict[str, str]:
+    """Copy the recipe, and playbooks given by file; return the specs to resume with by spec."""
+    load.copy(plan.recipe.folder, paths.recipe)
+    copied: dict[str, str] = {}
+    for role, spec in [("", plan.model_spec), *plan.role_specs.items()]:
+        kind, _, file = spec.partition(":")
+        if kind == "playbook" and file and spec not in copied:
+            copy = paths.root / (f"playbook-{role}.jsonl" if role else "playbook.jsonl")
+            playbook.copy(Path(file), copy)
+            copied[spec] = f"playbook:{copy}"
+    return copied

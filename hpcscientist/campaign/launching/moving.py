@@ -1,0 +1,34 @@
+"""Another site profile for a campaign that exists: it is no part of what is being found out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.lock import read_holder
+from hpcscientist.config.settings import SlurmOverrides
+from hpcscientist.config.site import load_site
+from hpcscientist.errors import CampaignBusy, UsageError
+from hpcscientist.files.rundir import RunPaths
+
+
+def change_site(paths: RunPaths, site: str, overrides: SlurmOverrides, folder: Path) -> None:
+    """Have the campaign's further trials submitted with another profile, or with other words.
+
+    `site` is a profile's file, "" to keep the campaign's; `overrides` beat it. What is queued
+    already stays as it is. Raises UsageError for a campaign without Slurm, ConfigError,
+    CampaignBusy while a driver runs.
+    """
+    config = frozen.read(paths)
+    if config.backend != "slurm":
+        raise UsageError(f"{paths.root}: its trials run on one machine; leave those options out")
+    holder = read_holder(paths.lock)
+    if holder is not None and holder["alive"]:
+        raise CampaignBusy(
+            f"{paths.root}: a driver runs on {holder['host']}; stop it with `hpcsci cancel` before "
+            "its site profile is changed"
+        )
+    chosen = load_site(site, folder) if site else config.site
+    given = {name: value for name, value in overrides.model_dump().items() if value}
+    chosen = chosen.model_copy(update={"slurm": chosen.slurm.model_copy(update=given)})
+    frozen.write(paths, config.model_copy(update={"site": chosen}))

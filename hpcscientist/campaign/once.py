@@ -1,0 +1,32 @@
+"""What is worked out once and kept in a file of the run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.atomic import write_text
+
+V = TypeVar("V", bound=BaseModel)
+
+
+async def once(path: Path, kind: type[V], make: Callable[[], Awaitable[V]]) -> V:
+    """Return what a file holds; where there is none, make it and write it.
+
+    Raises RunDirectoryError if the file is damaged.
+    """
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        pass
+    except ValidationError as error:
+        raise RunDirectoryError(
+            f"{path}: is damaged; delete it, and it is made again from the recorded replies"
+        ) from error
+    made = await make()
+    write_text(path, made.model_dump_json(indent=2) + "\n")
+    return made

@@ -1,0 +1,285 @@
+"""Admission: ideas are proposed concurrently and let in one after the other.
+
+What was recorded of an idea stands: on resume it is read, not proposed again. Look-alikes
+are judged in order of proposal, so that the verdict does not depend on timing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.milestones import Milestones
+from hpcscientist.campaign.plan import Plan
+from hpcscientist.campaign.proposals.idea_file import read_idea
+from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
+from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.errors import PlaybookExhausted, ReplyError, RunDirectoryError
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.ideation.bank import Bank
+from hpcscientist.ports.proposer import Proposer
+from hpcscientist.records.events import IdeaEnded, IdeaProposed, NoteTaken
+from hpcscientist.records.idea import Idea, Proposal, idea_id_of
+from hpcscientist.records.proposing import Leader, ProposalTask
+
+CONTROL_MODEL = "search"  # what its ideas name for their model
+
+
+@dataclass(slots=True)
+class Admission:
+    """Has ideas proposed and lets them in; `exhausted` once there are no more to propose.
+
+    `control` proposes the ideas that the plan gives to the control arm, if it gives it any.
+    """
+
+    plan: Plan
+    paths: RunPaths
+    journal: Journal
+    knowledge: Knowledge
+    proposer: Proposer
+    bank: Bank
+    control: Proposer | None = None
+    outlook: Outlook = field(default_factory=Outlook)
+    ended: Milestones = field(default_factory=Milestones)
+    exhausted: bool = False
+    _awaited: int = 0
+    _judged: Milestones = field(default_factory=Milestones)
+
+    async def propose(self, number: int, round_number: int) -> Idea | None:
+        """Have idea `number` proposed; return it if it was let in.
+
+        Raises EndpointError, RunDirectoryError, and ModelError of the embedder.
+        """
+        try:
+            return await self._propose(number, round_number)
+        finally:
+            self._judged.reach(number)
+
+    async def _propose(self, number: int, round_number: int) -> Idea | None:
+        proposer = self._proposer(number)
+        if proposer.ordered:
+            await self._turn(number)
+            if self.exhausted:  # an earlier idea found nothing left: the campaign ends there
+                return None
+        idea_id = idea_id_of(number)
+        known = self._known(idea_id)
+        if known is not None and not proposer.ordered:
+            await self._prepare(known)
+            await self._turn(number)
+            return await self._let_in(known)
+        task = await self._task(idea_id, number, round_number)
+        try:
+            proposed = await proposer.propose(task)
+        except PlaybookExhausted as error:
+            self.exhausted = True
+            self.journal.record(NoteTaken(name="exhausted", text=str(error)))
+            return None
+        except ReplyError as error:
+            await self._turn(number)
+            self._record_proposed(_unusable(idea_id, number, round_number, self.plan))
+            self._end(idea_id, "failed", f"no usable proposal: {error}")
+            return None
+        idea = Idea(
+            idea_id=idea_id,
+            number=number,
+            round=round_number,
+            proposal=proposed.proposal,
+            model=self.plan.model_name if proposer is self.proposer else CONTROL_MODEL,
+            seed=self.plan.seed,
+            shown=proposed.shown,
+            knobs=proposed.knobs,
+            mode=task.mode,
+            direction=task.direction.title if task.direction else "",
+            papers=tuple(reference.paper_id for reference in task.references),
+            prompts=self.outlook.prompts(idea_id, number, round_number)
+            if proposer is self.proposer
+            else (),
+        )
+        await self._prepare(idea)
+        await self._turn(number)  # look-alikes are judged in order of proposal
+        if known is not None and (known.knobs, known.proposal) != (idea.knobs, idea.proposal):
+            raise RunDirectoryError(
+                f"{idea_id}: the search proposes other knobs than before, as another version of "
+                "Optuna may; resume with the versions in campaign.toml, or launch anew"
+            )
+        return await self._let_in(idea)
+
+    def _proposer(self, number: int) -> Proposer:
+        if self.control is not None and self.plan.arm(number) == "control":
+            return self.control
+        return self.proposer
+
+    def _known(self, idea_id: str) -> Idea | None:
+        """The idea as it was recorded before this driver took the campaign up."""
+        return read_idea(self.paths.idea(idea_id).idea)
+
+    async def _prepare(self, idea: Idea) -> None:
+        """Have the idea's summary embedded, beside the loop."""
+        if idea.knobs is None and self._verdict(idea.idea_id) is not False:
+            await asyncio.to_thread(self.bank.prepare, idea.proposal.summary)
+
+    async def _let_in(self, idea: Idea) -> Idea | None:
+        """Record an idea whose turn it is, and let it in unless it repeats another."""
+        path = self.paths.idea(idea.idea_id).idea
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, idea.model_dump_json(indent=2) + "\n")
+        self._record_proposed(idea)
+        verdict = self._verdict(idea.idea_id)
+        if verdict is False:
+            return None
+        if not verdict:
+            # Beside the loop, for a large bank takes its time; nobody else's turn comes before.
+            reason, like = await asyncio.to_thread(self._likeness, idea)
+            if reason is not None:
+                self._end(idea.idea_id, "rejected", reason, like)
+                return None
+        self.bank.add(idea.idea_id, idea.proposal.summary, idea.knobs)
+        return idea
+
+    def _verdict(self, idea_id: str) -> bool | None:
+        """Whether the journal shows that an idea was let in; None where it does not say.
+
+        What it says stands: a model's vectors differ in their last digits between a CPU and a
+        GPU, and a campaign may be resumed on the other.
+        """
+        idea = self.knowledge.state.ideas.get(idea_id)
+        if idea is None or (idea.ended is None and not idea.attempts):
+            return None
+        ended = idea.ended
+        return ended is None or ended.status != "rejected" or ended.vetted
+
+    async def _task(self, idea_id: str, number: int, round_number: int) -> ProposalTask:
+        if self._proposer(number).ordered:
+            before = self._settled(number, round_number)
+            if not self.proposer.ordered:
+                before = await self._settled_beside(number, round_number)
+            return ProposalTask(
+                idea_id=idea_id,
+                number=number,
+                round=round_number,
+                feedback="",
+                archive=(),
+                scores=self.knowledge.scores(before=before),
+            )
+
+        leader = await self._leader(number, round_number) if self.outlook.follows else None
+
+        def task(idea_id: str, number: int) -> ProposalTask:
+            return self._informed(idea_id, number, round_number, leader)
+
+        return await self.outlook.directed(task, idea_id, number, round_number)
+
+    async def _leader(self, number: int, round_number: int) -> Leader | None:
+        """The idea to be developed; waits for the baseline and all that it is chosen from."""
+        before = self.outlook.settled(number, round_number)
+        while self._awaited < before:
+            awaited = self._awaited
+            await self.ended.wait(awaited)
+            self._awaited = max(self._awaited, awaited + 1)
+        return self.knowledge.leader(before)
+
+    def _informed(
+        self, idea_id: str, number: int, round_number: int, leader: Leader | None
+    ) -> ProposalTask:
+        """What is known now, for one idea."""
+        feedback, archive = self.knowledge.feedback(), self.knowledge.archive()
+        told = {entry.idea_id for entry in archive if entry.finding != IN_PROGRESS}
+        shown = tuple(sorted(told.union(feedback.shown)))
+        return ProposalTask(
+            idea_id=idea_id,
+            number=number,
+            round=round_number,
+            feedback=feedback.text,
+            archive=archive,
+            scores=(),
+            shown=shown,
+            mode=self.outlook.mode(leader),
+            instruction=self.outlook.instruction,
+            references=self.outlook.references,
+            leader=leader,
+        )
+
+    def _settled(self, number: int, round_number: int) -> int:
+        """The first idea whose outcome an ordered proposal may not depend on."""
+        first_of_round = self.plan.first_of(round_number)
+        return max(number - self.plan.in_flight + 1, first_of_round)
+
+    async def _settled_beside(self, number: int, round_number: int) -> int:
+        """Have the control arm's own ideas end that its next proposal depends on; the first idea
+        that it does not depend on.
+
+        All but the last few, as many as are likely in flight: it would wait for these while the
+        ideas after it wait for it. What came before the round has ended anyway.
+        """
+        own = [n for n in range(1, number) if self.plan.arm(n) == "control"]
+        recent = max(1, math.ceil(self.plan.in_flight * self.plan.control))
+        before = self.plan.first_of(round_number)
+        if len(own) > recent:
+            before = max(before, own[-recent - 1] + 1)
+        for earlier in own:
+            if earlier < before:
+                await self.ended.wait(earlier)
+        return before
+
+    async def _turn(self, number: int) -> None:
+        if number > 1:
+            await self._judged.wait(number - 1)
+
+    def _record_proposed(self, idea: Idea) -> None:
+        self.knowledge.remember(idea)
+        self.journal.record(
+            IdeaProposed(
+                idea_id=idea.idea_id,
+                number=idea.number,
+                round=idea.round,
+                title=idea.proposal.title,
+                parent_ids=idea.proposal.parent_ids,
+                arm=idea.arm,
+            )
+        )
+
+    def _likeness(self, idea: Idea) -> tuple[str | None, str | None]:
+        """Why an idea repeats an earlier one, None if it does not; which, if of this campaign."""
+        if idea.knobs is not None:
+            same = self.bank.same_knobs(idea.knobs)
+            return (f"has the same knobs as {same}" if same else None), None
+        near = self.bank.look_alike(idea.proposal.summary)
+        if near is None:
+            return None, None
+        reason = f"looks like {near.words} (cosine {near.cosine:.2f})"
+        return reason, None if near.origin else near.idea_id
+
+    def _end(
+        self,
+        idea_id: str,
+        status: Literal["failed", "rejected"],
+        reason: str,
+        like: str | None = None,
+    ) -> None:
+        self.journal.record(
+            IdeaEnded(idea_id=idea_id, status=status, reason=reason, attempt=None, like=like)
+        )
+
+
+def _unusable(idea_id: str, number: int, round_number: int, plan: Plan) -> Idea:
+    """A place holder in the record for a proposal that never came."""
+    nothing = "(the model gave no usable proposal)"
+    return Idea(
+        idea_id=idea_id,
+        number=number,
+        round=round_number,
+        proposal=Proposal(
+            title=nothing,
+            hypothesis=nothing,
+            method=nothing,
+            experiment_plan=nothing,
+            summary=nothing,
+        ),
+        model=plan.model_name,
+        seed=plan.seed,
+    )

@@ -1,0 +1,64 @@
+"""Batches of ideas, told apart before they are proposed in parallel.
+
+A batch is a run of idea numbers. Which ideas belong together depends on their numbers alone, and
+so does what was asked for them, so that a replay gives the same whatever goes on side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hpcscientist.campaign.plan import Plan
+from hpcscientist.records.idea import idea_id_of
+from hpcscientist.records.proposing import BatchTask, ProposalTask
+from hpcscientist.records.vetting import Direction
+
+if TYPE_CHECKING:
+    from hpcscientist.ideation.directions import DirectionFinder
+
+
+Given = tuple[Direction | None, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Batches:
+    """Gives each idea its direction; whoever of a batch comes first has them found for all."""
+
+    plan: Plan
+    finder: DirectionFinder
+    size: int
+    _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
+
+    def of(self, number: int, round_number: int) -> tuple[int, ...]:
+        """The ideas of one batch; a batch ends with its round. The control arm's are not told."""
+        start, end = self.plan.first_of(round_number), self.plan.first_of(round_number + 1)
+        first = start + (number - start) // self.size * self.size
+        numbers = range(first, min(first + self.size, end))
+        return tuple(n for n in numbers if self.plan.arm(n) == "model")
+
+    def leader(self, number: int, round_number: int) -> str:
+        """The id under which the directions of an idea's batch are asked for."""
+        return idea_id_of(self.of(number, round_number)[0])
+
+    async def direction(
+        self, number: int, round_number: int, task: Callable[[str, int], ProposalTask]
+    ) -> Given:
+        """Return an idea's direction, and the titles of those of the others of its batch.
+
+        `task` makes the proposal task of an idea by id and number. Raises EndpointError.
+        """
+        batch = self.of(number, round_number)
+        first = batch[0]
+        if first not in self._found:
+            asked = BatchTask(first=task(idea_id_of(first), first), numbers=batch)
+            found = self._found[first] = asyncio.create_task(self.finder.find(asked))
+            # Where a campaign is stopped nobody may be left who asks how it ended.
+            found.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # One idea that is cancelled takes nothing from the others.
+        directions = await asyncio.shield(self._found[first])
+        own = batch.index(number)
+        others = [d.title for i, d in enumerate(directions) if d is not None and i != own]
+        return directions[own], tuple(others)

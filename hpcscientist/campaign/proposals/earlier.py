@@ -1,0 +1,129 @@
+"""Earlier campaigns on the same recipe, whose ideas join the bank before the first idea.
+
+Every idea of theirs that was let in does, with what became of it, but for improvements: those
+are what one builds on, so they reject no follow-up (within one campaign all ideas that were let
+in reject their look-alikes). What they bring is copied into the run directory at launch: a
+campaign is resumed with the bank that it had, whatever has become of their folders.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.fates import fate
+from hpcscientist.campaign.proposals.idea_file import read_idea
+from hpcscientist.campaign.state import IdeaState
+from hpcscientist.campaign.status import read_state
+from hpcscientist.campaign.summary import read_rows
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import CampaignError, RecipeError, RunDirectoryError, UsageError
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.ideation.bank import Bank, Banked
+from hpcscientist.records.base import Record
+from hpcscientist.records.finding import ResultRow, Verdict
+from hpcscientist.records.idea import KnobValue
+
+FILE = "earlier.jsonl"
+
+
+class EarlierIdea(Record):
+    """One line of earlier.jsonl: an idea, what became of it, and what it is compared by."""
+
+    banked: Banked
+    summary: str
+    knobs: dict[str, KnobValue] | None = None
+
+
+def settle(settings: Settings, folder: Path) -> Settings:
+    """Return the settings with absolute paths of earlier run directories, each once."""
+    given = [(folder / Path(run).expanduser()).resolve() for run in settings.loop.bank]
+    bank = tuple(dict.fromkeys(map(str, given)))
+    loop = settings.loop.model_copy(update={"bank": bank})
+    return settings.model_copy(update={"loop": loop})
+
+
+def read(settings: Settings, recipe: str) -> tuple[EarlierIdea, ...]:
+    """Return what the configured campaigns bring to one on a recipe, in their order.
+
+    Campaigns may still run. Raises UsageError for a folder that is none of a campaign, is
+    damaged, or is of another recipe.
+    """
+    folders = [Path(run) for run in settings.loop.bank]
+    names = [folder.name for folder in folders]
+    ideas: list[EarlierIdea] = []
+    for folder in folders:
+        origin = folder.name if names.count(folder.name) == 1 else str(folder)
+        try:
+            ideas += _let_in(RunPaths(folder), origin, recipe)
+        except (CampaignError, RecipeError) as error:
+            raise UsageError(f"loop.bank: {error}") from error
+        except OSError as error:
+            raise UsageError(
+                f"loop.bank: {error.filename or folder}: cannot be read: {error.strerror}"
+            ) from error
+    return tuple(ideas)
+
+
+def write(paths: RunPaths, ideas: tuple[EarlierIdea, ...]) -> None:
+    """Keep what earlier campaigns bring in the run directory; nothing where there is none."""
+    if ideas:
+        lines = (idea.model_dump_json(exclude_defaults=True) for idea in ideas)
+        write_text(paths.root / FILE, "\n".join(lines) + "\n")
+
+
+def seeded(bank: Bank, paths: RunPaths) -> Bank:
+    """Return a new bank filled with what `write` kept.
+
+    Raises RunDirectoryError, and ModelError of the embedder.
+    """
+    path = paths.root / FILE
+    try:
+        lines = path.read_bytes().splitlines()
+        ideas = [EarlierIdea.model_validate_json(line) for line in lines]
+    except FileNotFoundError:
+        return bank
+    except (OSError, ValidationError) as error:
+        raise RunDirectoryError(f"{path}: is damaged; restore it from a backup") from error
+    bank.add_earlier([(idea.banked, idea.summary, idea.knobs) for idea in ideas])
+    return bank
+
+
+def statement(ideas: tuple[EarlierIdea, ...]) -> str:
+    """Return what the header says; "" without earlier campaigns."""
+    runs = len({idea.banked.origin for idea in ideas})
+    return f"{len(ideas)} ideas of earlier campaigns ({runs})" if ideas else ""
+
+
+def _let_in(paths: RunPaths, origin: str, recipe: str) -> list[EarlierIdea]:
+    """The ideas of one campaign that reject look-alikes, in the order of their proposal."""
+    states = read_state(paths).ideas
+    theirs = frozen.read(paths).recipe_name
+    if theirs != recipe:
+        raise UsageError(
+            f"loop.bank: {paths.root}: is a campaign on recipe {theirs!r}, not {recipe!r}; what "
+            "became of its ideas says nothing here: leave it out"
+        )
+    rows = {row.idea_id: row for row in read_rows(paths).rows}
+    found: list[EarlierIdea] = []
+    for state in sorted(states.values(), key=lambda state: state.number):
+        became = _fate(state, rows.get(state.idea_id))
+        idea = read_idea(paths.idea(state.idea_id).idea) if became else None
+        if idea is not None and became is not None:
+            banked = Banked(idea_id=idea.idea_id, origin=origin, fate=became)
+            summary = idea.proposal.summary
+            found.append(EarlierIdea(banked=banked, summary=summary, knobs=idea.knobs))
+    return found
+
+
+def _fate(state: IdeaState, row: ResultRow | None) -> str | None:
+    """What became of an idea; None of one that rejects nothing."""
+    if state.ended is None:
+        return fate(None, None) if state.attempts else None
+    if state.ended.status == "rejected":
+        return None
+    verdict = row.finding if row else None
+    return None if verdict is Verdict.IMPROVEMENT else fate(state.ended, verdict)

@@ -1,0 +1,161 @@
+"""What the campaign knows so far, put into words for the next proposal.
+
+Values come from the trial reports in the journal; findings are derived here and never
+stored, so that they always speak of all ideas up to now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from hpcscientist.campaign.judgement.duplicates import repeated, said
+from hpcscientist.campaign.judgement.judging import judge
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT
+from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.config.settings import Settings
+from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.feedback.decision import gain
+from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
+from hpcscientist.records.finding import Finding, Verdict
+from hpcscientist.records.idea import BASELINE_ID, Idea
+from hpcscientist.records.proposing import ArchiveEntry, Leader, PastScore
+from hpcscientist.records.trial import MetricSpec
+
+IN_PROGRESS = "in progress"
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Reads the fold; remembers the ideas' texts, which the journal does not hold.
+
+    A model is told nothing of the control arm's ideas: what it learned from them would not be its
+    own. `tells` false: it is told of its earlier ideas, and not what came of them.
+    `seeds` is the recipe's number of seeds. `evidence` tells what else was measured of an idea.
+    """
+
+    state: CampaignState
+    metric: MetricSpec
+    settings: Settings
+    feedback_tokens: int
+    archive_size: int
+    seeds: int
+    tells: bool = True
+    evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
+    _ideas: dict[str, Idea] = field(default_factory=dict)
+    _findings: dict[str, Finding] = field(default_factory=dict)
+    _judged: tuple[int, int] = (0, 0)
+    _told: Feedback | None = None
+
+    def remember(self, idea: Idea) -> None:
+        """Keep an idea's texts."""
+        self._ideas[idea.idea_id] = idea
+
+    def scores(self, before: int) -> tuple[PastScore, ...]:
+        """Mean primary metric of the ideas numbered below `before`, in order of numbers."""
+        past = []
+        for idea_id, idea in self._ideas.items():
+            if idea.number < before:
+                values = self._values(self.state.ideas[idea_id])
+                mean = fmean(values.values()) if values else None
+                past.append(PastScore(idea_id=idea_id, value=mean))
+        return tuple(past)
+
+    def feedback(self) -> Feedback:
+        """The findings so far as text for a prompt, most informative first."""
+        if not self.tells:
+            return Feedback(text="", shown=(), improved=(), left_out=0)
+        if not self._judge() and self._told is not None:
+            return self._told
+        notes, copies = [], repeated(self.state)
+        for idea_id, idea in self._own():
+            ended = self.state.ideas[idea_id].ended
+            if ended is not None and ended.status != "rejected":
+                note = IdeaNote(
+                    idea_id=idea_id,
+                    title=idea.proposal.title,
+                    summary=idea.proposal.summary,
+                    status=ended.status,
+                    reason=ended.reason,
+                    finding=self._findings.get(idea_id),
+                    copy_of=self._copied(idea_id, copies.get(idea_id)),
+                    evidence=self.evidence(idea_id),
+                )
+                notes.append(note)
+        level = self.settings.loop.q
+        self._told = summarise(notes, self.metric, self.feedback_tokens, level)
+        return self._told
+
+    def leader(self, before: int) -> Leader | None:
+        """Of the ideas numbered below `before`, the one that improved most, the first on a tie.
+
+        None without an improvement. It depends on those ideas alone, judged among themselves.
+        """
+        judged = judge(self.state, self.metric, self.settings, seeds=self.seeds, before=before)
+        own = {i for i, _ in self._own()}
+        better = {i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT}
+        improved = [i for i in judged if i in own & better]
+        if not improved:
+            return None
+        best = max(improved, key=lambda i: gain(judged[i].comparison, self.metric))
+        return Leader(
+            idea_id=best,
+            proposal=self._ideas[best].proposal,
+            effect=effect_of(judged[best].comparison, self.metric),
+        )
+
+    def archive(self) -> tuple[ArchiveEntry, ...]:
+        """The latest ideas, each with a phrase for where it stands."""
+        latest = self._own()[-self.archive_size :] if self.archive_size else []
+        return tuple(
+            ArchiveEntry(
+                idea_id=idea_id,
+                title=idea.proposal.title,
+                summary=idea.proposal.summary,
+                finding=self._phrase(idea_id),
+            )
+            for idea_id, idea in latest
+        )
+
+    def _own(self) -> list[tuple[str, Idea]]:
+        """The ideas of the model's arm, in order of proposal."""
+        return [(name, idea) for name, idea in self._ideas.items() if idea.arm == "model"]
+
+    def _copied(self, idea_id: str, original: str | None) -> str | None:
+        """Say whose predictions an idea's are; one of the control arm is not named."""
+        if original is None:
+            return None
+        other = self.state.ideas.get(original)
+        if other is not None and other.arm != "model":
+            return "its predictions are those of an earlier idea"
+        return said(self.state, idea_id, original)
+
+    def _phrase(self, idea_id: str) -> str:
+        ended = self.state.ideas[idea_id].ended
+        if ended is None or not self.tells:
+            return IN_PROGRESS
+        finding = self._findings.get(idea_id)
+        if ended.status == "scored" and finding is not None and finding.verdict is not None:
+            return finding.verdict.value
+        return ended.status
+
+    def _judge(self) -> bool:
+        """Judge anew, at most once per 5 % of newly ended ideas: a sweep stays linear.
+
+        Return whether there is anything new to tell.
+        """
+        ended = sum(idea.ended is not None for idea in self.state.ideas.values())
+        baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.metric.name)
+        before, seeds = self._judged
+        if seeds == len(baseline) and ended - before < max(1, before // 20):
+            return False
+        self._findings = judge(self.state, self.metric, self.settings, seeds=self.seeds)
+        self._judged = (ended, len(baseline))
+        return True
+
+    def _values(self, idea: IdeaState) -> dict[int, float] | None:
+        """Seed -> value of an idea that ended scored; None of any other."""
+        if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
+            return None
+        return self.state.scores(idea.idea_id, idea.ended.attempt, self.metric.name)

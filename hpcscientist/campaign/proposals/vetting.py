@@ -1,0 +1,117 @@
+"""Vetting: what is known of an idea, and what it would need, before code is written for it.
+
+Ideas are vetted side by side: no verdict depends on another idea. An idea that is set aside
+keeps its file with the verdict and what it rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pydantic import RootModel
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.once import once
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import LibraryError
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.events import IdeaEnded, NoteTaken
+from hpcscientist.records.idea import BASELINE_ID, Idea
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.vetting import FeasibilityVerdict, NoveltyVerdict, Vetted
+
+if TYPE_CHECKING:
+    from hpcscientist.ideation.feasibility import FeasibilityJudge
+    from hpcscientist.ideation.novelty import NoveltyJudge
+    from hpcscientist.literature.analyst import Analyst
+
+
+class Concepts(RootModel[tuple[ConceptRecord, ...]]):
+    """The content of concepts.json."""
+
+
+@dataclass(slots=True)
+class Vetting:
+    """Vets ideas; a judge that is None is left out."""
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    novelty: NoveltyJudge | None = None
+    feasibility: FeasibilityJudge | None = None
+    analyst: Analyst | None = None
+
+    async def vet(self, idea: Idea) -> Vetted | None:
+        """Return an idea that goes on; None for one whose end is recorded. Raises EndpointError."""
+        if idea.arm == "control":  # a search knows no literature, and cannot but fit the recipe
+            return Vetted(idea=idea)
+        standing = self.state.ideas[idea.idea_id]
+        if standing.ended is not None and standing.ended.status == "rejected":
+            return None
+        if standing.ended is None and not standing.attempts:  # else what was said then stands
+            reason = await self._objection(idea)
+            if reason is not None:
+                ended = IdeaEnded(
+                    idea_id=idea.idea_id,
+                    status="rejected",
+                    reason=reason,
+                    attempt=None,
+                    vetted=True,
+                )
+                self.journal.record(ended)
+                return None
+        return Vetted(idea=idea, concepts=await self._concepts(idea))
+
+    async def _objection(self, idea: Idea) -> str | None:
+        folder = self.paths.idea(idea.idea_id)
+        if self.novelty is not None:
+            judge = self.novelty
+            try:
+                known = await once(folder.novelty, NoveltyVerdict, lambda: judge.judge(idea))
+            except LibraryError as error:
+                # No evidence against an idea, and no verdict that would stand for good.
+                self._note(f"{idea.idea_id}: its novelty is undecided, for {error}")
+            else:
+                if known.decision == "not_novel":
+                    return f"not novel: {_evidence(known)}"
+        if self.feasibility is not None:
+            estimate = self.feasibility
+            fits = await once(folder.feasibility, FeasibilityVerdict, lambda: estimate.judge(idea))
+            if not fits.fits:
+                return f"set aside, not feasible: {'; '.join(fits.problems) or fits.reason}"
+        return None
+
+    async def _concepts(self, idea: Idea) -> tuple[ConceptRecord, ...]:
+        if self.analyst is None:
+            return ()
+        analyst = self.analyst
+
+        async def make() -> Concepts:
+            return Concepts(await analyst.analyse(idea))
+
+        try:
+            return (await once(self.paths.idea(idea.idea_id).concepts, Concepts, make)).root
+        except LibraryError as error:
+            self._note(f"{idea.idea_id}: its concepts are not looked up, for {error}")
+            return ()
+
+    def _reference_s(self) -> float | None:
+        """The median run time of the reference's full trials so far, in seconds."""
+        runs = [
+            trial.report.usage.ended_at - trial.report.usage.started_at
+            for trial in self.state.full.get((BASELINE_ID, BASELINE_ATTEMPT), {}).values()
+            if trial.report is not None and isinstance(trial.report.outcome, Scored)
+        ]
+        return median(runs) if runs else None
+
+    def _note(self, text: str) -> None:
+        self.journal.record(NoteTaken(name="library", text=text))
+
+
+def _evidence(verdict: NoveltyVerdict) -> str:
+    cited = [f"{c.paper_id} ({c.why.rstrip('.')})" for c in verdict.evidence]
+    return "; ".join([*cited, verdict.reason])

@@ -1,0 +1,1 @@
+"""One idea's way: planned, written, piloted, mended, reviewed, measured, followed up."""

@@ -1,0 +1,123 @@
+"""Who turns ideas into code in this campaign, and who looks at what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.once import once
+from hpcscientist.campaign.pursuit.analysis import Analysis
+from hpcscientist.campaign.pursuit.diary import Diary
+from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.ports.author import Author
+from hpcscientist.records.authoring import Brief, Draft, GaveUp
+from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp
+from hpcscientist.records.experiment import CodeReview
+from hpcscientist.records.idea import Idea
+from hpcscientist.records.vetting import Vetted
+
+if TYPE_CHECKING:
+    from hpcscientist.authoring.advisor import Advisor
+    from hpcscientist.authoring.planner import Planner
+    from hpcscientist.authoring.reading import RunAnalyst
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who helps an author; None for a step that is left out."""
+
+    planner: Planner | None = None
+    advisor: Advisor | None = None
+    analyst: RunAnalyst | None = None
+
+
+@dataclass(slots=True)
+class Craft:
+    """Has ideas planned, written, reviewed and analysed, and keeps what is said of them.
+
+    `catches_nothing_done`: an attempt that predicts what the reference predicts is no attempt.
+    The control arm may draw the reference's own settings, so there it is one.
+    """
+
+    paths: RunPaths
+    journal: Journal
+    tryout: Tryout
+    author: Author
+    crew: Crew
+    catches_nothing_done: bool
+
+    async def brief(self, vetted: Vetted) -> tuple[Brief, str]:
+        """Return an idea with its plan, as far as one could be made, and a remark on that: why
+        there is none, or what was cut of it. Raises EndpointError.
+        """
+        idea, planner = vetted.idea, self.crew.planner
+        brief = Brief(idea=idea, concepts=vetted.concepts)
+        if planner is None or idea.arm == "control":
+            return brief, ""
+        reason = self.given_up(brief, "plan")
+        if reason is not None:
+            return brief, reason
+        planned = await planner.plan(idea, vetted.concepts)
+        remark = "; ".join(planned.problems)
+        if planned.plan is None:
+            self.give_up(brief, "plan", remark)
+            return brief, remark
+        path = self.paths.idea(idea.idea_id).plan
+        write_text(path, planned.plan.model_dump_json(indent=2) + "\n")
+        return brief.model_copy(update={"plan": planned.plan}), remark
+
+    async def ask(
+        self, brief: Brief, task: str, asked: Callable[[], Awaitable[Draft | GaveUp]]
+    ) -> Draft | GaveUp:
+        """Return what an author makes of a task; once it has given up, it has for good."""
+        reason = self.given_up(brief, task)
+        if reason is not None:
+            return GaveUp(reason=reason)
+        made = await asked()
+        if isinstance(made, GaveUp):
+            self.give_up(brief, task, made.reason)
+        return made
+
+    def given_up(self, brief: Brief, task: str) -> str | None:
+        """Return why a task of an idea was given up for good; None if it was not."""
+        return self.tryout.state.ideas[brief.idea.idea_id].gave_up.get(task)
+
+    def give_up(self, brief: Brief, task: str, reason: str) -> None:
+        """Record that a task comes to nothing, so that drivers that resume go on without, too."""
+        idea_id = brief.idea.idea_id
+        self.journal.record(AuthorGaveUp(idea_id=idea_id, task=task, reason=reason))
+
+    def advises(self, idea: Idea) -> bool:
+        """Whether an idea's attempts are reviewed; the control arm's settings need no review."""
+        return self.crew.advisor is not None and idea.arm == "model"
+
+    async def review(self, brief: Brief, tried: Tried, *, same_as_reference: bool) -> CodeReview:
+        """Return what an advisor makes of an attempt. Raises EndpointError."""
+        advisor = self.crew.advisor
+        assert advisor is not None  # see `advises`
+        number, idea_id = tried.attempt.number, brief.idea.idea_id
+
+        async def judge() -> CodeReview:
+            return await advisor.review(brief, number, tried.draft.files, same_as_reference)
+
+        review = await once(self.paths.idea(idea_id).review(number), CodeReview, judge)
+        self.journal.record(
+            AttemptReviewed(
+                idea_id=idea_id,
+                attempt=number,
+                complete=review.complete,
+                same_as_reference=review.same_as_reference,
+                marks=review.marks,
+            )
+        )
+        return review
+
+    def analysis(self, brief: Brief, main: Tried, diary: Diary) -> Analysis | None:
+        """Return who asks for further runs of a scored idea; None where nobody does."""
+        if self.crew.analyst is None or brief.idea.arm == "control":
+            return None
+        return Analysis(self.crew.analyst, self.tryout, diary, brief, main)

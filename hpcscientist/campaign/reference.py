@@ -1,0 +1,121 @@
+"""The reference's trials: what ideas are measured against."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.steps import Step
+from hpcscientist.campaign.trials import TrialRunner
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import BaselineFailed, MachineTrouble
+from hpcscientist.feedback.decision import better_by
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
+from hpcscientist.records.trial import TrialReport, TrialSpec
+
+
+def is_piloted(settings: Settings, steps: tuple[Step, ...]) -> bool:
+    """Whether the reference has a pilot: where pilots are judged by it."""
+    return settings.authoring.hopeless > 0 or "advise" in steps
+
+
+@dataclass(slots=True)
+class Reference:
+    """Runs the reference: at full budget with every seed, once at each step that ideas climb, and
+    one pilot where pilots are judged.
+
+    `hopeless`: a pilot that is worse than the reference's by more than this share of it is not
+    worth its seeds; 0: every pilot is. `piloted` false leaves the reference's pilot out.
+    """
+
+    specs: SpecFactory
+    trials: TrialRunner
+    state: CampaignState
+    hopeless: float
+    piloted: bool
+    _ran: asyncio.Event = field(default_factory=asyncio.Event)
+    _pilot_ran: asyncio.Event = field(default_factory=asyncio.Event)
+    _pilot: TrialReport | None = None
+
+    async def run(self) -> None:
+        """Run all of them. Raises BaselineFailed, MachineTrouble, DiskFull."""
+        async with asyncio.TaskGroup() as group:
+            for spec in (*self.specs.baseline(), *self.specs.baseline_steps()):
+                group.create_task(self._run(spec))
+            if self.piloted:
+                group.create_task(self._run_pilot())
+        self._ran.set()
+
+    async def ran(self) -> dict[str, dict[int, float]]:
+        """Return the values by metric and seed, as soon as every seed has run."""
+        await self._ran.wait()
+        return {
+            metric.name: self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
+            for metric in self.specs.recipe.spec.metrics
+        }
+
+    async def same(self, pilot: TrialReport) -> bool:
+        """Whether a pilot's predictions are the reference's own: then nothing was done."""
+        own = await self._of_pilot()
+        return (
+            own is not None
+            and own.predictions_hash is not None
+            and own.predictions_hash == pilot.predictions_hash
+        )
+
+    async def objection(self, pilot: TrialReport) -> str | None:
+        """Say why a scored pilot is hopeless, with both figures; None where it is not."""
+        own = await self._of_pilot()
+        metric = self.specs.recipe.spec.primary
+        if not self.hopeless or own is None:
+            return None
+        assert isinstance(own.outcome, Scored)  # else the campaign has ended
+        assert isinstance(pilot.outcome, Scored)
+        reference, value = own.outcome.metrics[metric.name], pilot.outcome.metrics[metric.name]
+        worse = -better_by(value, reference, metric)
+        if worse <= max(self.hopeless * abs(reference), metric.minimum_effect):
+            return None
+        return (
+            f"hopeless: its pilot has {metric.name} {value:.4g}, the reference's {reference:.4g}, "
+            f"and authoring.hopeless is {self.hopeless:g}"
+        )
+
+    async def pilot_values(self) -> dict[str, float]:
+        """Return the values of the reference's pilot by metric; {} where it has none."""
+        own = await self._of_pilot()
+        if own is None or not isinstance(own.outcome, Scored):
+            return {}
+        return dict(own.outcome.metrics)
+
+    async def _of_pilot(self) -> TrialReport | None:
+        if not self.piloted:
+            return None
+        await self._pilot_ran.wait()
+        return self._pilot
+
+    async def _run_pilot(self) -> None:
+        self._pilot = await self._run(self.specs.baseline_pilot())
+        self._pilot_ran.set()
+
+    async def _run(self, spec: TrialSpec) -> TrialReport:
+        (report,) = await self.trials.run([spec])
+        outcome = report.outcome
+        if isinstance(outcome, Scored):
+            return report
+        if outcome.failure is MachineFailure.SCORER:
+            raise BaselineFailed(
+                f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
+                "`hpcsci recipe check --run` on the recipe"
+            )
+        if isinstance(outcome, MachineFailed):
+            raise MachineTrouble(
+                f"the baseline could not be run ({outcome.failure.value}): {outcome.detail}; "
+                "mend that and run `hpcsci resume`"
+            )
+        raise BaselineFailed(
+            f"the reference code fails at baseline ({outcome.failure.value}): "
+            f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
+        )

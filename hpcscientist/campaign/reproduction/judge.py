@@ -1,0 +1,199 @@
+"""From the reports of a rerun to whether the claim holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hpcscientist.feedback.confirmation import judge as confirm
+from hpcscientist.feedback.replication import Agreement, agreement, is_same, shows
+from hpcscientist.feedback.statistics import compare
+from hpcscientist.records.claim import Claim, Evidence, Measured
+from hpcscientist.records.finding import Comparison, Verdict
+from hpcscientist.records.outcome import MachineFailed, Scored
+from hpcscientist.records.reproduction import Effect, Holding, Reproduction, SeedAgain
+from hpcscientist.records.trial import Split, TrialReport
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the campaign says of the idea: its finding, if it has one, and whether it is confirmed.
+
+    `q` is the level at which that was decided; `by_mean` where any difference of means decided.
+    """
+
+    finding: Verdict | None
+    confirmed: bool | None
+    q: float
+    by_mean: bool = False
+
+
+def judge(
+    claim: Claim, said: Said, reports: Mapping[str, TrialReport], notes: tuple[str, ...] = ()
+) -> Reproduction:
+    """Compare a claim with the reports of its trials by trial id; none is a machine failure.
+
+    It holds where all predictions are the same bits and score the same. Else it holds in the
+    figures where on each split the effect agrees (see `feedback.replication`) and the rerun by
+    itself shows what the campaign says; with one seed an effect that differs cannot be told from
+    chance, and it stays open unless the campaign says what the rerun does not show.
+    """
+    rows = tuple(_rows(claim, reports))
+    effects = {
+        split: _effect(claim, split, evidence, reports)
+        for split, evidence in claim.evidence.items()
+    }
+    same = all(row.same_bits for row in rows)
+    reasons: list[str] = []
+    untold: list[str] = []
+    if not same:
+        reasons += _broken(claim, rows, reports)
+    if not same and not reasons:
+        for split, evidence in claim.evidence.items():
+            found = agreement(*_by_seed(rows, split), claim.metric.minimum_effect)
+            differs = _astray(split, evidence, found, effects[split])
+            (untold if found.too_few else reasons).extend(differs)
+            reasons += _unshown(claim, said, split, rows, effects[split])
+    outcome = Holding.BITS if same else Holding.FIGURES
+    if reasons or untold:
+        outcome = Holding.NOT if reasons else Holding.OPEN
+    return Reproduction(
+        campaign_id=claim.campaign_id,
+        idea_id=claim.idea_id,
+        attempt=claim.attempt,
+        metric=claim.metric.name,
+        outcome=outcome,
+        reasons=tuple(reasons or untold),
+        notes=(*notes, *(untold if reasons else ())),
+        rows=rows,
+        effects=effects,
+    )
+
+
+def _trials(evidence: Evidence) -> Iterator[tuple[Literal["baseline", "idea"], Measured]]:
+    for baseline, idea in zip(evidence.baseline, evidence.idea, strict=True):
+        yield "baseline", baseline
+        yield "idea", idea
+
+
+def _rows(claim: Claim, reports: Mapping[str, TrialReport]) -> Iterator[SeedAgain]:
+    name = claim.metric.name
+    for split, evidence in claim.evidence.items():
+        for of, trial in _trials(evidence):
+            report = reports[trial.trial_id]
+            outcome = report.outcome
+            assert not isinstance(outcome, MachineFailed)
+            scored = isinstance(outcome, Scored)
+            failure = (
+                None if isinstance(outcome, Scored) else f"{outcome.failure}: {outcome.detail}"
+            )
+            yield SeedAgain(
+                split=split,
+                of=of,
+                trial_id=trial.trial_id,
+                seed=trial.seed,
+                recorded=trial.metrics[name],
+                again=outcome.metrics[name] if isinstance(outcome, Scored) else None,
+                same_bits=scored and _same_bits(trial, report) and _scores_alike(trial, report),
+                failure=failure,
+            )
+
+
+def _same_bits(trial: Measured, report: TrialReport) -> bool:
+    known = trial.predictions_hash
+    return known is not None and known == report.predictions_hash
+
+
+def _scores_alike(trial: Measured, report: TrialReport) -> bool:
+    """Whether all metrics come out the same, but for rounding."""
+    again = report.outcome.metrics if isinstance(report.outcome, Scored) else {}
+    return again.keys() == trial.metrics.keys() and all(
+        is_same(value, again[name]) for name, value in trial.metrics.items()
+    )
+
+
+def _broken(
+    claim: Claim, rows: tuple[SeedAgain, ...], reports: Mapping[str, TrialReport]
+) -> Iterator[str]:
+    """Yield what no noise explains: a trial that fails, predictions that score otherwise."""
+    trials = {t.trial_id: t for e in claim.evidence.values() for _, t in _trials(e)}
+    for row in rows:
+        report, trial = reports[row.trial_id], trials[row.trial_id]
+        if row.failure is not None:
+            yield f"{row.trial_id} was scored when it was recorded, and failed now: {row.failure}"
+        elif _same_bits(trial, report) and not _scores_alike(trial, report):
+            yield (
+                f"{row.trial_id}: the same predictions score {row.again:.6g}, and were recorded "
+                f"with {row.recorded:.6g}"
+            )
+
+
+def _effect(
+    claim: Claim, split: Split, evidence: Evidence, reports: Mapping[str, TrialReport]
+) -> Effect:
+    name = claim.metric.name
+    again: list[dict[int, float]] = [{}, {}]
+    for side, trials in zip(again, (evidence.baseline, evidence.idea), strict=True):
+        for trial in trials:
+            outcome = reports[trial.trial_id].outcome
+            if isinstance(outcome, Scored):
+                side[trial.seed] = outcome.metrics[name]
+    both = again[0].keys() & again[1].keys()
+    return Effect(recorded=evidence.comparison, again=compare(*again) if both else None)
+
+
+def _by_seed(
+    rows: tuple[SeedAgain, ...], split: Split
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the effect of each seed, idea minus baseline: as recorded, and again."""
+    recorded: dict[int, float] = {}
+    again: dict[int, float] = {}
+    for row in rows:
+        if row.split is split and row.again is not None:
+            sign = 1.0 if row.of == "idea" else -1.0
+            recorded[row.seed] = recorded.get(row.seed, 0.0) + sign * row.recorded
+            again[row.seed] = again.get(row.seed, 0.0) + sign * row.again
+    return recorded, again
+
+
+def _astray(split: Split, evidence: Evidence, found: Agreement, effect: Effect) -> Iterator[str]:
+    """Yield where an effect is further from the recorded one than chance is known to explain."""
+    if found.agrees or effect.again is None:
+        return
+    within = (
+        "too few seeds to tell whether that is chance"
+        if found.too_few
+        else "nothing varies with the seed"
+        if found.low is None or found.high is None
+        else f"95 % of honest reruns differ by {(found.high - found.low) / 2:.3g} at most"
+    )
+    yield (
+        f"{split.value}: the effect is {effect.again.delta:+.4g}, and was recorded as "
+        f"{evidence.comparison.delta:+.4g}; {within}"
+    )
+
+
+def _unshown(
+    claim: Claim, said: Said, split: Split, rows: tuple[SeedAgain, ...], effect: Effect
+) -> Iterator[str]:
+    """Yield what the campaign says and the rerun by itself does not show."""
+    again = effect.again
+    if again is None:
+        return
+    if split is Split.VALIDATION and said.finding is not None:
+        level = None if said.by_mean else said.q
+        if not shows(again, said.finding, claim.metric, level):
+            yield f"validation: the rerun by itself shows no {said.finding.value}{_p(again)}"
+    if split is Split.TEST and said.confirmed:
+        sides: dict[str, dict[int, float]] = {"baseline": {}, "idea": {}}
+        for row in rows:
+            if row.split is split and row.again is not None:
+                sides[row.of][row.seed] = row.again
+        verdict = confirm(sides["baseline"], sides["idea"], claim.metric, said.q)
+        if not verdict.confirmed:
+            yield f"test: the rerun by itself does not confirm it: {verdict.reason}"
+
+
+def _p(comparison: Comparison) -> str:
+    return "" if comparison.p_value is None else f" (two-sided p {comparison.p_value:.2g})"

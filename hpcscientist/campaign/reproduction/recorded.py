@@ -1,0 +1,104 @@
+"""What a campaign recorded of a claim: read once, changed by nobody, also while a driver runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.status import read_state
+from hpcscientist.errors import UsageError
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
+from hpcscientist.records.claim import Claim
+from hpcscientist.records.events import SplitSpent
+from hpcscientist.records.idea import Idea
+from hpcscientist.records.trial import Split
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A scored idea as the journal and campaign.toml have it; `attempt` is the one that stands."""
+
+    paths: RunPaths
+    config: CampaignConfig
+    state: CampaignState
+    idea: IdeaState
+    attempt: int
+
+
+def read(paths: RunPaths, idea_id: str) -> Recorded:
+    """Read what was recorded of an idea.
+
+    Raises UsageError for an idea that is unknown or was never scored, and RunDirectoryError.
+    """
+    state, config = read_state(paths), frozen.read(paths)
+    idea = state.ideas.get(idea_id)
+    if idea is None:
+        raise UsageError(f"--idea {idea_id}: there is none of that name; {_scored(state)}")
+    if idea.ended is None:
+        raise UsageError(f"--idea {idea_id}: has not come to its end yet; {_scored(state)}")
+    if idea.ended.status != "scored" or idea.ended.attempt is None:
+        why = f": {one_line(idea.ended.reason)}" if idea.ended.reason else ""
+        raise UsageError(
+            f"--idea {idea_id}: was never scored, it was {idea.ended.status}{why}; {_scored(state)}"
+        )
+    if idea.left is not None:
+        raise UsageError(
+            f"--idea {idea_id}: was never scored at the full budget: {idea.left.reason}; "
+            f"{_scored(state)}"
+        )
+    return Recorded(paths, config, state, idea, idea.ended.attempt)
+
+
+def of_claim(paths: RunPaths, claim: Claim, config: CampaignConfig) -> Recorded:
+    """Return what a claim whose campaign is not there says of its idea; idea.json lies in `paths`.
+
+    Raises RunDirectoryError.
+    """
+    idea = known_idea(paths.idea(claim.idea_id).idea)
+    spent = claim.evidence.get(Split.TEST)
+    state = IdeaState(
+        *(idea.idea_id, idea.number, idea.round, idea.proposal.title, idea.proposal.parent_ids),
+        code_hashes={claim.attempt: claim.code_hash},
+        spent=SplitSpent(
+            idea_id=claim.idea_id,
+            attempt=claim.attempt,
+            seeds=tuple(trial.seed for trial in spent.idea),
+        )
+        if spent
+        else None,
+    )
+    return Recorded(paths, config, CampaignState(), state, claim.attempt)
+
+
+def read_idea(recorded: Recorded) -> Idea:
+    """Return idea.json. Raises RunDirectoryError."""
+    return known_idea(recorded.paths.idea(recorded.idea.idea_id).idea)
+
+
+def read_claim(recorded: Recorded) -> Claim | str | None:
+    """Return claim.json, None where there is none, or what is wrong with it."""
+    path = recorded.paths.idea(recorded.idea.idea_id).claim
+    try:
+        return Claim.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        return f"claim.json cannot be read: {one_line(str(error))}"
+
+
+def _scored(state: CampaignState) -> str:
+    """Name the ideas that can be run again."""
+    ended = [i for i in state.ideas.values() if i.ended and i.ended.status == "scored"]
+    ids = [idea.idea_id for idea in ended if idea.left is None]
+    if not ids:
+        return "no idea of this campaign was scored"
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return f"scored: {', '.join(ids[:_SHOWN])}{more}"

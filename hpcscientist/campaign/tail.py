@@ -1,0 +1,87 @@
+"""Following a journal that another process writes: only what was appended is ever read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.campaign.journal import Line
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.records.events import Event
+
+
+class JournalTail:
+    """The state of a campaign as its journal grows.
+
+    A last line that cannot be read is not finished yet. Where a line was taken back (the
+    writer's disk was full, or a driver cut a torn line off) the journal is read anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._restart()
+
+    def _restart(self) -> None:
+        self.state = CampaignState()
+        self._offset, self._lines, self._last = 0, 0, b""
+
+    def read(self, observe: Callable[[Event], None] = lambda event: None) -> list[Event]:
+        """Take in what was appended since the last call, and return it.
+
+        `observe` is told each event once it is part of the state, and no later one is. After a
+        journal was read anew, nothing counts as appended. Raises RunDirectoryError when the
+        journal is damaged.
+        """
+        try:
+            # Opened each time: on NFS that is what shows another host's writing.
+            with self._path.open("rb") as file:
+                if self._path.stat().st_size == self._offset:
+                    return []
+                file.seek(self._offset - len(self._last))
+                try:
+                    return self._take(file.read(), observe)
+                except (_Unexpected, RunDirectoryError):
+                    file.seek(0)
+                    self._restart()
+                    self._take(file.read(), lambda event: None)
+                    return []
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunDirectoryError(
+                f"{self._path}: cannot be read: {error.strerror}; mend that and run `hpcsci resume`"
+            ) from error
+        except _Unexpected as error:
+            raise RunDirectoryError(
+                f"{self._path}:{error}: is damaged; restore the file from a backup"
+            ) from error
+
+    def _take(self, data: bytes, observe: Callable[[Event], None]) -> list[Event]:
+        """Take in what follows the last known line, with which `data` must begin."""
+        if not data.startswith(self._last):
+            raise _Unexpected(self._lines)
+        whole = data[len(self._last) :].split(b"\n")[:-1]
+        taken: list[Event] = []
+        for number, text in enumerate(whole, 1):
+            try:
+                line = Line.model_validate_json(text)
+            except ValidationError as error:
+                if number == len(whole):
+                    break
+                raise _Unexpected(self._lines + 1) from error
+            if line.n != self._lines + 1:
+                raise _Unexpected(self._lines + 1)
+            self.state.apply(line.event)
+            taken.append(line.event)
+            self._last = text + b"\n"
+            self._offset += len(self._last)
+            self._lines += 1
+            observe(line.event)
+        return taken
+
+
+class _Unexpected(Exception):
+    """A line that does not follow the ones before it; its number is the message."""

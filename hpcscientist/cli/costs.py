@@ -1,0 +1,128 @@
+"""What a campaign may cost and what it has cost, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hpcscientist.campaign.costs.estimate import AllocationEstimate, Estimate
+    from hpcscientist.campaign.costs.spending import Spending
+
+
+def headline(found: Estimate) -> str:
+    """One line for the header of a launch."""
+    said = f"experiments at most {_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}"
+    if found.roles:
+        read = sum(role.prompt for role in found.roles)
+        written = sum(role.completion_at_most for role in found.roles)
+        said += f"; tokens about {read:,} read, at most {written:,} written"
+    if found.allocation is not None:
+        said += f"; {_job(found.allocation)}"
+    return said
+
+
+def details(found: Estimate) -> list[str]:
+    """The lines of a dry run; each number is called a bound or a guess."""
+    low, high = found.trials
+    spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    lines = [
+        f"trials: guess {spread}, bound {found.trials_at_most:,}; reruns of what the machine "
+        "spoilt come on top",
+        f"experiments: guess {_both(found.cpu_hours, found.gpu_hours)}, bound "
+        f"{_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}; scoring comes on top",
+    ]
+    lines += [
+        f"tokens of {role.role}: guess {role.prompt:,} read in {role.calls:,} calls; written: "
+        f"bound {role.completion:,} in these, {role.completion_at_most:,} in {role.calls_at_most:,}"
+        " calls, the most there can be"
+        for role in found.roles
+    ]
+    if not found.roles:
+        lines.append("tokens: none; no model is asked")
+    job = found.allocation
+    if job is not None:
+        lines.append(
+            f"{_job(job)}: a bound of one job; where that is not enough another one goes on, "
+            f"bound {job.jobs_at_most:,} jobs"
+        )
+        lines.append(
+            f"duration: guess {_hours(job.trial_hours)} h of trials alone, if none of them waits "
+            "in the queue"
+        )
+    return lines
+
+
+def footer(found: Spending) -> list[str]:
+    """What a campaign has cost, a line each for roles, machines and findings."""
+    lines = []
+    for role in found.roles:
+        counted = ", partly estimated" if role.estimated else ""
+        lines.append(
+            f"{role.role}: {role.prompt:,} tokens read, {role.completion:,} written in "
+            f"{role.calls:,} call{'s' * (role.calls != 1)}{counted}{_by_stage(role.stages)}"
+        )
+    lines.append(f"experiments: {_both(found.cpu_hours, found.gpu_hours)}")
+    if found.serving_gpu_hours is not None and found.serving_node_hours is not None:
+        least = "at least " if found.unended else ""
+        said = (
+            f"serving: {least}{_hours(found.serving_gpu_hours)} GPU-hours, "
+            f"{least}{_hours(found.serving_node_hours)} node-hours"
+        )
+        if found.busy is not None:
+            said += f"; a request was in flight {found.busy:.0%} of the time"
+        if found.unended:
+            said += "; its end is not recorded, so it counts until the last event before"
+        lines.append(said)
+    lines.append(_per_improvement(found))
+    if found.improvements and found.confirmed is not None:
+        lines.append(_per_confirmed(found))
+    return lines
+
+
+def _by_stage(stages: Mapping[str, int]) -> str:
+    """The tokens of each stage, the costliest first; nothing where there is but one."""
+    if len(stages) < 2:
+        return ""
+    ordered = sorted(stages.items(), key=lambda entry: -entry[1])
+    return f" ({', '.join(f'{stage} {tokens:,}' for stage, tokens in ordered)})"
+
+
+def _per_improvement(found: Spending) -> str:
+    if not found.improvements:
+        return "per improvement: none was found"
+    return f"per improvement ({found.improvements}): {_each(found, found.per_improvement)}"
+
+
+def _per_confirmed(found: Spending) -> str:
+    if not found.confirmed:
+        return "per confirmed improvement: none was"
+    return f"per confirmed improvement ({found.confirmed}): {_each(found, found.per_confirmed)}"
+
+
+def _each(found: Spending, share: Callable[[float], float | None]) -> str:
+    """What one of them took; there is at least one."""
+    tokens, cpu, gpu = (share(a) or 0.0 for a in (found.tokens, found.cpu_hours, found.gpu_hours))
+    said = f"{tokens:,.0f} tokens, {_both(cpu, gpu)}"
+    serving = share(found.serving_gpu_hours or 0.0)
+    if found.serving_gpu_hours is not None and serving is not None:
+        said += f", {_hours(serving)} GPU-hours of serving"
+    return said
+
+
+def _job(job: AllocationEstimate) -> str:
+    what = "serving" if job.served else "the driving job"
+    return (
+        f"{what} at most {_hours(job.node_hours)} node-hours, {_hours(job.gpu_hours)} GPU-hours "
+        f"a job"
+    )
+
+
+def _both(cpu_hours: float, gpu_hours: float) -> str:
+    return f"{_hours(cpu_hours)} CPU-hours, {_hours(gpu_hours)} GPU-hours"
+
+
+def _hours(hours: float) -> str:
+    """Three digits, whatever the size."""
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"

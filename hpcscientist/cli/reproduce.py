@@ -1,0 +1,109 @@
+"""`hpcsci reproduce`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from hpcscientist.campaign.reproduction.asked import reproduce_folder
+from hpcscientist.campaign.reproduction.ground import Wanted
+from hpcscientist.cli.options import place_options, run_directory, settings_from
+from hpcscientist.config.layers import default_private_root
+from hpcscientist.config.settings import SlurmOverrides
+from hpcscientist.files import sealed
+from hpcscientist.files.text import printable
+from hpcscientist.records.finding import Comparison
+from hpcscientist.records.reproduction import Holding, Reproduction
+
+
+@click.command()
+@run_directory
+@click.option("--idea", metavar="ID", help="The idea, as `hpcsci results` names it.")
+@click.option("--out", metavar="FOLDER", help="Run it here [a new one in DIR/reproductions].")
+@click.option(
+    "--backend", type=click.Choice(["local", "slurm"]), help="What runs the trials [as then]."
+)
+@place_options
+@click.option("--image", metavar="PATH", help="Where the container image lies now [as then].")
+@click.option("--recipe", metavar="R", help="With an idea's folder: its recipe [its recipe.tar].")
+@click.option(
+    "--allow-unsandboxed",
+    is_flag=True,
+    help="With an idea's folder: run what came with it as you, in no container.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def reproduce(
+    directory: Path,
+    idea: str | None,
+    out: str | None,
+    recipe: str | None,
+    allow_unsandboxed: bool,
+    as_json: bool,
+    **places: str | None,
+) -> int:
+    """Run an idea's trials again and say whether what was recorded of it holds.
+
+    DIR is a run directory, with --idea; or an idea's folder, DIR/ideas/ID or a copy of it.
+    """
+    settings, here = settings_from(), Path.cwd()
+    sealed.use_root(default_private_root(settings))
+    given = {name: value or "" for name, value in places.items()}
+    where = {name: given.pop(name) for name in ("backend", "site", "image")}
+    # Here and now, for this folder: no configuration says it, least of all one that lies there.
+    words, consent = SlurmOverrides(**given), allow_unsandboxed
+    wanted = Wanted(words=words, folder=here, settings=settings, consent=consent, **where)
+    folder = (here / Path(out).expanduser()).absolute() if out else None
+    found = reproduce_folder(directory.absolute(), idea, wanted, recipe or "", folder, _say)
+    if as_json:
+        click.echo(found.model_dump_json())
+    else:
+        _show(found)
+    return 1 if found.outcome in (Holding.NOT, Holding.OPEN) else 0
+
+
+def _say(text: str) -> None:
+    click.echo(f"reproduce: {printable(text)}", err=True)
+
+
+def _show(found: Reproduction) -> None:
+    """Print what came out again by seed, and in the last line whether it holds."""
+    if found.rows:
+        _table(found)
+    for note in found.notes:
+        click.echo(f"note: {printable(note)}")
+    for reason in found.reasons:
+        end = ": does not hold" if found.outcome is Holding.NOT else ""
+        click.echo(f"{printable(reason)}{end}")
+    if found.outcome is Holding.NOT:
+        what = "nothing was run" if not found.rows else "see above"
+        click.echo(f"{found.idea_id}: does not hold: {len(found.reasons)} reasons, {what}")
+    else:
+        alone = " (by its own folder alone; the notes say what that leaves out)"
+        click.echo(f"{found.idea_id}: {found.outcome.value}{alone if found.alone else ''}")
+    sys.stdout.flush()
+
+
+def _table(found: Reproduction) -> None:
+    click.echo(f"{'split':11}{'trial of':10}{'seed':>11}{'recorded':>13}{'again':>13}  same bits")
+    for row in found.rows:
+        again = "failed" if row.again is None else f"{row.again:.6g}"
+        bits = "yes" if row.same_bits else "no"
+        click.echo(
+            f"{row.split.value:11}{row.of:10}{row.seed:>11}{row.recorded:>13.6g}{again:>13}  {bits}"
+        )
+    for split, effect in found.effects.items():
+        click.echo(
+            f"{found.metric} on {split.value}, idea minus baseline: recorded "
+            f"{_effect(effect.recorded)}, again {_effect(effect.again)}"
+        )
+
+
+def _effect(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return "nothing"
+    text = f"{comparison.delta:+.4g}"
+    if comparison.ci_low is not None and comparison.ci_high is not None:
+        text += f" ({comparison.ci_low:+.4g} to {comparison.ci_high:+.4g})"
+    return text

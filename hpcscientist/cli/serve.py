@@ -1,0 +1,143 @@
+"""`hpcsci serve`: the model plane alone."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import time
+from pathlib import Path
+
+import click
+
+from hpcscientist.campaign.serving import reach, serve_job, standalone
+from hpcscientist.campaign.serving.standalone import Request
+from hpcscientist.cli.options import place_options, settings_from
+from hpcscientist.cli.signals import interruptible
+from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
+from hpcscientist.execution.backends.slurm import serving_job
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.controller_job import leave_job
+from hpcscientist.files.text import printable
+from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.paths import ServingPaths
+
+
+@click.command()
+@click.option(
+    "--model", "models", metavar="SPEC", multiple=True, help="vllm:PATH; may be repeated."
+)
+@place_options
+@click.option("--nodes", type=int, default=0, metavar="N", help="Serve in a Slurm job of N nodes.")
+@click.option("--detach", is_flag=True, help="With --nodes: leave the job alone once submitted.")
+@click.option("--dir", "where", metavar="DIR", help="The plane's folder [a new one in scratch/].")
+@click.option("--dry-run", is_flag=True, help="Show the layout and the script; touch nothing.")
+@click.option("--as-submitted", is_flag=True, hidden=True, help="Serve what DIR's request says.")
+def serve(
+    models: tuple[str, ...],
+    nodes: int,
+    detach: bool,
+    where: str | None,
+    dry_run: bool,
+    as_submitted: bool,
+    **place: str | None,
+) -> int:
+    """Serve open weights behind an OpenAI-compatible endpoint until Ctrl-C."""
+    node = os.environ.get("SLURMD_NODENAME", "")
+    # A job's variables are no part of what is submitted from here, or started on its nodes.
+    job_id = leave_job()
+    paths = ServingPaths(_folder(where))
+    if as_submitted:
+        if not job_id:
+            raise UsageError("--as-submitted is what the job runs; give --model vllm:PATH")
+        return _here(paths, job_id, node)
+    if not models:
+        raise UsageError("what is to be served? give --model vllm:PATH")
+    if nodes < 0 or (nodes and job_id):
+        raise UsageError(f"--nodes {nodes}: leave it out within a job, or give 1 or more outside")
+    if detach and not nodes:
+        raise UsageError("--detach is for models that a job serves: give --nodes N with it")
+    request = standalone.plan(models, settings_from(**place), Path.cwd())
+    if nodes and not dry_run:
+        serve_job.require_slurm(nodes)
+    if dry_run or nodes:
+        for line in standalone.forecast(request, nodes):
+            _tell(line)
+    if dry_run:
+        if nodes:
+            click.echo(serving_job.script(serve_job.job_of(paths, request, nodes)), nl=False)
+        return 0
+    if nodes:
+        return _by_job(paths, request, nodes, detach=detach)
+    standalone.require_place(request, job_id, node)
+    standalone.claim(paths, request)
+    return _here(paths, job_id, node)
+
+
+def _here(paths: ServingPaths, job_id: str, node: str) -> int:
+    """Serve in this process until it is told to end: a failure only where nothing answered yet."""
+    answered = False
+
+    def ready(endpoint: Endpoint) -> None:
+        nonlocal answered
+        _show(paths, endpoint, standalone.read(paths), job_id)
+        _tell("Ctrl-C ends it")
+        answered = True
+
+    try:
+        with interruptible():
+            standalone.serve(paths, job_id, node, _tell, ready)
+    except Interrupted as stop:
+        if not answered:
+            raise
+        _tell(f"{stop}; the models are served no more")
+    return 0
+
+
+def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) -> int:
+    slurm = Slurm(request.site.watch.command_s)
+    if paths.request.exists():
+        serve_job.require_none(slurm, standalone.read(paths))
+    standalone.claim(paths, request)
+    answered = False
+    try:
+        with interruptible():
+            job_id = serving_job.submit(slurm, serve_job.job_of(paths, request, nodes))
+            _tell(f"job {job_id} serves from {paths.root}")
+            if detach:
+                click.echo(job_id)
+                _tell(f"what it does: {paths.state}; once models answer, {paths.job_log(job_id)}")
+                _tell(f"says how they are reached; `scancel {job_id}` ends it")
+                return 0
+            follower = serve_job.Follower(slurm, paths, request, job_id, _tell)
+            _show(paths, follower.until_ready(), request, job_id)
+            _tell("Ctrl-C cancels the job")
+            answered = True
+            follower.until_gone()
+    except SchedulerRefused:
+        standalone.unclaim(paths)
+        raise
+    except Interrupted as stop:
+        _tell(f"{stop}; cancelling the job")
+        serve_job.end(slurm, paths, request)
+        _tell("the job is gone")
+        if not answered:
+            raise
+    return 0
+
+
+def _show(paths: ServingPaths, endpoint: Endpoint, request: Request, job_id: str) -> None:
+    for line in reach.card(paths, endpoint, request.login, getpass.getuser(), job_id):
+        click.echo(printable(line))
+
+
+def _folder(where: str | None) -> Path:
+    if where:
+        return Path(where).expanduser().absolute()
+    name = f"serve-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+    return (Path.cwd() / "scratch" / name).absolute()
+
+
+def _tell(text: str) -> None:
+    for line in text.splitlines():
+        click.echo(printable(line), err=True)

@@ -1,0 +1,41 @@
+"""`hpcsci status`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hpcscientist.campaign import frozen
+from hpcscientist.campaign import status as reading
+from hpcscientist.campaign.costs import spending
+from hpcscientist.campaign.jobs.standing import standing_of
+from hpcscientist.campaign.judgement.judging import rule_of
+from hpcscientist.cli.costs import footer
+from hpcscientist.cli.options import run_directory
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import printable
+
+
+@click.command()
+@run_directory
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def status(directory: Path, as_json: bool) -> None:
+    """Show where the campaign in DIR stands."""
+    paths = RunPaths(directory.absolute())
+    standing = standing_of(paths)
+    found = reading.status(paths, in_queue=standing.in_queue)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"{found['campaign']}: {found['state']}")
+    if standing.text:
+        click.echo(printable(standing.text))
+    for name in ("ideas", "trials", "tokens"):
+        counts = ", ".join(f"{count} {what}" for what, count in found[name].items())
+        click.echo(f"{name:8}{counts}")
+    click.echo(f"{'hours':8}{found['cpu_hours']:.3f} CPU, {found['gpu_hours']:.3f} GPU")
+    click.echo(f"{'findings':9}{rule_of(frozen.read(paths).settings)}")
+    for line in footer(spending.read(paths)):
+        click.echo(f"{'cost':8}{line}")

@@ -1,0 +1,121 @@
+"""Keys of a TOML document: dotted, known by a record, refused by name with the nearest one."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from hpcscientist.errors import ConfigError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value and where it came from."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+def defaults(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """Return every key of a record with its default, sections left out."""
+    return _values(model(), prefix)
+
+
+def _values(record: BaseModel, prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in type(record).model_fields:
+        value = getattr(record, name)
+        if isinstance(value, BaseModel):
+            found |= _values(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the values that a file gives, by key.
+
+    Raises ConfigError when it cannot be read or names an unknown key, FileNotFoundError when
+    it is not there.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path}: is no regular file; mend or remove it")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except PermissionError as error:
+        mend = f"go to a folder that you may read, or ask for access to {path.parent}"
+        raise ConfigError(f"{path}: may not be read: {error.strerror}; {mend}") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; mend or remove it") from error
+    sections = {key[:end] for key in keys for end, c in enumerate(key) if c == "."}
+    return {
+        known(key, keys, str(path)): Value(key, value, str(path))
+        for key, value in _flatten(data, keys)
+        if not (key in sections and value == {})  # an empty table of a known name
+    }
+
+
+def known(key: str, keys: Iterable[str], origin: str) -> str:
+    """Return the key if it is one. Raises ConfigError with the nearest."""
+    valid = list(keys)
+    if key in valid:
+        return key
+    near = difflib.get_close_matches(key, valid, n=1, cutoff=0.0)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"{origin}: unknown key {key!r}{hint}")
+
+
+def validated(model: type[M], values: Mapping[str, Value]) -> M:
+    """Return the record that the values make. Raises ConfigError naming origin and key."""
+    tree: dict[str, Any] = {}
+    keys = defaults(model)
+    for key, entry in values.items():
+        *sections, name = key.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[name] = _as_meant(entry.value, keys[key])
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        # The place goes on below the key where one item of a list is wrong.
+        place = [".".join(map(str, first["loc"][:n])) for n in range(len(first["loc"]), 0, -1)]
+        key = next(key for key in place if key in values)
+        raise ConfigError(_blame(values[key], first["msg"], first["input"])) from error
+
+
+def _blame(value: Value, message: str, given: object) -> str:
+    option = value.key.rpartition(".")[2].replace("_", "-")
+    name = f"--{option}" if value.origin == "command line" else f"{value.origin}: {value.key}"
+    return f"{name}: {message}, not {given!r}"
+
+
+def _as_meant(value: Any, default: Any) -> Any:
+    """TOML and people write 5 where a float is meant, and arrays; strict records refuse both."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    return tuple(value) if isinstance(default, tuple) and isinstance(value, list) else value
+
+
+def _flatten(
+    data: Mapping[str, Any], keys: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    for name, value in data.items():
+        key = f"{prefix}{name}"
+        # A key whose default is a table takes a table whole, whatever names it holds.
+        if isinstance(value, dict) and value and not isinstance(keys.get(key), dict):
+            yield from _flatten(value, keys, f"{key}.")
+        else:
+            yield key, value

@@ -1,0 +1,1 @@
+"""What this machine and site offer and lack: `hpcsci doctor`."""

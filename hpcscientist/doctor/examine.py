@@ -1,0 +1,208 @@
+"""The examination from its first line to its last, for this machine or for a Slurm cluster."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.config.layers import default_data_root, default_private_root
+from hpcscientist.config.settings import Settings, SlurmOverrides
+from hpcscientist.doctor import job, likeness, model, node, partitions, places, slurm, storage
+from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
+from hpcscientist.doctor.folder import DoctorFolder
+from hpcscientist.doctor.job import MODULE
+from hpcscientist.doctor.probe import apptainer_version
+from hpcscientist.doctor.records import NodeReport, Place, Request
+from hpcscientist.doctor.rehearse import place
+from hpcscientist.errors import SchedulerError
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.files.text import one_line
+from hpcscientist.records.site import Site
+
+_COMMAND_S = 20.0
+_LOCAL_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is to be examined. `run_dir`: where campaigns would lie; `wait_s`: for the job.
+
+    `image` is a path that exists, or None.
+    """
+
+    settings: Settings
+    site: Site
+    run_dir: Path
+    image: str | None
+    gpus: int = 0
+    wait_s: float = 120.0
+    with_job: bool = True
+
+
+def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
+    """Yield the checks as they are made; `say` tells people what takes long.
+
+    Leaves no file and no job behind, whatever interrupts it.
+    """
+    yield ok(
+        "hpcscientist",
+        f"{__version__} with Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
+    )
+    yield likeness.check(options.settings)
+    calls = Slurm(_COMMAND_S)
+    there = calls.is_there()
+    if there:
+        yield from slurm.checks(calls, options.site.slurm)
+    else:
+        yield _no_slurm(options.settings)
+    reports: list[NodeReport] = []
+    try:
+        with _folder(options.run_dir) as folder:
+            yield from storage.checks(folder.root.parent, folder.root)
+            if there:
+                yield from _elsewhere(calls, options, folder, say, reports)
+            else:
+                yield from _here(options, folder, say, reports)
+    except OSError as error:
+        yield missing(
+            "file system",
+            f"{options.run_dir}: {error.strerror or error}",
+            "give another --run-dir",
+        )
+    if model.served(options.settings):
+        say("looking at the model, and asking the interpreter that would serve it")
+        where = _places(calls if there else None, options, reports)
+        yield from model.checks(options.settings, options.site, where)
+
+
+def _places(
+    calls: Slurm | None, options: Options, reports: Sequence[NodeReport]
+) -> Sequence[places.Place]:
+    """Return where models could be served, as far as it is known."""
+    report = next(iter(reports), None)
+    if calls is None:
+        return places.here(report) if report else ()
+    nodes, site = options.settings.nodes, options.site
+    job = [places.of_the_job(site, nodes, report)] if nodes else []
+    try:
+        found = partitions.parse(
+            calls.run("scontrol", "show", "partition"),
+            calls.run("sinfo", "--noheader", partitions.SINFO),
+        )
+    except SchedulerError:
+        return job  # said above
+    wanted = site.controller.partition or site.slurm.partition
+    return [*job, *places.places_of(found, wanted, report, binding=not job)]
+
+
+def _no_slurm(settings: Settings) -> Check:
+    wanted = settings.backend == "slurm" or settings.site or settings.slurm != SlurmOverrides()
+    return graded(
+        State.MISSING if wanted else State.WARNING,
+        "slurm",
+        "there is no sbatch on PATH: trials run on this machine (--backend local)",
+        "load your site's Slurm module; nothing needs doing on a machine of your own",
+    )
+
+
+def _elsewhere(
+    calls: Slurm,
+    options: Options,
+    folder: DoctorFolder,
+    say: Callable[[str], object],
+    reports: list[NodeReport],
+) -> Iterator[Check]:
+    """Examine a compute node by a job; add its report to `reports`."""
+    version = apptainer_version()
+    yield ok("apptainer here", version or "not on this machine; nodes alone need it")
+    if not options.with_job:
+        yield warning(
+            "job", "not tried (--no-job): nothing is known of nodes", "leave --no-job out"
+        )
+        return
+    if not calls.answers():
+        yield warning("job", "not tried: the controller does not answer", "try again later")
+        return
+    request = _request(options, folder)
+    say(f"waiting for a compute node, at most {options.wait_s:g} s; Ctrl-C stops and cleans up")
+    result = job.run(calls, options.site, folder, options.gpus, options.wait_s)
+    if result.report is None:
+        state = State.MISSING if result.is_lacking else State.WARNING
+        yield graded(state, "job", result.said, result.mend)
+        return
+    report = result.report
+    reports.append(report)
+    yield ok("job", f"ran on {report.node}, {result.taken_s:.0f} s from sbatch to its report")
+    yield from node.shared(report, result.hidden_s)
+    yield from node.checks(report, request, report.node)
+
+
+def _here(
+    options: Options,
+    folder: DoctorFolder,
+    say: Callable[[str], object],
+    reports: list[NodeReport],
+) -> Iterator[Check]:
+    """Examine this machine, in a process of its own as a worker would be; see `_elsewhere`."""
+    request = _request(options, folder)
+    say("running a trial on this machine")
+    command = [sys.executable, "-P", "-m", MODULE, str(folder.root)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LOCAL_S, check=False
+        )
+        report = NodeReport.model_validate_json(folder.report.read_bytes())
+    except subprocess.TimeoutExpired:
+        yield missing("trial", f"did not end within {_LOCAL_S:g} s", "see what this machine does")
+        return
+    except FileNotFoundError:
+        said = one_line(done.stderr.strip().rpartition("\n")[2])
+        yield missing("trial", f"could not be tried: {said}", "mend that and try again")
+        return
+    reports.append(report)
+    yield from node.checks(report, request, "this machine")
+
+
+def _request(options: Options, folder: DoctorFolder) -> Request:
+    """Write what the node is asked."""
+    request = Request(
+        host=options.site.host,
+        image=options.image,
+        gpus=options.gpus,
+        shared=tuple(_shared(options.settings)),
+    )
+    folder.request.write_text(request.model_dump_json())
+    folder.taken.write_text("")
+    folder.labels.mkdir()
+    return request
+
+
+def _shared(settings: Settings) -> Iterator[Place]:
+    """Yield the folders that workers need, or what is there of their paths."""
+    roots = {
+        "prepared data": default_data_root(settings),
+        "labels": default_private_root(settings),
+        "the interpreter": Path(sys.executable),
+    }
+    roots |= {f"the weights in {folder}": folder for folder in model.folders(settings)}
+    for name, root in roots.items():
+        yield place(name, next(p for p in (root, *root.parents) if p.exists()))
+
+
+@contextmanager
+def _folder(where: Path) -> Iterator[DoctorFolder]:
+    """Make a folder where campaigns would lie, and remove it whatever happens."""
+    base = next(p for p in (where, *where.parents) if p.is_dir())
+    root = base / f"doctor-{secrets.token_hex(4)}"
+    root.mkdir(mode=0o755)
+    try:
+        yield DoctorFolder(root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,185 @@
+"""A tiny job that examines a compute node: submitted as trials are, waited for, cleaned up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from hpcscientist.doctor.folder import DoctorFolder
+from hpcscientist.doctor.records import NodeReport
+from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm import submit
+from hpcscientist.execution.backends.slurm.batches import Batch, Slot
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.queue import QueueRow, queued
+from hpcscientist.execution.backends.slurm.states import Phase, can_never_run
+from hpcscientist.execution.backends.slurm.sweep import sweep_jobs
+from hpcscientist.records.site import Site
+
+MODULE = "hpcscientist.doctor.probe"
+_LOOK_S, _ASK_S = 0.2, 3.0  # at the shared folder; at the queue
+_SEEN_S = 5.0
+_MINUTES, _MEMORY_MB = 5, 1024
+_SWEEP_S = 60.0
+_GIVE = (
+    "give what your site wants by --account, --partition, --qos, --constraint or a --site profile"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What came of the job. `report` is None where there is none, `said` is why then.
+
+    `is_lacking`: more patience would not have helped. Seconds: `taken_s` from sbatch to the
+    report, `hidden_s` between the node's writing of it and our seeing it, by two clocks.
+    """
+
+    said: str = ""
+    mend: str = ""
+    is_lacking: bool = False
+    taken_s: float = 0.0
+    hidden_s: float = 0.0
+    report: NodeReport | None = None
+
+
+def script(site: Site, folder: DoctorFolder, gpus: int) -> str:
+    """Return the job's script: an array of one task, as a trial's would be."""
+    batch = Batch(
+        batch_id="probe",
+        campaign_id=folder.root.name,
+        trials_folder=str(folder.root),
+        tasks=((Slot(trial_id="rehearsal", run=1),),),
+        cpus=1,
+        gpus=gpus,
+        memory_mb=_MEMORY_MB,
+        minutes=_MINUTES,
+        created_at=time.time(),
+    )
+    return submit.script(site.slurm, batch, folder.root, MODULE)
+
+
+def run(
+    slurm: Slurm,
+    site: Site,
+    folder: DoctorFolder,
+    gpus: int,
+    wait_s: float,
+    sleep: Callable[[float], object] = time.sleep,
+) -> JobResult:
+    """Submit the job and wait for its report, at most `wait_s` seconds.
+
+    Whatever happens, no job of ours is in the queue afterwards, Ctrl-C included. Raises
+    OSError when the folder cannot be written.
+    """
+    folder.script.write_text(script(site, folder, gpus))
+    try:
+        slurm.run("sbatch", "--parsable", str(folder.script))
+        return _Watch(slurm, site, folder, wait_s, sleep).follow()
+    except SchedulerRefused as error:
+        return JobResult(
+            said=f"Slurm refuses it: {error}",
+            mend=_GIVE,
+            is_lacking=True,
+        )
+    except SchedulerSilent as error:
+        return JobResult(said=f"Slurm does not answer: {error}", mend="try again later")
+    finally:
+        with contextlib.suppress(SchedulerSilent, SchedulerRefused):
+            sweep_jobs(slurm, folder.root.name, _SWEEP_S)
+
+
+@dataclass
+class _Watch:
+    slurm: Slurm
+    site: Site
+    folder: DoctorFolder
+    wait_s: float
+    sleep: Callable[[float], object]
+
+    def follow(self) -> JobResult:
+        begin = asked = time.monotonic()
+        ended: float | None = None
+        row: QueueRow | None = None
+        while True:
+            now = time.monotonic()
+            report = self._report()
+            if report is not None:
+                hidden_s = time.time() - report.written_at
+                self._let_end()
+                return JobResult(taken_s=now - begin, hidden_s=hidden_s, report=report)
+            if ended is not None:
+                if now - ended > self._patience_s():
+                    return self._silent_end(row)
+            elif now - asked >= _ASK_S:
+                asked, row = now, self._row()
+                if row is None or row.phase is Phase.ENDED:
+                    ended = now
+                elif row.phase is Phase.WAITING and can_never_run(row.reason):
+                    return self._stuck(row)
+                elif now - begin > self.wait_s:
+                    return self._late(row)
+            self.sleep(_LOOK_S)
+
+    def _patience_s(self) -> float:
+        """How long a report may be hidden; not long where the job's own log is seen."""
+        visible_s = self.site.watch.visible_s
+        return min(visible_s, _SEEN_S) if self.folder.said() else visible_s
+
+    def _row(self) -> QueueRow | None:
+        rows = queued(self.slurm, self.folder.root.name)
+        return rows[0] if rows else None
+
+    def _report(self) -> NodeReport | None:
+        next(self.folder.root.iterdir(), None)  # makes NFS look again
+        try:
+            return NodeReport.model_validate_json(self.folder.report.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def _let_end(self) -> None:
+        """Give the job a moment to end by itself, so that accounting says COMPLETED."""
+        until = time.monotonic() + _ASK_S
+        while time.monotonic() < until:
+            row = self._row()
+            if row is None or row.phase is Phase.ENDED:
+                return
+            self.sleep(_LOOK_S)
+
+    def _silent_end(self, row: QueueRow | None) -> JobResult:
+        how = f"{row.state} on {row.node or 'no node'}" if row else "it left the queue"
+        said = self.folder.said()
+        if said:
+            return JobResult(
+                said=f"the job ended ({how}) without a report: {said}",
+                mend="see that this Python and package lie where nodes can use them, or set "
+                "python, modules or setup in the site profile's [slurm]",
+                is_lacking=True,
+            )
+        return JobResult(
+            said=f"the job ended ({how}) and nothing of it is seen in {self.folder.root.parent}",
+            mend="give a --run-dir on a file system that login and compute nodes share",
+            is_lacking=True,
+        )
+
+    def _stuck(self, row: QueueRow) -> JobResult:
+        return JobResult(
+            said=f"the job would wait for ever: {row.reason}",
+            mend=_GIVE,
+            is_lacking=True,
+        )
+
+    def _late(self, row: QueueRow) -> JobResult:
+        if row.phase is Phase.WAITING:
+            return JobResult(
+                said=f"did not start within {self.wait_s:g} s ({row.reason}); it was cancelled",
+                mend="try again with a longer --wait, or another --partition",
+            )
+        said = self.folder.said() or "it has said nothing"
+        return JobResult(
+            said=f"ran on {row.node}, but did not end within {self.wait_s:g} s: {said}",
+            mend="try again with a longer --wait; a node or a file system may be slow",
+        )

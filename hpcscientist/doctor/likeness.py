@@ -1,0 +1,27 @@
+"""Can ideas be compared as configured? By an embedding model, or by keywords without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcscientist.campaign.launching import likeness
+from hpcscientist.config.settings import Settings
+from hpcscientist.doctor.check import Check, missing, ok
+from hpcscientist.errors import ModelError
+from hpcscientist.models.embedding import INSTALL, installed, open_embedder
+
+_NAME = "likeness"
+
+
+def check(settings: Settings) -> Check:
+    """Return the line of the embedder; a model that is configured is opened and tried here."""
+    release = installed()
+    library = f"sentence-transformers {release}" if release else "sentence-transformers"
+    if not settings.embedding.model:
+        stands = "is installed, and unused" if release else f"is not installed ({INSTALL})"
+        return ok(_NAME, f"keyword vectors: embedding.model is empty; {library} {stands}")
+    try:
+        embedder = open_embedder(likeness.settle(settings, Path.cwd()).embedding)
+    except ModelError as error:
+        return missing(_NAME, str(error), f'mend that, or set embedding.model to ""; {INSTALL}')
+    return ok(_NAME, f"{likeness.statement(embedder, elsewhere=False)}; {library}")

@@ -1,0 +1,182 @@
+"""Can the models of a campaign be served here? Weights, engine, and the GPUs they would fit on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hpcscientist.config.settings import ServingSettings, Settings
+from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
+from hpcscientist.doctor.places import Place
+from hpcscientist.errors import ServingError, WeightsError
+from hpcscientist.models.open import parse_spec
+from hpcscientist.models.serving.drafting import names_of
+from hpcscientist.models.serving.hub import resolve
+from hpcscientist.models.serving.interpreter import Engine, ask, command, reason, said
+from hpcscientist.models.serving.layout import Layout, Machine
+from hpcscientist.models.serving.shares import Demand, doubt, plan_all
+from hpcscientist.models.serving.weights import Checkpoint
+from hpcscientist.models.serving.weights import check as check_weights
+from hpcscientist.records.site import Site
+
+_GIB = 2**30
+_MOST_NODES = 64  # tried where no number of nodes is given
+_OTHER = "give another --partition, more nodes, or a smaller model"
+
+
+def served(settings: Settings) -> list[str]:
+    """Return what is to be served, by the names after `vllm:`. Raises ModelSpecError."""
+    roles = (settings.ideation, settings.code, settings.review)
+    specs = dict.fromkeys(s for s in (settings.model, *(r.model for r in roles)) if s)
+    parsed = [parse_spec(spec) for spec in specs]
+    return [spec.name for spec in parsed if spec.kind == "vllm" and spec.name]
+
+
+def folders(settings: Settings) -> Iterator[Path]:
+    """Yield the folders of weights that are there: nodes have to see them too."""
+    for name in served(settings):
+        try:
+            yield resolve(name, os.environ, Path.cwd())
+        except WeightsError:
+            continue
+
+
+def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[Check]:
+    """Yield what is to be said of the models that would be served; nothing where none is.
+
+    Those that are whole are laid out together, as a launch does.
+    """
+    whole: dict[str, Checkpoint] = {}
+    for name in served(settings):
+        try:
+            whole[name] = check_weights(resolve(name, os.environ, Path.cwd()))
+        except WeightsError as error:
+            for problem in error.problems:
+                yield missing(f"model {name}", problem, "mend that, then try again")
+            continue
+        yield weights(name, whole[name])
+    # Named twice it is served once; see `drafting.names_of`.
+    found = tuple({one.folder: one for one in whole.values()}.values())
+    if not found:
+        return
+    try:
+        python = command(site)
+    except ServingError as error:
+        yield missing("serving engine", str(error), "mend serving.python in the site profile")
+    else:
+        for one in {checkpoint.architecture: checkpoint for checkpoint in found}.values():
+            yield from engine(one, python, ask(one.architecture, python))
+    yield from fits(found, places, settings)
+
+
+def weights(name: str, checkpoint: Checkpoint) -> Check:
+    """Return what whole weights are."""
+    kind = f", quantized ({checkpoint.quantization})" if checkpoint.quantization else ""
+    found = (
+        f"{checkpoint.folder}: {checkpoint.architecture}, {checkpoint.weight_bytes / _GIB:.2f} GiB "
+        f"of {checkpoint.dtype}{kind}, context {checkpoint.context or 'without limit'}; weights, "
+        "tokenizer and chat template are whole"
+    )
+    if checkpoint.remarks:
+        return warning(
+            f"model {name}", f"{found}; {'; '.join(checkpoint.remarks)}", "nothing needs doing"
+        )
+    return ok(f"model {name}", found)
+
+
+def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iterator[Check]:
+    """Yield whether the serving interpreter has vLLM and Ray, and knows the model."""
+    why = reason(checkpoint.architecture, python, found)
+    if why is None:
+        yield ok(
+            "serving engine",
+            f"{said(python)}: vLLM {found.vllm} and Ray {found.ray} with Python "
+            f"{found.python}; knows {checkpoint.architecture}",
+        )
+        return
+    what, _, mend = why.rpartition("; ")
+    if not what:
+        what, _, mend = why.rpartition(": ")
+    yield missing("serving engine", what, mend)
+
+
+def fits(
+    checkpoints: Sequence[Checkpoint], places: Sequence[Place], settings: Settings
+) -> Iterator[Check]:
+    """Yield for each place whether the models fit there together: the layouts, or what lacks."""
+    if not places:
+        yield warning("serving", "no place to serve is known", "leave --no-job out, or try again")
+    names = names_of([Path(checkpoint.folder) for checkpoint in checkpoints])
+    demands = {names[Path(one.folder)]: Demand(checkpoint=one) for one in checkpoints}
+    for place in places:
+        name = f"{', '.join(demands)} on {place.name}"
+        if place.machine.gpus and not place.machine.gpu_memory_mb:
+            yield warning(
+                name,
+                f"{place.machine.gpus} GPUs a node whose memory is not known{place.note}",
+                "give --partition and --gpus 1: the doctor's job asks the driver there",
+            )
+            continue
+        try:
+            nodes, layouts = _fewest_nodes(demands, place, settings)
+        except ServingError as error:
+            what, _, mend = str(error).rpartition("; ")
+            bad = State.MISSING if place.is_chosen else State.WARNING
+            yield graded(bad, name, (what or str(error)) + place.note, mend or _OTHER)
+            continue
+        line = _described(name, nodes, layouts, place)
+        why = doubt(demands, _machine(place, nodes), settings.serving)
+        if why and line.state is State.OK:
+            what, _, mend = why.rpartition("; ")
+            line = warning(name, f"{line.found}; {what}", mend)
+        yield line
+
+
+def _fewest_nodes(
+    demands: Mapping[str, Demand], place: Place, settings: Settings
+) -> tuple[int, dict[str, Layout]]:
+    """Return the layouts on the nodes asked for, or on the fewest that hold the models.
+
+    Raises ServingError, of the most nodes that there are.
+    """
+    serving: ServingSettings = settings.serving
+    most = settings.nodes or min(place.nodes, _MOST_NODES)
+    for nodes in range(settings.nodes or 1, most):
+        try:
+            return nodes, _on(demands, place, nodes, serving)
+        except ServingError:
+            continue
+    return most, _on(demands, place, most, serving)
+
+
+def _on(
+    demands: Mapping[str, Demand], place: Place, nodes: int, serving: ServingSettings
+) -> dict[str, Layout]:
+    return plan_all(demands, _machine(place, nodes), serving)
+
+
+def _machine(place: Place, nodes: int) -> Machine:
+    return place.machine.model_copy(update={"nodes": nodes})
+
+
+def _described(name: str, nodes: int, layouts: Mapping[str, Layout], place: Place) -> Check:
+    several = len(layouts) > 1
+    sizes = "; ".join(
+        (f"{model}: " if several else "") + _sizes(layout, nodes, place)
+        for model, layout in layouts.items()
+    )
+    found = f"fits with --nodes {nodes}: {sizes}{place.note}"
+    if nodes > place.nodes:
+        return warning(name, f"{found}; only {place.nodes} nodes are usable", "give fewer --nodes")
+    return ok(name, found)
+
+
+def _sizes(layout: Layout, nodes: int, place: Place) -> str:
+    sizes = f"{layout.replicas} replicas"
+    if place.machine.gpus:
+        sizes += (
+            f" of tensor parallel {layout.tensor_parallel} and pipeline parallel "
+            f"{layout.pipeline_parallel}, of {nodes * place.machine.gpus} GPUs"
+        )
+    return f"{sizes}, context {layout.context}; {'; '.join(layout.why)}"

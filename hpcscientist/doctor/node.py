@@ -1,0 +1,196 @@
+"""From what a node found to lines for people: pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcscientist import __version__
+from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
+from hpcscientist.doctor.records import Inside, NodeReport, Rehearsed, Request
+from hpcscientist.records.outcome import IdeaFailed, MachineFailed
+
+_ROOMY_MB = 1024
+_IN_MEMORY = ("tmpfs", "ramfs")
+
+
+def checks(report: NodeReport, request: Request, where: str) -> Iterator[Check]:
+    """Yield what a node's report means. `where` names the machine for people."""
+    yield graded(
+        State.OK if report.package == __version__ else State.MISSING,
+        "python",
+        f"{where}: Python {report.python} with hpcscientist {report.package}, {report.cpus} CPUs "
+        f"for us, {report.memory_mb / 1024:.1f} GiB",
+        f"this machine has hpcscientist {__version__}: install the same, or set python in the "
+        "site profile's [slurm]",
+    )
+    yield _scratch(report)
+    yield _gpus(report, request)
+    yield from _apptainer(report, request)
+    yield from _walls(report, request)
+
+
+def shared(report: NodeReport, hidden_s: float) -> Iterator[Check]:
+    """Yield whether the node works on the same files as we do."""
+    yield graded(
+        State.OK if report.exclusive else State.MISSING,
+        "shared file system",
+        f"{report.node} wrote a file that was seen here {max(0.0, hidden_s):.1f} s later "
+        "(by two clocks)" + ("" if report.exclusive else "; it could make a file that existed"),
+        "exclusive creation must hold between machines: give another --run-dir",
+    )
+    if report.unseen:
+        yield missing(
+            "folders",
+            f"not the same on {report.node}: {', '.join(report.unseen)}",
+            "set paths.data and paths.private to folders that nodes share",
+        )
+    else:
+        yield ok("folders", f"data and labels lie where {report.node} finds them")
+
+
+def _scratch(report: NodeReport) -> Check:
+    scratch = report.scratch
+    if scratch.fault:
+        return missing("scratch", scratch.fault, "set scratch in the site profile's [host]")
+    in_memory = scratch.kind in _IN_MEMORY
+    said = f"{scratch.path} ({scratch.kind}): {scratch.free_mb / 1024:.1f} GiB free"
+    return graded(
+        State.WARNING if in_memory or scratch.free_mb < _ROOMY_MB else State.OK,
+        "scratch",
+        said + (", in memory" if in_memory else ""),
+        "set scratch in the site profile's [host] to a folder on the node's own disk",
+    )
+
+
+def _gpus(report: NodeReport, request: Request) -> Check:
+    found = ", ".join(report.gpus) or "none"
+    if len(report.gpus) < request.gpus:
+        return missing(
+            "gpus",
+            f"{request.gpus} asked for, found: {found}",
+            "set gres in the site profile's [slurm], or give another --partition",
+        )
+    asked = "" if request.gpus else " (none was asked for: --gpus N)"
+    return ok("gpus", found + ("" if report.gpus else asked))
+
+
+def _apptainer(report: NodeReport, request: Request) -> Iterator[Check]:
+    mend = "load it by modules in the site profile's [slurm], or ask your administrators"
+    if not report.apptainer:
+        state = State.WARNING if request.image is None else State.MISSING
+        found = "not here: candidates have no sandbox, and code from models is refused"
+        yield graded(state, "apptainer", found, mend)
+        return
+    yield ok("apptainer", report.apptainer)
+    # An ordinary user's container needs both, unless Apptainer is installed set-user-ID. So a
+    # lack is an explanation, and whether containers start is the verdict.
+    started = _started(report, request)
+    for name, there, lack in (
+        ("user namespaces", report.namespaces, "an ordinary user may not make one"),
+        ("fuse", report.fuse, "/dev/fuse is not open to you"),
+    ):
+        yield graded(
+            State.OK if there or started else State.WARNING,
+            name,
+            "open to you" if there else f"{lack}" + (", nor needed here" if started else ""),
+            "ask your administrators; a set-user-ID Apptainer does without",
+        )
+
+
+def _started(report: NodeReport, request: Request) -> bool:
+    return request.image is not None and any(r.inside is not None for r in report.rehearsals)
+
+
+def _walls(report: NodeReport, request: Request) -> Iterator[Check]:
+    first = report.rehearsals[0]
+    if request.image is None:
+        yield _unboxed(first)
+        return
+    last = report.rehearsals[-1]
+    if last.inside is None:
+        yield missing(
+            "container",
+            f"{request.image}: {_why(first)}",
+            "mend that, or take another --image; see containers/README.md",
+        )
+        return
+    yield ok(
+        "container",
+        f"{request.image} ran a trial in {last.seconds:.1f} s, with Python {last.inside.python}",
+    )
+    yield _network(first, last, last.inside)
+    yield from inside(last.inside)
+
+
+def _unboxed(first: Rehearsed) -> Check:
+    if first.inside is None:
+        return missing("trial", f"without a container: {_why(first)}", "mend that; see the message")
+    return warning(
+        "container",
+        "not tried: a trial ran without one, NO SANDBOX",
+        "give --image PATH; containers/README.md says how to build one",
+    )
+
+
+def _network(first: Rehearsed, last: Rehearsed, found: Inside) -> Check:
+    others = [name for name in found.interfaces if name != "lo"]
+    if first.inside is None:
+        return missing(
+            "network",
+            f"containers start only with the network open: {_why(first)}",
+            'ask for unprivileged network namespaces, or set network = "open" in the site '
+            "profile's [host]: candidates then reach the network",
+        )
+    if not others and not found.reached:
+        return ok("network", "cut: a candidate has lo alone and reaches no port of its node")
+    reached = ", ".join(f"{host}:{port}" for host, port in found.reached) or "no port of its node"
+    return warning(
+        "network",
+        f"OPEN: a candidate has {', '.join(found.interfaces)} and reaches {reached}",
+        'remove network = "open" from the site profile if Apptainer can cut it'
+        if last.network == "open"
+        else "the site's Apptainer does not cut it: ask your administrators",
+    )
+
+
+def inside(found: Inside) -> Iterator[Check]:
+    """Yield whether a candidate's other walls hold."""
+    seen = [*found.seen, *(f"the mount {target}" for target in found.mounts)]
+    yield graded(
+        State.WARNING if seen else State.OK,
+        "host's folders",
+        f"a candidate sees {', '.join(seen)}" if seen else "hidden from candidates",
+        "see binds in the site profile's [host], and `bind path` in the site's apptainer.conf",
+    )
+    open_walls = [
+        name
+        for name, is_open in (
+            ("the worker's environment", found.environment),
+            ("the host's processes", found.processes),
+        )
+        if is_open
+    ]
+    yield graded(
+        State.WARNING if open_walls else State.OK,
+        "environment and processes",
+        f"a candidate sees {' and '.join(open_walls)}" if open_walls else "hidden from candidates",
+        "ask your administrators about process namespaces in apptainer.conf",
+    )
+    yield graded(
+        State.WARNING if found.is_root else State.OK,
+        "user",
+        "a candidate is root in its container" if found.is_root else "a candidate is not root",
+        "run campaigns as an ordinary user",
+    )
+    said = ", ".join(
+        f"{name} {'unlimited' if value < 0 else value}"
+        for name, value in sorted(found.limits.items())
+    )
+    yield ok("limits", f"a candidate's hard limits: {said}; time, memory and output by the worker")
+
+
+def _why(rehearsed: Rehearsed) -> str:
+    outcome = rehearsed.outcome
+    if isinstance(outcome, MachineFailed | IdeaFailed):
+        return outcome.detail
+    return "its candidate's report cannot be read"

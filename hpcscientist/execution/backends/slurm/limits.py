@@ -1,0 +1,128 @@
+"""What this site's Slurm allows: read from Slurm, overridden by the site profile."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import re
+from dataclasses import dataclass
+
+from hpcscientist.errors import SchedulerError
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.records.site import SlurmSite
+
+_NO_MAXIMUM = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmLimits:
+    """Limits of arrays and jobs.
+
+    `max_array`: tasks of one array. `max_submit`: the user's jobs and array tasks in the
+    queue at once. `max_minutes`: the partition's longest time limit. `nodes` and `cpus`: how
+    many the partition has (0: unknown). `accounting`: whether sacct answers.
+    """
+
+    version: str
+    max_array: int
+    max_submit: int
+    max_minutes: int
+    nodes: int
+    accounting: bool
+    cpus: int = 0
+
+
+def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
+    """Ask Slurm. Raises SchedulerError when the controller does not answer or knows no such
+    partition."""
+    config = _pairs(slurm.run("scontrol", "show", "config"))
+    parts = _partitions(slurm, site.partition)
+    accounting = _accounting(slurm, site, config)
+    # An array of MaxArraySize n may have indices up to n-1; the controller holds MaxJobCount.
+    array = int(config.get("MaxArraySize", "1001") or 1001) - 1
+    jobs = int(config.get("MaxJobCount", "10000") or 10000)
+    submit = min(jobs, _submit_limit(slurm, site) if accounting else _NO_MAXIMUM)
+    return SlurmLimits(
+        version=config.get("SLURM_VERSION", "?"),
+        max_array=max(1, site.max_array or array),
+        max_submit=max(1, site.max_submit or submit),
+        max_minutes=site.max_minutes
+        or min((minutes(p.get("MaxTime", "UNLIMITED")) for p in parts), default=minutes("")),
+        nodes=_total(parts, "TotalNodes"),
+        accounting=accounting,
+        cpus=_total(parts, "TotalCPUs"),
+    )
+
+
+def minutes(text: str) -> int:
+    """Return the minutes of Slurm's `[days-]hours:minutes:seconds`; UNLIMITED is a year."""
+    days, _, rest = text.rpartition("-")
+    if not re.fullmatch(r"[\d:]+", rest):
+        return 365 * 24 * 60
+    parts = [int(part) for part in rest.split(":")]
+    hours, mins = {1: (0, parts[0]), 2: (0, parts[0])}.get(len(parts), tuple(parts[:2]))
+    return int(days or 0) * 1440 + hours * 60 + mins
+
+
+def default_partition(text: str) -> str:
+    """Return the name of the partition marked as default in `scontrol show partition`."""
+    for block in text.split("\n\n"):
+        if "Default=YES" in block:
+            return _pairs(block).get("PartitionName", "")
+    return ""
+
+
+def _partitions(slurm: Slurm, names: str) -> list[dict[str, str]]:
+    """Return the partitions of a list of names, or the default one. Raises SchedulerError."""
+    text = slurm.run("scontrol", "show", "partition")
+    known = [_pairs(block) for block in text.split("\n\n") if "PartitionName=" in block]
+    if not names:
+        return [p for p in known if p.get("Default") == "YES"] or known[:1]
+    wanted = names.split(",")
+    return [p for p in known if p["PartitionName"] in wanted]
+
+
+def _total(partitions: list[dict[str, str]], key: str) -> int:
+    return sum(int(p.get(key, "0") or 0) for p in partitions)
+
+
+def _accounting(slurm: Slurm, site: SlurmSite, config: dict[str, str]) -> bool:
+    if site.accounting != "auto":
+        return site.accounting == "yes"
+    return config.get("AccountingStorageType", "").endswith("slurmdbd")
+
+
+def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
+    """Return the smallest MaxSubmitJobs of the user's associations and the QOS.
+
+    Where the accounting daemon does not answer now, there is no limit to be seen: sbatch will
+    say so.
+    """
+    user = getpass.getuser()
+    found: list[int] = []
+    with contextlib.suppress(SchedulerError):
+        text = slurm.run(
+            "sacctmgr",
+            *("--noheader", "--parsable2", "show", "associations", f"user={user}"),
+            "format=Account,Partition,MaxSubmitJobs,DefaultQOS",
+        )
+        rows = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
+        mine = [row for row in rows if not site.account or row[0] == site.account]
+        found += [int(row[2]) for row in mine if row[2].isdigit()]
+        defaults = {row[3] for row in mine if row[3]}
+        names = [site.qos] if site.qos else sorted(defaults)
+        if names:
+            text = slurm.run(
+                "sacctmgr",
+                *("--noheader", "--parsable2", "show", "qos", *names),
+                "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount",
+            )
+            for line in text.splitlines():
+                found += [int(field) for field in line.split("|")[1:] if field.isdigit()]
+    return min(found, default=_NO_MAXIMUM)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Return `Key=Value` and `Key = value` pairs."""
+    spaced = dict(re.findall(r"^(\w+)\s+= (.*)$", text, re.MULTILINE))
+    return {**dict(re.findall(r"(\w+)=(\S*)", text)), **{k: v.strip() for k, v in spaced.items()}}

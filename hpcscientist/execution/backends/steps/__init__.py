@@ -1,0 +1,1 @@
+"""Trials as steps inside an allocation that is held anyway."""

@@ -1,0 +1,106 @@
+"""What a site profile's [host] means on this node: variables, scratch, folders to bind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcscientist.errors import HpcsciError
+from hpcscientist.execution.verdict import NO_SPACE
+from hpcscientist.records.site import Host
+
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+
+
+class HostUnfit(HpcsciError):
+    """This node does not have what the site profile says of it; names the mend."""
+
+
+def expand(text: str, setting: str, environment: Mapping[str, str]) -> str:
+    """Return `text` with the node's values of its $VARIABLES.
+
+    `setting` is where the text is from, for people. Raises HostUnfit for a variable that is
+    not set, or empty: a path without it would be another path.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        known = environment.get(name)
+        if not known:
+            raise HostUnfit(
+                f"{setting} is {text!r}, but this node sets no {name}: name another path in the "
+                "site profile, or set it in the profile's slurm.setup"
+            )
+        return known
+
+    return _VARIABLE.sub(value, text)
+
+
+def scratch_base(host: Host, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder for private files on this node, made if need be, for this user alone.
+
+    Whoever owns a folder can put others in the place of those in it, so it has to be this
+    user's or the system's. Raises HostUnfit, and OSError on a full disk.
+    """
+    if not host.scratch:
+        return Path(tempfile.gettempdir())
+    path = Path(expand(host.scratch, "host.scratch", environment))
+    if not path.is_absolute():
+        raise HostUnfit(f"host.scratch is {path} on this node: it has to be an absolute path")
+    try:
+        for folder in (*reversed(path.parents), path):
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it cannot be written to")
+        if why := unsafe(path.stat()):
+            raise PermissionError(errno.EPERM, why)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
+        raise HostUnfit(
+            f"host.scratch is {path} on this node, but: {error.strerror}; name another path in "
+            "the site profile, such as a folder of your own"
+        ) from error
+    return path
+
+
+def unsafe(info: os.stat_result) -> str:
+    """Return why what lies in a folder is not safe from other users; "" where it is."""
+    if info.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to another user (number {info.st_uid}), who could replace our files"
+    # A user's own group is often the user alone; the system's folders are shared by groups.
+    others = stat.S_IWOTH | (stat.S_IWGRP if info.st_uid != os.geteuid() else 0)
+    if info.st_mode & others and not info.st_mode & stat.S_ISVTX:
+        return "others may write to it, and it has no sticky bit to keep them from our files"
+    return ""
+
+
+def binds(
+    host: Host, secret: tuple[Path, ...], environment: Mapping[str, str] = os.environ
+) -> tuple[tuple[str, str], ...]:
+    """Return what candidates see beside their own, as pairs of a path here and one inside.
+
+    Raises HostUnfit for a path that is not there, and for one that would show any of
+    `secret` to candidates.
+    """
+    found = []
+    for bind in host.binds:
+        outside, _, inside = expand(bind, "host.binds", environment).partition(":")
+        path = Path(outside)
+        if not path.is_absolute() or not path.exists():
+            raise HostUnfit(f"host.binds names {outside}, which this node lacks: mend the profile")
+        real = Path(os.path.realpath(path))
+        for thing in map(os.path.realpath, secret):
+            if real == Path(thing) or real in Path(thing).parents or Path(thing) in real.parents:
+                raise HostUnfit(
+                    f"host.binds names {outside}, which shows {thing} to candidates: name "
+                    "another folder"
+                )
+        found.append((outside, inside or outside))
+    return tuple(found)

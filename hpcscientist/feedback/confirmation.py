@@ -1,0 +1,81 @@
+"""Confirming an improvement: an idea against the baseline with fresh seeds on the test split.
+
+The search picks what looks best on the validation split, so what it picks looks better than
+it is. Neither that choice nor anything the candidate could learn from its scores has touched
+the test inputs or these seeds. The test is one-sided, for only "better" is claimed, and
+each idea is tested once.
+
+What is confirmed was found before, at a false discovery rate of q; of ideas that do nothing
+at most a share q passes this test, whatever number of them comes to it. Seeds vary training,
+not the inputs: a difference smaller than what another sample of test inputs would make is
+real on these alone, and `minimum_effect` is where a recipe says what is worth a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hpcscientist.feedback.decision import gain
+from hpcscientist.feedback.statistics import compare
+from hpcscientist.records.finding import Comparison, Confirmation
+from hpcscientist.records.trial import MetricSpec
+
+
+def judge(
+    baseline_test: Mapping[int, float],
+    idea_test: Mapping[int, float],
+    metric: MetricSpec,
+    q: float,
+) -> Confirmation:
+    """Judge an idea by its values by seed on the test split, and the baseline's.
+
+    Confirmed when it is better and the one-sided p-value of the comparison is at most `q`.
+    With seeds in common they are paired, as in the search.
+
+    Raises ValueError unless 0 < q < 1, or if a value is not a finite number.
+    """
+    if not 0 < q < 1:
+        raise ValueError("the level q lies between 0 and 1, both excluded")
+    if not baseline_test or not idea_test:
+        return refuse(f"{'the idea' if baseline_test else 'the baseline'} has no test score")
+    comparison = compare(baseline_test, idea_test)
+    better, p = gain(comparison, metric), one_sided(comparison, metric)
+    reason = None
+    if p is None:
+        reason = "too few seeds were scored on the test split to tell"
+    elif better <= 0:
+        reason = "is no better than the baseline on the test split"
+    elif p > q:
+        reason = f"its gain on the test split may be chance (one-sided p {p:.2g} > {q:g})"
+    return Confirmation(
+        comparison=comparison, p_one_sided=p, confirmed=reason is None, reason=reason
+    )
+
+
+def refuse(reason: str) -> Confirmation:
+    """Return the verdict on an idea that gave nothing to compare: not confirmed."""
+    return Confirmation(comparison=None, p_one_sided=None, confirmed=False, reason=reason)
+
+
+def one_sided(comparison: Comparison, metric: MetricSpec) -> float | None:
+    """Return the p-value of "the idea is better"; None where the comparison has none.
+
+    Half the two-sided one where the idea is better: Student's t and the sign-flip test are
+    symmetric. No difference at all has p = 1.
+    """
+    if comparison.p_value is None:
+        return None
+    better = gain(comparison, metric)
+    if better == 0:
+        return 1.0
+    return comparison.p_value / 2 if better > 0 else 1 - comparison.p_value / 2
+
+
+def shrinkage(search: Comparison, test: Comparison, metric: MetricSpec) -> float | None:
+    """Return the share of the search's gain that the test split took away.
+
+    0: none; 1: all; above 1: the idea is worse than the baseline there; negative: it gained
+    more. None where the search has no gain to lose.
+    """
+    found = gain(search, metric)
+    return 1 - gain(test, metric) / found if found > 0 else None

@@ -1,0 +1,159 @@
+"""One holder of a folder, without file locks.
+
+Each process that takes a folder creates the next numbered file (1.json, 2.json, …) in the
+lock folder with O_EXCL, which is atomic on NFS and Lustre too; the highest number
+holds it. The highest file is never removed, and a taker looks again after it has created
+its own: of two takers only the one with the highest number goes on. A holder on this host
+is dead when its process is; a holder elsewhere when its heartbeat (the file's modification
+time, by the file server's own clock) is older than `STALE_S`. A holder that stood still
+that long and was replaced finds out before it writes again: see `Lock.replaced`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from hpcscientist.errors import HpcsciError
+from hpcscientist.files.atomic import write_json
+
+BEAT_S = 10.0
+STALE_S = 60.0
+
+
+class Held(HpcsciError):
+    """Another process is alive that holds the folder: its host and process id."""
+
+    def __init__(self, host: str, pid: int) -> None:
+        self.host, self.pid = host, pid
+        super().__init__(f"process {pid} on {host}")
+
+
+class Lock:
+    """The right to write into a folder; held from construction to `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder. Raises Held, and OSError if the lock folder cannot be written."""
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+        self.generation = self._take()
+        for old in _generations(folder):
+            if old < self.generation:
+                _file(folder, old).unlink(missing_ok=True)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="lock-heartbeat")
+        self._thread.start()
+
+    def replaced(self) -> bool:
+        """Whether another process has taken the folder over meanwhile."""
+        return max(_generations(self._folder), default=self.generation) > self.generation
+
+    def release(self) -> None:
+        """Give the folder back. On a full disk the end of this process says as much."""
+        self._stop.set()
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            write_json(_file(self._folder, self.generation), {**_me(), "released": True})
+
+    def _take(self) -> int:
+        while True:
+            highest = max(_generations(self._folder), default=0)
+            holder = read_holder(self._folder)
+            if holder is not None and holder["alive"]:
+                raise Held(holder["host"], holder["pid"])
+            target = _file(self._folder, highest + 1)
+            try:
+                descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                continue  # somebody was faster: look again
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    json.dump(_me(), file)
+            except OSError:
+                target.unlink()
+                raise
+            if max(_generations(self._folder)) == highest + 1:
+                return highest + 1
+            target.unlink(missing_ok=True)  # somebody went past us between our two looks
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT_S):
+            try:
+                os.utime(_file(self._folder, self.generation))
+            except OSError:
+                continue  # whatever is written next will say what is wrong with the disk
+
+
+def read_holder(folder: Path) -> dict[str, Any] | None:
+    """Return the last holder's host, pid, `alive` and `local`; None if nobody holds it."""
+    highest = max(_generations(folder), default=0)
+    if highest == 0:
+        return None
+    path = _file(folder, highest)
+    try:
+        text, modified = path.read_text(), path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        holder: dict[str, Any] = json.loads(text)
+    except ValueError:
+        # Created and not yet filled, or its writer died in between: young means alive.
+        young = _server_time(folder) - modified < BEAT_S
+        return {"host": "?", "pid": 0, "alive": young, "local": False}
+    if holder.get("released"):
+        return None
+    me = _me()
+    holder["local"] = (holder["host"], holder["boot"]) == (me["host"], me["boot"])
+    if holder["local"]:
+        holder["alive"] = started_at(holder["pid"]) == holder["started"]
+    elif holder["host"] == me["host"]:
+        holder["alive"] = False  # this host was rebooted since
+    else:
+        holder["alive"] = _server_time(folder) - modified < STALE_S
+    return holder
+
+
+def started_at(pid: int) -> int | None:
+    """Return a process's start time in clock ticks since boot; None if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _server_time(folder: Path) -> float:
+    """The file server's clock, which need not agree with ours; ours where we may not write."""
+    probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:
+        return time.time()
+    return now
+
+
+def _me() -> dict[str, Any]:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "boot": boot, "pid": pid, "started": started_at(pid)}
+
+
+def _generations(folder: Path) -> list[int]:
+    try:
+        files = list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    return [int(f.stem) for f in files if f.suffix == ".json" and f.stem.isdigit()]
+
+
+def _file(folder: Path, generation: int) -> Path:
+    return folder / f"{generation}.json"

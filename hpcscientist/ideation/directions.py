@@ -1,0 +1,141 @@
+"""Directions for a batch of ideas: a divergent list, then a convergent choice (AI-Researcher).
+
+AI-Researcher (arXiv 2505.18705, 3.1) has five directions named at once, judges each on novelty,
+soundness and potential, and works out the best one. Here a batch of ideas is worked out side by
+side, each from a direction of its own, so that its members do not repeat one another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from hpcscientist.files.text import one_line
+from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
+from hpcscientist.ideation.notes import Notify, logged
+from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.models.quoting import line
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.records.proposing import BatchTask, ProposalTask
+from hpcscientist.records.vetting import ConvergeReply, Direction, DirectionsReply, Judgement
+
+if TYPE_CHECKING:
+    from hpcscientist.recipe.load import Recipe
+
+_TITLE = 200  # characters, the most a direction's title may have
+
+
+class DirectionFinder:
+    """Finds a direction for each idea of a batch.
+
+    `ideation` names `count` directions and `review` judges them; both are asked under the id of
+    the batch's first idea. `similarity` is the cosine above which two directions are the same.
+    `notify` is told where a reply is missing.
+    """
+
+    def __init__(
+        self,
+        ideation: Voice,
+        review: Voice,
+        recipe: Recipe,
+        count: int = 10,
+        similarity: float = 0.8,
+        notify: Notify = logged,
+    ) -> None:
+        self._ideation, self._review, self._recipe = ideation, review, recipe
+        self._count, self._similarity, self._notify = count, similarity, notify
+
+    async def find(self, task: BatchTask) -> tuple[Direction | None, ...]:
+        """Return a direction a number of the batch, the best first; None where there is none.
+
+        What is chosen depends on the replies alone, and neither on the campaign's state nor on
+        an embedding model's rounding: a campaign that is resumed chooses the same. Without
+        usable judgements directions are taken in the order given, and without usable directions
+        all are None; both are noted. Raises EndpointError.
+        """
+        first, wanted = task.first, len(task.numbers)
+        named = await self._named(first, wanted)
+        rated = await self._ratings(first, named) if len(named) > 1 else {}
+        order = await asyncio.to_thread(choose, named, rated, wanted, self._similarity)
+        chosen = [named[position] for position in order]
+        return (*chosen, *[None] * (wanted - len(chosen)))
+
+    async def _named(self, task: ProposalTask, wanted: int) -> tuple[Direction, ...]:
+        prompt = knowledge_prompt(
+            *("directions", self._recipe, _shared(task)),
+            count=self._count,
+            chosen=min(wanted, self._count),
+        )
+        call = Call(task.idea_id, task.number, "directions")
+        try:
+            reply = await self._ideation.ask(call, DirectionsReply, prompt)
+        except UNANSWERED as error:
+            self._note("directions", task, f"ideas go without directions: {error}")
+            return ()
+        quoted = ((line(d.title, _TITLE), line(d.summary, SUMMARY)) for d in reply.directions)
+        found = [Direction(title=t, summary=s) for t, s in quoted if t and s]
+        return tuple(found[: self._count])
+
+    async def _ratings(self, task: ProposalTask, named: Sequence[Direction]) -> dict[int, float]:
+        prompt = knowledge_prompt("converge", self._recipe, _shared(task), directions=named)
+        call = Call(task.idea_id, task.number, "converge")
+        try:
+            reply = await self._review.ask(call, ConvergeReply, prompt)
+        except UNANSWERED as error:
+            self._note("converge", task, f"directions are taken in the order given: {error}")
+            return {}
+        found = ratings(reply.judgements, len(named))
+        if not found:
+            self._note("converge", task, "directions are taken in the order given: none was judged")
+        return found
+
+    def _note(self, stage: str, task: ProposalTask, text: str) -> None:
+        self._notify(f"{stage}/{task.idea_id}", one_line(text))
+
+
+def ratings(judgements: Sequence[Judgement], count: int) -> dict[int, float]:
+    """Return the mean of the three ratings by the direction's position, from 0.
+
+    A direction that does not exist counts for nothing, and one judged twice by its first.
+    """
+    found: dict[int, float] = {}
+    for given in judgements:
+        if given.direction <= count:
+            mean = fmean((given.novelty, given.soundness, given.potential))
+            found.setdefault(given.direction - 1, mean)
+    return found
+
+
+def choose(
+    named: Sequence[Direction], rated: dict[int, float], wanted: int, similarity: float
+) -> tuple[int, ...]:
+    """Return the positions of at most `wanted` directions, the best first, ties by position.
+
+    Those without a rating stand last: that is no evidence against them. One whose title or
+    summary has a cosine above `similarity` with that of a better one is left out.
+    """
+    embedder = KeywordEmbedder()
+    titles, summaries = embedder.index(), embedder.index()
+    order = sorted(range(len(named)), key=lambda i: (-rated.get(i, 0.0), i))
+    chosen: list[int] = []
+    for position in order:
+        if len(chosen) == wanted:
+            break
+        title, summary = (
+            titles.prepare(named[position].title),
+            titles.prepare(named[position].summary),
+        )
+        nearest = (titles.nearest(title), summaries.nearest(summary))
+        if any(found is not None and found[1] > similarity for found in nearest):
+            continue
+        titles.add(title)
+        summaries.add(summary)
+        chosen.append(position)
+    return tuple(chosen)
+
+
+def _shared(task: ProposalTask) -> ProposalTask:
+    """A batch's task has no direction yet, and nobody else who works on one."""
+    return task.model_copy(update={"direction": None, "others": ()})

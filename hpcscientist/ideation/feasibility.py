@@ -1,0 +1,167 @@
+"""Feasibility: what one full trial of an idea needs, held against what the recipe gives.
+
+AI-Researcher (arXiv 2505.18705) names a better assessment of feasibility as what its pipeline
+lacks. A model estimates, because nobody else can before there is code; whether the estimate fits
+is arithmetic, and that is done here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hpcscientist.ideation.material import CORE, DETAILS, idea_fields
+from hpcscientist.models import naming
+from hpcscientist.models.materials import Prompt, of_template, read_only_files
+from hpcscientist.models.prompts import render
+from hpcscientist.models.quoting import line
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.recipe import packages
+from hpcscientist.records.idea import Idea
+from hpcscientist.records.vetting import FeasibilityReply, FeasibilityVerdict
+
+if TYPE_CHECKING:
+    from hpcscientist.recipe.load import Recipe
+
+_REASON = 1000  # characters of what a model says
+
+
+class FeasibilityJudge:
+    """Says whether ideas fit a recipe; stage `feasibility`, ordinal 2 if 1 contradicts itself."""
+
+    def __init__(self, voice: Voice, recipe: Recipe) -> None:
+        self._voice, self._recipe = voice, recipe
+        self._packages = packages.imported(recipe.reference)
+
+    async def judge(self, idea: Idea, reference_s: float | None = None) -> FeasibilityVerdict:
+        """Return whether an idea fits, with every problem and its figures.
+
+        `reference_s` are the measured seconds of a full trial of the reference, where there
+        are any. Figures beyond a limit count as they are, and so does what a model names along
+        with its word that the idea does not fit. One that contradicts itself is asked once more:
+
+        It says that the idea does not fit while nothing it names exceeds a limit. If it stands
+        by that, it counts with its reason alone, because not every obstacle is one of the figures
+        (labels that are not there, a second process).
+
+        It says that the idea fits, and lists files, packages or data that are not there. Those
+        lists are often remarks ("only the provided data", a new file for what could stand in one
+        that may change), so its second word decides. Packages are the exception, and count if
+        they are listed again whatever it says: whether one can be imported is a fact that the
+        question told it, and its code would fail at the import, each time it is mended.
+
+        One that cannot answer again was only guessing, and a pilot trial finds out for less
+        than a good idea is worth. So too where there is no usable reply: the idea fits, with
+        the reason that nobody could judge it. Raises EndpointError.
+        """
+        prompt = self._prompt(idea, reference_s)
+        try:
+            reply = await self._ask(idea, 1, prompt)
+        except UNANSWERED as error:
+            reason = line(f"it could not be judged: {error}", _REASON)
+            return FeasibilityVerdict(fits=True, reason=reason)
+        exceeded, lacking = self._exceeded(reply), self._lacking(reply)
+        if exceeded or reply.fits != bool(lacking):
+            return _verdict(reply, exceeded + lacking)
+        doubt = render("contradiction", lacking=lacking)
+        try:
+            again = await self._ask(idea, 2, prompt.answered((reply.model_dump_json(),), doubt))
+        except UNANSWERED:
+            return _unsettled(reply, lacking)
+        return _verdict(again, self._confirmed(again))
+
+    async def _ask(self, idea: Idea, ordinal: int, prompt: Prompt) -> FeasibilityReply:
+        call = Call(idea.idea_id, idea.number, "feasibility", ordinal)
+        return await self._voice.ask(call, FeasibilityReply, prompt)
+
+    def _prompt(self, idea: Idea, reference_s: float | None) -> Prompt:
+        """Ask for an estimate; too long, it goes without reference files, the longest first."""
+        spec = self._recipe.spec
+        return of_template(
+            "feasibility",
+            (read_only_files("reference_files", self._recipe.reference, ()),),
+            topic=spec.topic,
+            editable=spec.editable,
+            budgets=spec.budgets,
+            resources=spec.resources,
+            packages=self._packages,
+            reference_s=reference_s,
+            idea_fields=idea_fields(idea.proposal, CORE + DETAILS),
+        )
+
+    def _confirmed(self, again: FeasibilityReply) -> tuple[str, ...]:
+        """Return the problems of a second reply."""
+        exceeded = self._exceeded(again)
+        if again.fits:
+            return exceeded + self._unimportable(again)
+        return exceeded + self._lacking(again) or (_reason(again),)
+
+    def _exceeded(self, reply: FeasibilityReply) -> tuple[str, ...]:
+        """Return the limits that figures exceed, each with what is needed and what there is."""
+        spec, found = self._recipe.spec, list[str]()
+        given_s, given_mb = spec.budgets.full.seconds, spec.resources.memory_mb
+        if reply.seconds > given_s:
+            found.append(
+                f"needs about {_figure(reply.seconds)} s of a full trial; "
+                f"the recipe gives {_figure(given_s)} s"
+            )
+        if reply.memory_mb > given_mb:
+            found.append(
+                f"needs about {_figure(reply.memory_mb)} MiB of memory; "
+                f"the recipe gives {_figure(given_mb)} MiB"
+            )
+        return tuple(found)
+
+    def _lacking(self, reply: FeasibilityReply) -> tuple[str, ...]:
+        """Return the files, packages and data that are named and not there."""
+        spec, reference = self._recipe.spec, self._recipe.reference
+        editable = ", ".join(spec.editable)
+        changed = naming.files(reply.files, reference)
+        return (
+            *(
+                f"changes {name}; the recipe lets change {editable} alone"
+                for name in changed
+                if name not in spec.editable
+            ),
+            *self._unimportable(reply),
+            *(
+                f"needs data that the recipe lacks: {name}"
+                for name in naming.data(reply.data, reference)
+            ),
+        )
+
+    def _unimportable(self, reply: FeasibilityReply) -> tuple[str, ...]:
+        there = ", ".join((*self._packages, "the standard library"))
+        return tuple(
+            f"imports {name}; there is {there}, and nothing can be installed"
+            for name in naming.packages(reply.packages)
+            if not packages.importable(name, self._packages)
+        )
+
+
+def _unsettled(reply: FeasibilityReply, lacking: tuple[str, ...]) -> FeasibilityVerdict:
+    """Return the verdict on a reply that contradicts itself and stays alone."""
+    said = _reason(reply)
+    if lacking:
+        reason = f"it was said to fit ({said}), though it {'; '.join(lacking)}"
+    else:
+        reason = f"no limit is exceeded, though it was said not to fit: {said}"
+    return _verdict(reply, ()).model_copy(update={"reason": line(reason, _REASON)})
+
+
+def _verdict(reply: FeasibilityReply, problems: tuple[str, ...]) -> FeasibilityVerdict:
+    return FeasibilityVerdict(
+        fits=not problems,
+        problems=problems,
+        reason=_reason(reply),
+        seconds=reply.seconds if math.isfinite(reply.seconds) else None,
+        memory_mb=reply.memory_mb if math.isfinite(reply.memory_mb) else None,
+    )
+
+
+def _reason(reply: FeasibilityReply) -> str:
+    return line(reply.reason, _REASON) or "no reason was given"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

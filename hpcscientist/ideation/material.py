@@ -1,0 +1,134 @@
+"""What the prompts of this room show: the campaign's knowledge, ideas and papers, all quoted.
+
+A text by a paper or by a model is one line of bounded length (see `models.quoting`); an
+instruction comes from whoever runs the campaign and stands as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hpcscientist.models.materials import (
+    Part,
+    Prompt,
+    entries,
+    from_the_end,
+    lines_from_the_end,
+    of_template,
+    read_only_files,
+)
+from hpcscientist.models.quoting import line
+from hpcscientist.records.finding import Verdict
+from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Reference
+
+if TYPE_CHECKING:
+    from hpcscientist.recipe.load import Recipe
+
+TITLE = 300  # characters, as the limits below; no honest text of its kind is longer
+SUMMARY = 1500
+ABSTRACT = 1000  # by then an abstract has said what the paper does
+FIELD = 6000
+
+# The parts of a proposal in the order in which they are read; those kept longest come first.
+CORE = ("title", "summary", "hypothesis", "method")
+DETAILS = ("technical_details", "experiment_plan")
+REST = ("motivation", "expected_outcome", "risks")
+
+_IMPROVED = Verdict.IMPROVEMENT.value
+
+
+def idea_fields(proposal: Proposal, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the named texts of a proposal with their names, those that are empty left out."""
+    texts = ((name, line(getattr(proposal, name), FIELD)) for name in names)
+    return tuple((name.replace("_", " ").capitalize(), text) for name, text in texts if text)
+
+
+def fields_part(name: str, proposal: Proposal, kept: Sequence[str], more: Sequence[str]) -> Part:
+    """A proposal's texts: `more` go one by one, the last first; `kept` stay."""
+    core, rest = idea_fields(proposal, kept), idea_fields(proposal, more)
+    return Part(name, len(rest), lambda step: core + rest[: len(rest) - step])
+
+
+def abstracts_part(papers: Sequence[Reference]) -> Part:
+    """Abstracts by paper, the best paper first: they go one by one, the last first."""
+    texts = [(line(paper.paper_id, TITLE), line(paper.abstract, ABSTRACT)) for paper in papers]
+    shown = [(paper_id, text) for paper_id, text in texts if text]
+
+    def at(step: int) -> Mapping[str, str]:
+        return dict(shown[: len(shown) - step])
+
+    return Part("abstracts", len(shown), at)
+
+
+def titles_of(papers: Sequence[Reference]) -> tuple[Reference, ...]:
+    """Return papers as lists show them; their abstracts are material of their own."""
+    return tuple(
+        Reference(
+            paper_id=line(paper.paper_id, TITLE),
+            title=line(paper.title, TITLE),
+            abstract="",
+            year=paper.year,
+        )
+        for paper in papers
+    )
+
+
+def knowledge_prompt(
+    template: str,
+    recipe: Recipe,
+    task: ProposalTask,
+    keep: Sequence[str] = (),
+    **context: object,
+) -> Prompt:
+    """Return a prompt that begins with what is known when an idea is proposed.
+
+    Where it is too long for the model it goes without what tells least. Abstracts, the last
+    ranked first: a title reminds a model of what it has read. Earlier ideas, the oldest first
+    and those that improved last: what repeats one is found by the bank besides. Titles of
+    papers. The feedback from its end, which is sorted by what it teaches. The topic's ideas.
+    What others work out. The reference's files but those in `keep`, without which nobody can
+    say what should change. Last, what the idea to be developed says besides its core.
+    Instruction and direction stay, for they are the task.
+    """
+    spec, leader = recipe.spec, task.leader if task.mode == "follow-up" else None
+    leading = fields_part(
+        "leader_fields", leader.proposal, CORE, DETAILS + REST
+    ) if leader else Part("leader_fields", 0, lambda _: ())  # fmt: skip
+    direction = task.direction and task.direction.model_copy(
+        update={
+            "title": line(task.direction.title, TITLE),
+            "summary": line(task.direction.summary, SUMMARY),
+        }
+    )
+    return of_template(
+        template,
+        (
+            abstracts_part(task.references),
+            entries(
+                "archive", [_quoted(e) for e in task.archive], lambda e: e.finding == _IMPROVED
+            ),
+            from_the_end("references", titles_of(task.references)),
+            lines_from_the_end("feedback_text", task.feedback),
+            from_the_end("seed_ideas", recipe.seed_ideas),
+            from_the_end("others", [line(title, TITLE) for title in task.others]),
+            read_only_files("reference_files", recipe.reference, keep),
+            leading,
+        ),
+        number=task.number,
+        topic=spec.topic,
+        metrics=spec.metrics,
+        budgets=spec.budgets,
+        editable=spec.editable,
+        instruction="" if task.mode == "open" else task.instruction.strip(),
+        leader=leader,
+        direction=direction,
+        **context,
+    )
+
+
+def _quoted(entry: ArchiveEntry) -> ArchiveEntry:
+    return entry.model_copy(
+        update={"title": line(entry.title, TITLE), "summary": line(entry.summary, SUMMARY)}
+    )

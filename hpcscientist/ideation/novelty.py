@@ -1,0 +1,192 @@
+"""Novelty: a model searches the library in rounds, then says whether an idea is new.
+
+As in The AI Scientist (arXiv 2408.06292, section 3) and Dolphin (arXiv 2501.03916, 3.2), with up
+to ten rounds of ten hits. Theirs take an idea for not novel where no round decides, which
+a missing network brings about for every idea. Here that is undecided, and a decision needs
+papers as evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hpcscientist.ideation.material import (
+    CORE,
+    DETAILS,
+    abstracts_part,
+    fields_part,
+    titles_of,
+)
+from hpcscientist.models.citing import found_ids
+from hpcscientist.models.materials import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.quoting import line
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.ports.library import Library
+from hpcscientist.records.idea import Idea
+from hpcscientist.records.proposing import Reference
+from hpcscientist.records.vetting import Citation, Decision, NoveltyReply, NoveltyVerdict
+
+_REASON = 1000  # characters of what a model says
+_QUERY = 400
+_TRIES = 2  # decisions without evidence; after the last the matter stays open
+
+
+class NoveltyJudge:
+    """Judges ideas against a library; round R is stage `novelty`, ordinal R."""
+
+    def __init__(
+        self, voice: Voice, library: Library | None, rounds: int = 10, hits: int = 10
+    ) -> None:
+        self._voice, self._library = voice, library
+        self._rounds, self._hits = rounds, hits
+
+    async def judge(self, idea: Idea) -> NoveltyVerdict:
+        """Return whether an idea is new, as far as the library tells.
+
+        A decision, either way, cites at least one paper that was found and shown; one that
+        cites none is asked for once more. Undecided, with the reason, is what remains: where
+        there is no library, nothing is found, a reply is unusable, or the rounds are used up.
+        A paper counts as shown when it was among the hits before the reply, also where the
+        prompt had no room for it, since room differs from one run to the next and a verdict
+        must not. A library that cannot be searched says nothing about an idea, and once it
+        is mended the answer is another: that is no verdict. Raises EndpointError, LibraryError.
+        """
+        if self._library is None:
+            return NoveltyVerdict(decision="undecided", reason="there is no library to search")
+        inquiry = _Inquiry(self._library, self._hits)
+        try:
+            return await self._judge(idea, inquiry)
+        except UNANSWERED as error:
+            return inquiry.undecided(f"it could not be judged: {error}")
+
+    async def _judge(self, idea: Idea, inquiry: _Inquiry) -> NoveltyVerdict:
+        proposal = idea.proposal
+        await inquiry.search(f"{proposal.title}. {proposal.summary}")
+        if not inquiry.seen and len(inquiry.library) == 0:
+            return inquiry.undecided("the library is empty")
+        problem, uncited = "", 0
+        for ordinal in range(1, self._rounds + 1):
+            prompt = self._prompt(idea, inquiry, ordinal, problem)
+            inquiry.rounds = ordinal
+            call = Call(idea.idea_id, idea.number, "novelty", ordinal)
+            reply = await self._voice.ask(call, NoveltyReply, prompt)
+            evidence = inquiry.shown(reply.evidence)
+            if reply.decision == "undecided":
+                return inquiry.verdict("undecided", reply.reason, evidence)
+            if reply.decision == "search":
+                last = ordinal == self._rounds
+                problem = "" if last else await inquiry.search(reply.query, reply.reason)
+            elif evidence:
+                return inquiry.verdict(reply.decision, reply.reason, evidence)
+            else:
+                uncited += 1
+                problem = inquiry.lacking(reply.decision)
+                if uncited == _TRIES:
+                    return inquiry.undecided(f"{problem}; it said: {reply.reason}")
+        return inquiry.undecided(inquiry.unfinished())
+
+    def _prompt(self, idea: Idea, inquiry: _Inquiry, ordinal: int, problem: str) -> Prompt:
+        """Ask for a decision on what was found so far.
+
+        Too long, it goes without abstracts, the lowest ranked first; then the titles found
+        earlier and the list of searches, the oldest first; then hits, the lowest ranked first;
+        then the details of the idea.
+        """
+        newest = inquiry.newest
+        fresh = {paper.paper_id for paper in newest}
+        earlier = [paper for key, paper in inquiry.seen.items() if key not in fresh]
+        return of_template(
+            "novelty",
+            (
+                abstracts_part(newest),
+                entries("earlier", titles_of(earlier)),
+                entries("searches", inquiry.told),
+                from_the_end("newest", titles_of(newest)),
+                fields_part("idea_fields", idea.proposal, CORE, DETAILS),
+            ),
+            round=ordinal,
+            rounds=self._rounds,
+            last=ordinal == self._rounds,
+            problem=problem,
+        )
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    """What was searched and found for one idea: `newest` by the latest search alone."""
+
+    library: Library
+    hits: int
+    rounds: int = 0
+    queries: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    seen: dict[str, Reference] = field(default_factory=dict)
+    newest: tuple[Reference, ...] = ()
+
+    async def search(self, query: str, remark: str = "") -> str:
+        """Search, unless that was done already; return what is wrong with the query, if it is."""
+        wanted = line(query, _QUERY)
+        if not wanted:
+            return "it asks for a search without a query"
+        if wanted.casefold() in (done.casefold() for done in self.queries):
+            return f"{_quoted(wanted)} was searched for already"
+        hits = await asyncio.to_thread(self.library.search, wanted, self.hits)
+        found = {
+            hit.paper_id: Reference(
+                paper_id=hit.paper_id, title=hit.title, abstract=hit.abstract, year=hit.year
+            )
+            for hit in hits[: self.hits]
+        }
+        new = tuple(paper for key, paper in found.items() if key not in self.seen)
+        self.queries.append(wanted)
+        why = f" ({line(remark, 300)})" if remark.strip() else ""
+        papers = "1 paper" if len(found) == 1 else f"{len(found)} papers"
+        self.told.append(f"{_quoted(wanted)}{why}: {papers}, {len(new)} not found before")
+        self.seen |= {paper.paper_id: paper for paper in new}
+        self.newest = new
+        return ""
+
+    def shown(self, evidence: Iterable[Citation]) -> tuple[Citation, ...]:
+        """Return the citations of papers that were found, each paper once, by its own id."""
+        cited: dict[str, Citation] = {}
+        for citation in evidence:
+            for paper_id in found_ids([citation.paper_id], self.seen):
+                why = line(citation.why, _REASON)
+                cited.setdefault(paper_id, Citation(paper_id=paper_id, why=why or "(no reason)"))
+        return tuple(cited.values())
+
+    def lacking(self, decision: str) -> str:
+        """Say what a decision without evidence lacks."""
+        if not self.seen:
+            return "no search has found a paper so far, and that is no evidence"
+        return f"the decision {decision} cites no paper that was shown"
+
+    def unfinished(self) -> str:
+        """Say why there is no decision after the last round."""
+        count = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
+        if not self.seen:
+            return f"no search found a paper in {count}, and that is no evidence"
+        return f"there was no decision after {count} and {len(self.seen)} papers"
+
+    def undecided(self, reason: str) -> NoveltyVerdict:
+        """Return the verdict that leaves the matter open."""
+        return self.verdict("undecided", reason, ())
+
+    def verdict(
+        self, decision: Decision, reason: str, evidence: tuple[Citation, ...]
+    ) -> NoveltyVerdict:
+        """Return a verdict with what it rests on."""
+        return NoveltyVerdict(
+            decision=decision,
+            reason=line(reason, _REASON) or "no reason was given",
+            evidence=evidence,
+            queries=tuple(self.queries),
+            rounds=self.rounds,
+            library=self.library.fingerprint,
+        )
+
+
+def _quoted(query: str) -> str:
+    return f"“{query}”"

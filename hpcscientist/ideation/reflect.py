@@ -1,0 +1,86 @@
+"""Reflection: a model reads its proposal again and improves it, as in The AI Scientist.
+
+There (arXiv 2408.06292, section 3, idea generation) an idea goes through several rounds, which
+end early once the model says that it is done. A round here shows the whole question of the
+proposal with the proposal as the answer, so that all that is known may be held against it; and a
+server that keeps the beginnings of prompts has read most of it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcscientist.files.text import one_line
+from hpcscientist.ideation.notes import Notify, logged
+from hpcscientist.models.materials import Prompt
+from hpcscientist.models.prompts import render
+from hpcscientist.models.quoting import line
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ProposalTask
+from hpcscientist.records.vetting import ReflectReply
+
+_REMARK = 600  # characters of an earlier round's remarks
+_REMEMBERED = 5  # rounds
+_LINEAGE = ("parent_ids", "papers")
+
+
+class Reflection:
+    """Improves proposals in at most `rounds` rounds; round R is stage `reflect`, ordinal R."""
+
+    def __init__(self, voice: Voice, rounds: int, notify: Notify = logged) -> None:
+        self._voice, self._rounds, self._notify = voice, rounds, notify
+
+    async def improve(
+        self,
+        task: ProposalTask,
+        proposal: Proposal,
+        asked: Prompt,
+        settle: Callable[[Proposal], Proposal],
+    ) -> Proposal:
+        """Return the proposal of the last round; `asked` is what the first one answered.
+
+        The rounds end where the model is done, gives no other proposal, or gives no usable
+        reply, which is noted. `settle` drops parents and papers that do not exist. Raises
+        EndpointError.
+        """
+        remarks: list[str] = []
+        for ordinal in range(1, self._rounds + 1):
+            said = render(
+                "reflect",
+                round=ordinal,
+                rounds=self._rounds,
+                remarks=remarks[-_REMEMBERED:],
+                others=bool(task.others),
+            )
+            prompt = asked.answered((proposal.model_dump_json(),), said)
+            call = Call(task.idea_id, task.number, "reflect", ordinal)
+            try:
+                reply = await self._voice.ask(call, ReflectReply, prompt)
+            except UNANSWERED as error:
+                said = f"the proposal stands as it was before round {ordinal}: {error}"
+                self._notify(f"reflect/{task.idea_id}", one_line(said))
+                return proposal
+            better = settle(improved(proposal, reply.proposal)) if reply.proposal else proposal
+            if reply.done or better == proposal:
+                return better
+            proposal = better
+            remarks.append(line(reply.remarks, _REMARK))
+        return proposal
+
+
+def improved(before: Proposal, after: Proposal) -> Proposal:
+    """Return a proposal with what it leaves out taken from the one before.
+
+    What a proposal once built on stays named, since the improved one descends from it.
+    """
+    kept: dict[str, Any] = {
+        name: getattr(before, name)
+        for name in type(after).model_fields
+        if name not in after.model_fields_set or getattr(after, name) == ""
+    }
+    for name in _LINEAGE:
+        both = (*getattr(before, name), *getattr(after, name))
+        kept[name] = tuple(dict.fromkeys(both))
+    return after.model_copy(update=kept)

@@ -1,0 +1,235 @@
+"""The resource analyst (AI-Researcher, 3.1.1): concepts with their formulas and their code.
+
+An idea is split into atomic concepts. For each, the formula as a paper has it and the code that
+carries it out are found in the library and linked, so that whoever writes code later works from
+sources and not from memory. The model chooses by id among what a search found; formula and code
+come from the library itself, so neither can be invented.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from hpcscientist.config.settings import LiteratureSettings
+from hpcscientist.literature import material
+from hpcscientist.literature.asking import together
+from hpcscientist.models.citing import found_ids
+from hpcscientist.models.materials import from_the_end, lines_from_the_end, of_template
+from hpcscientist.models.quoting import line
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.ports.library import Library
+from hpcscientist.recipe.schema import Topic
+from hpcscientist.records.idea import SURVEY_ID, Idea
+from hpcscientist.records.literature import FormulaHit, Hit, SymbolHit
+from hpcscientist.records.survey import Concept, ConceptRecord, ConceptsReply, ProfileReply
+
+T = TypeVar("T")
+
+CANDIDATES = 5  # of each kind, a concept
+FORMULA, CODE = 2000, 8000  # characters of a record's formula and code
+_CODE_SHOWN, _CONTEXT, _ID = 2000, 300, 300
+_NAME, _DEFINITION, _QUERY = 120, 1000, 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is split: an idea or a topic. `details` tell least and go first."""
+
+    idea_id: str
+    number: int
+    title: str
+    summary: str
+    method: str
+    details: str
+
+
+class Analyst:
+    """Profiles the concepts of an idea; `review` is the model that judges."""
+
+    def __init__(
+        self, review: Voice, library: Library | None, settings: LiteratureSettings
+    ) -> None:
+        self._voice, self._library, self._most = review, library, settings.concepts
+
+    async def analyse(self, idea: Idea) -> tuple[ConceptRecord, ...]:
+        """Return the profiles of an idea's concepts, at most `settings.concepts`.
+
+        A reply that cannot be used ends nothing: an idea that is not split is taken as one
+        concept, and a concept without a profile stands with its definition alone. Raises
+        EndpointError and what else the model raises, and LibraryError for a damaged library.
+        """
+        of = idea.proposal
+        return await self._analyse(
+            _Subject(
+                *(idea.idea_id, idea.number, of.title, of.summary, of.method),
+                details=of.technical_details,
+            )
+        )
+
+    async def analyse_topic(self, topic: Topic) -> tuple[ConceptRecord, ...]:
+        """Return the profiles of a topic's concepts, as `analyse` does."""
+        summary = f"From {topic.inputs} to {topic.outputs}"
+        return await self._analyse(
+            _Subject(SURVEY_ID, 0, topic.title, summary, topic.description, details="")
+        )
+
+    async def _analyse(self, subject: _Subject) -> tuple[ConceptRecord, ...]:
+        if self._most == 0:
+            return ()
+        concepts = await self._split(subject)
+        return await together(
+            [
+                partial(self._profile, subject, number, concept)
+                for number, concept in enumerate(concepts, start=1)
+            ]
+        )
+
+    async def _split(self, subject: _Subject) -> tuple[Concept, ...]:
+        prompt = of_template(
+            "concepts",
+            (
+                lines_from_the_end("details", material.block(subject.details, CODE)),
+                lines_from_the_end("method", material.block(subject.method, CODE)),
+            ),
+            title=line(subject.title, material.TITLE),
+            summary=line(subject.summary, material.ABSTRACT),
+            count=self._most,
+        )
+        call = Call(subject.idea_id, subject.number, "concepts")
+        try:
+            reply = await self._voice.ask(call, ConceptsReply, prompt)
+        except UNANSWERED:
+            return (_whole(subject),)
+        named: dict[str, Concept] = {}
+        for concept in map(_tidy, reply.concepts):
+            if concept is not None:
+                named.setdefault(concept.name.casefold(), concept)
+        return tuple(named.values())[: self._most] or (_whole(subject),)
+
+    async def _profile(self, subject: _Subject, number: int, concept: Concept) -> ConceptRecord:
+        bare = ConceptRecord(name=concept.name, definition=concept.definition)
+        found = await asyncio.to_thread(_search, self._library, concept)
+        if not found:
+            return bare
+        call = Call(subject.idea_id, subject.number, "profile", ordinal=number)
+        prompt = of_template(
+            "profile",
+            (
+                from_the_end("papers", found.shown_papers()),
+                from_the_end("symbols", found.shown_symbols()),
+                from_the_end("formulas", found.shown_formulas()),
+            ),
+            concept=concept,
+        )
+        try:
+            reply = await self._voice.ask(call, ProfileReply, prompt)
+        except UNANSWERED:
+            return bare
+        return found.record(bare, reply)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What was found for a concept, by id as the prompt shows it."""
+
+    formulas: dict[str, FormulaHit]
+    symbols: dict[str, SymbolHit]
+    papers: dict[str, Hit]
+
+    def __bool__(self) -> bool:
+        return bool(self.formulas or self.symbols or self.papers)
+
+    def shown_formulas(self) -> list[dict[str, str]]:
+        return [
+            {
+                "id": shown,
+                "title": line(hit.title, material.TITLE),
+                "context": line(hit.formula.context, _CONTEXT),
+                "text": material.block(hit.formula.text, FORMULA),
+            }
+            for shown, hit in self.formulas.items()
+        ]
+
+    def shown_symbols(self) -> list[dict[str, str]]:
+        return [
+            {"id": shown, "code": material.block(hit.symbol.code, _CODE_SHOWN)}
+            for shown, hit in self.symbols.items()
+        ]
+
+    def shown_papers(self) -> list[dict[str, str]]:
+        return [
+            {
+                "id": shown,
+                "title": material.title_of(hit),
+                "abstract": material.abstract_of(hit),
+            }
+            for shown, hit in self.papers.items()
+        ]
+
+    def record(self, bare: ConceptRecord, reply: ProfileReply) -> ConceptRecord:
+        """Return the profile that a reply chose; ids that were not shown are dropped."""
+        formula, symbol = _pick(self.formulas, reply.formula), _pick(self.symbols, reply.code)
+        chosen = [_pick(self.papers, paper_id) for paper_id in reply.papers]
+        papers = [hit.paper_id for hit in chosen if hit is not None]
+        if formula is not None:
+            papers.append(formula.paper_id)
+        return ConceptRecord(
+            name=bare.name,
+            definition=line(reply.definition, _DEFINITION) or bare.definition,
+            papers=tuple(dict.fromkeys(papers)),
+            formula_id=formula.formula_id if formula else None,
+            formula=_bounded(formula.formula.text, FORMULA) if formula else None,
+            code_id=symbol.symbol.symbol_id if symbol else None,
+            code=_bounded(symbol.symbol.code, CODE) if symbol else None,
+        )
+
+
+def _search(library: Library | None, concept: Concept) -> _Candidates:
+    """Search for a concept's query, and for its name where that finds nothing."""
+    found = _Candidates({}, {}, {})
+    for words in dict.fromkeys((concept.query, concept.name)):
+        if library is not None and not found:
+            found = _Candidates(
+                {_shown(hit.formula_id): hit for hit in library.formulas(words, CANDIDATES)},
+                {_shown(hit.symbol.symbol_id): hit for hit in library.symbols(words, CANDIDATES)},
+                {_shown(hit.paper_id): hit for hit in library.search(words, CANDIDATES)},
+            )
+    return found
+
+
+def _shown(name: str) -> str:
+    """Return an id as the prompt shows it, which is inside a heading."""
+    return line(name, _ID).replace("`", "'")
+
+
+def _pick(candidates: dict[str, T], chosen: str | None) -> T | None:
+    return next((candidates[name] for name in found_ids([chosen or ""], candidates)), None)
+
+
+def _tidy(concept: Concept) -> Concept | None:
+    name = line(concept.name, _NAME)
+    if not name:
+        return None
+    return Concept(
+        name=name,
+        definition=line(concept.definition, _DEFINITION) or name,
+        query=line(concept.query, _QUERY) or name,
+    )
+
+
+def _whole(subject: _Subject) -> Concept:
+    """Return an idea as a single concept; its title and summary are never blank, or are dots."""
+    title = line(subject.title, _NAME) or "…"
+    summary = line(subject.summary, _DEFINITION) or title
+    return Concept(name=title, definition=summary, query=line(title, _QUERY))
+
+
+def _bounded(text: str, limit: int) -> str:
+    """Return a source's text as it is, whole lines of it where it is too long."""
+    if len(text) <= limit:
+        return text
+    head, found, _ = text[:limit].rpartition("\n")
+    return head if found else text[:limit]

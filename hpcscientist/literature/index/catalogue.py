@@ -1,0 +1,152 @@
+"""index.json: which files are the index of a library, and what they were made from.
+
+Files are written first and under new names, the catalogue last, so a reader finds the index of
+before or of after a build, and a build that was killed has changed nothing. What catalogues
+before this one named is kept for a time: who opened them may still read it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.errors import LibraryError
+from hpcscientist.files.atomic import write_text
+from hpcscientist.literature.library import superseded
+from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.records.base import Record
+
+VERSION = 1
+
+
+class KeywordPart(Record):
+    """The keyword indexes: a folder, and how many positions left it since it was made whole.
+
+    `content` is the fingerprint of what is indexed, `engine` the version of tantivy.
+    """
+
+    folder: str
+    content: str
+    engine: str
+    left_papers: int = 0
+    left_symbols: int = 0
+
+
+class Block(Record):
+    """Vectors of some positions: `FILE.rows.npy` and `FILE.positions.npy`."""
+
+    file: str
+    rows: int
+
+
+class VectorPart(Record):
+    """The vectors of papers. `embedder` is a fingerprint; `name` what people are told.
+
+    `model` is the folder of a sentence-transformers model; else `latent` that of what was fitted
+    on the library, when it had `fitted_on` papers. `folder` holds the blocks.
+    """
+
+    folder: str
+    content: str
+    embedder: str
+    name: str
+    width: int
+    blocks: tuple[Block, ...] = ()
+    model: str = ""
+    latent: str = ""
+    fitted_on: int = 0
+
+
+class Catalogue(Record):
+    """What index.json says."""
+
+    version: int = VERSION
+    keyword: KeywordPart
+    vectors: VectorPart | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that are in use."""
+        vectors = self.vectors
+        named = (self.keyword.folder, *((vectors.folder, vectors.latent) if vectors else ()))
+        return tuple(name for name in named if name)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The folders and blocks that are in use, below the index."""
+        vectors = self.vectors
+        blocks = [f"{vectors.folder}/{block.file}" for block in vectors.blocks] if vectors else []
+        return (*self.folders, *blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPaths:
+    """The paths of a library's index."""
+
+    root: Path
+
+    @property
+    def library(self) -> LibraryPaths:
+        """The paths of the library that it is of."""
+        return LibraryPaths(self.root.parent)
+
+    @property
+    def catalogue(self) -> Path:
+        """What says which files are the index."""
+        return self.root / "index.json"
+
+    def path(self, name: str) -> Path:
+        """A folder or file that the catalogue names."""
+        return self.root / name
+
+
+def read(paths: IndexPaths) -> Catalogue | None:
+    """Return the catalogue; None without one. Raises LibraryError where it is damaged."""
+    try:
+        data = paths.catalogue.read_bytes()
+        found = json.loads(data)
+        version = found.get("version") if isinstance(found, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise LibraryError(
+                f"{paths.catalogue}: of a newer hpcscientist (index version {version}, known is "
+                f"{VERSION}): upgrade hpcscientist, or {mend(paths)}"
+            )
+        return Catalogue.model_validate_json(data)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LibraryError(f"{paths.catalogue}: cannot be read: {error.strerror}") from error
+    except (ValueError, ValidationError) as error:
+        raise LibraryError(f"{paths.catalogue}: damaged; {mend(paths)}") from error
+
+
+def publish(paths: IndexPaths, new: Catalogue, last: Catalogue | None) -> None:
+    """Make a catalogue the current one; `last` is what was when the update began."""
+    if last is not None:
+        superseded.retire(paths.library, (f"{paths.root.name}/{name}" for name in last.files))
+    write_text(paths.catalogue, json.dumps(new.model_dump(), indent=1) + "\n")
+
+
+def sweep(paths: IndexPaths) -> None:
+    """Remove what is in no use: not now, and not kept of what was replaced."""
+    current = read(paths)
+    kept = {name.removeprefix(f"{paths.root.name}/") for name in superseded.kept(paths.library)}
+    kept |= set(current.files) if current else set()
+    for path in paths.root.iterdir():
+        if path.is_dir() and path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.is_dir() and path.name.startswith("vectors-"):
+            for file in path.iterdir():
+                if f"{path.name}/{file.name.partition('.')[0]}" not in kept:
+                    file.unlink(missing_ok=True)
+
+
+def mend(paths: IndexPaths) -> str:
+    """Return what helps where an index is not as it was written."""
+    return f"make it anew: remove {paths.root}, then `hpcsci library build … --out " + (
+        f"{paths.root.parent}`"
+    )

@@ -1,0 +1,210 @@
+"""Tantivy's indexes as files: how one is made, written and opened, whatever the file system.
+
+To open an index tantivy makes lock files beside it and calls flock, also to read. A library
+may lie on a file system that is read-only or has no flock (Lustre and some NFS without their
+mount options). So what is searched is a view: a folder of links in this machine's folder for
+temporary files, which is gone as soon as the index is open; tantivy has its files mapped by then.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hpcscientist.errors import LibraryError
+
+POSITION = "position"
+PARTIAL = ".partial-"  # how the names of folders begin that are being written
+_TOKENIZER = "spaces"
+_HEAP = 64 * 2**20  # bytes of terms in memory before they are written as a segment
+_ATTEMPTS = 200  # to remove a view
+Document = tuple[int, int, str, Mapping[str, str]]  # position, number, label, terms of fields
+_OWN = ("meta.json", ".managed.json")  # what tantivy replaces; all else is written once
+
+
+def schema(fields: Iterable[str]) -> Any:
+    """Return the schema of documents with text fields, a position, and words to keep as they are.
+
+    `label` orders documents of equal score, and `number` tells those of one position apart.
+    """
+    import tantivy  # noqa: PLC0415 (heavy)
+
+    builder = tantivy.SchemaBuilder()
+    for field in fields:
+        builder.add_text_field(field, tokenizer_name=_TOKENIZER, index_option="freq")
+    builder.add_unsigned_field(POSITION, stored=True, indexed=True)
+    builder.add_unsigned_field("number", stored=True)
+    builder.add_text_field("label", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def write(
+    folder: Path,
+    fields: Iterable[str],
+    removed: Iterable[int],
+    added: Iterable[Document],
+) -> None:
+    """Bring the index in `folder`, empty or not, up to date.
+
+    `removed` are positions. One thread writes, so documents keep their order. Raises OSError,
+    ValueError.
+    """
+    import tantivy  # noqa: PLC0415 (heavy)
+
+    index = tantivy.Index(schema(fields), path=str(folder))
+    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+    index.register_tokenizer(_TOKENIZER, analyzer)
+    try:
+        _write(index, removed, added)
+    except ValueError as error:
+        # Of a full disk that its own thread met tantivy says only that the writer was killed.
+        if "os error" not in str(error) and shutil.disk_usage(folder).free < _HEAP:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise
+
+
+def _write(index: Any, removed: Iterable[int], added: Iterable[Document]) -> None:
+    import tantivy  # noqa: PLC0415 (heavy)
+
+    writer = index.writer(heap_size=_HEAP, num_threads=1)
+    for position in removed:
+        writer.delete_documents_by_term(POSITION, position)
+    for position, number, label, terms in added:
+        document = tantivy.Document()
+        document.add_unsigned(POSITION, position)
+        document.add_unsigned("number", number)
+        document.add_text("label", label)
+        for field, text in terms.items():
+            if text:
+                document.add_text(field, text)
+        writer.add_document(document)
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def open_view(folder: Path) -> tuple[Any, Any]:
+    """Return an index as (schema, searcher), as it is now. Raises LibraryError."""
+    import tantivy  # noqa: PLC0415 (heavy)
+
+    try:
+        with _view() as view:
+            _link(folder, view, os.symlink)
+            index = tantivy.Index.open(str(view))
+            index.config_reader("manual")  # nothing watches the view, which is about to go
+            index.reload()
+            return index.schema, index.searcher()
+    except OSError as error:
+        if error.filename and Path(error.filename).is_relative_to(folder):
+            raise unreadable(folder, error) from error
+        raise LibraryError(
+            f"{tempfile.gettempdir()}: a library cannot be opened without a folder for temporary "
+            f"files: {error.strerror or error}; set TMPDIR to one that can be written"
+        ) from error
+    except ValueError as error:
+        raise unreadable(folder, error) from error
+
+
+@contextmanager
+def _view() -> Iterator[Path]:
+    """Give an empty folder that is gone afterwards."""
+    view = Path(tempfile.mkdtemp(prefix="hpcsci-index-"))
+    try:
+        yield view
+    finally:
+        # Tantivy's first reader, given up by now, may be about to make its lock file there.
+        for _ in range(_ATTEMPTS):
+            shutil.rmtree(view, ignore_errors=True)
+            if not view.exists():
+                break
+            time.sleep(0.01)
+
+
+def copy_index(source: Path, target: Path) -> None:
+    """Make `target` an index that can be written, of the same content; `source` stays as it is."""
+    target.mkdir()
+    _link(source, target, _link_or_copy)
+
+
+@contextmanager
+def workplace(near: Path) -> Iterator[Path]:
+    """Give an empty folder in which an index can be written; it is gone afterwards.
+
+    It is in `near`, so that it can be renamed, or where flock is missing there, in this machine's
+    folder for temporary files.
+    """
+    outer = tempfile.mkdtemp(prefix=PARTIAL, dir=near if _has_flock(near) else None)
+    try:
+        place = Path(outer, "index")  # made as the user's mask has it, unlike the outer one
+        place.mkdir()
+        yield place
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a folder; over file systems by a copy that gets its name last. Raises OSError."""
+    for file in [p for p in source.rglob(".tantivy-*.lock") if p.is_file()]:
+        file.unlink()
+    shutil.rmtree(target, ignore_errors=True)
+    if source.stat().st_dev != target.parent.stat().st_dev:
+        near = target.with_name(f"{PARTIAL}{target.name}")
+        shutil.rmtree(near, ignore_errors=True)
+        shutil.copytree(source, near)
+        source = near
+    mode = source.stat().st_mode & 0o666
+    for path in [p for p in source.rglob("*") if p.is_file()]:
+        if path.name in _OWN:
+            path.chmod(mode)  # tantivy makes them for its own user alone
+        _sync(path)
+    source.rename(target)
+    _sync(target.parent)
+
+
+def unreadable(folder: Path, error: Exception) -> LibraryError:
+    """Return the error for an index that cannot be read, with the mend."""
+    why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+    return LibraryError(
+        f"{folder}: the index cannot be read ({why}); make it anew with "
+        f"`hpcsci library build … --out {folder.parent.parent.parent}`"
+    )
+
+
+def _link(source: Path, target: Path, link: Any) -> None:
+    for path in source.iterdir():
+        if path.name in _OWN:
+            shutil.copyfile(path, target / path.name)
+        elif not path.name.endswith(".lock"):
+            link(path.absolute(), target / path.name)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(source, target)
+
+
+def _has_flock(folder: Path) -> bool:
+    """Try it, since only that tells."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

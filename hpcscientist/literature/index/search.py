@@ -1,0 +1,246 @@
+"""A library is opened and searched: by words, by vectors, by both."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from hpcscientist.errors import LibraryError
+from hpcscientist.literature.index import catalogue as catalogues
+from hpcscientist.literature.index import fields, suggesting, writing
+from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths
+from hpcscientist.literature.index.embedder import open_embedder
+from hpcscientist.literature.index.fusion import fuse
+from hpcscientist.literature.index.keyword import Found, KeywordIndex
+from hpcscientist.literature.index.vectors import Near, Vectors, among
+from hpcscientist.literature.library.parts import Positions
+from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.library.store import Store, open_store
+from hpcscientist.models.words import STOP, identifiers, pieces, stems, telling, words
+from hpcscientist.ports.embedder import Embedder
+from hpcscientist.records.literature import (
+    FormulaHit,
+    Hit,
+    Paper,
+    SearchBy,
+    SymbolHit,
+    TermWeight,
+    Why,
+)
+
+H = TypeVar("H", Found, Near)
+
+DEPTH = 100  # of each ranking that is combined: what is further down adds next to nothing
+# Below this cosine two texts have nothing to do with each other, by any embedder that we know.
+FLOOR = 0.1
+_ATTEMPTS = 5  # to open a library while builds replace its index
+_QUERY = 20_000  # characters of a query that are read
+
+
+def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLibrary:
+    """Open a library that `hpcsci library build` made.
+
+    `embedder` is one that is open already; it is used if the library's vectors are its own.
+    Raises LibraryError, which names the mend, where there is no library, or where it or its
+    index is damaged.
+    """
+    paths = IndexPaths(LibraryPaths(folder).index)
+    for _ in range(_ATTEMPTS):
+        store = open_store(folder)
+        catalogue = catalogues.read(paths)
+        if catalogue is None:
+            raise LibraryError(
+                f"{folder}: has no index yet; the same `hpcsci library build … --out {folder}` "
+                "makes it"
+            )
+        try:
+            return SearchableLibrary(folder, store, catalogue, embedder)
+        except LibraryError:
+            if catalogues.read(paths) == catalogue:  # else a build has just replaced it
+                raise
+    raise LibraryError(f"{folder}: is replaced again and again; try when no build is going on")
+
+
+class SearchableLibrary:
+    """Papers, formulas and code of one library; the port `hpcscientist.ports.library`."""
+
+    def __init__(
+        self, folder: Path, store: Store, catalogue: Catalogue, embedder: Embedder | None
+    ) -> None:
+        """Open the index that a catalogue names; see `open_library`."""
+        self._folder, self._store, self._catalogue = folder, store, catalogue
+        self._paths = IndexPaths(LibraryPaths(folder).index)
+        part = catalogue.keyword
+        self._papers, self._formulas, self._symbols = (
+            KeywordIndex(self._paths.path(part.folder) / name, boosts)
+            for name, boosts in writing.FIELDS.items()
+        )
+        self._vectors = Vectors(self._paths, catalogue.vectors) if catalogue.vectors else None
+        self._given = embedder
+        self._embedder: Embedder | None = None
+        self._lock = threading.Lock()
+        indexed = writing.indexed(self._paths, part, "papers.npy")
+        self._gone = len(np.setdiff1d(indexed, store.positions))
+        self.unindexed = len(np.setdiff1d(store.positions, indexed))
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that is equal only for libraries of the same content, searched alike."""
+        part = self._catalogue.vectors
+        said = [self._store.fingerprint, self._catalogue.keyword.content]
+        said += [part.embedder, part.content] if part else []
+        return hashlib.sha256("\n".join(said).encode()).hexdigest()
+
+    @property
+    def embedding(self) -> str:
+        """What its vectors are made by, for people; "" without any."""
+        return self._catalogue.vectors.name if self._catalogue.vectors else ""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many papers, formulas and symbols it holds."""
+        return {
+            "papers": len(self),
+            "formulas": len(self._formulas),
+            "symbols": len(self._symbols),
+        }
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
+        """Return at most `limit` papers, the best first, each with the reason why.
+
+        The query is free words of any length and script, never an expression. Raises
+        LibraryError where the index is damaged, or the model of its vectors cannot be opened.
+        """
+        if limit < 1:
+            return ()
+        query = _mended(query)
+        depth = limit if by != "both" else max(DEPTH, limit)
+        found = [] if by == "embedding" else self._by_words(query, depth)
+        near = [] if by == "keyword" else self._by_vectors(query, depth)
+        ranked = fuse([(hit.position, hit.score) for hit in found], [hit.position for hit in near])
+        matched = {hit.position: hit for hit in found}
+        cosines = {hit.position: hit.cosine for hit in near}
+        written = _written(query)
+        hits = []
+        for entry in ranked[:limit]:
+            hit, cosine = matched.get(entry.position), cosines.get(entry.position)
+            why = Why(
+                terms=_terms(hit, written),
+                keyword_rank=entry.keyword_rank,
+                keyword_score=None if hit is None else hit.score,
+                embedding_rank=entry.embedding_rank,
+                cosine=cosine,
+            )
+            alone = {"keyword": why.keyword_score, "embedding": cosine}
+            hits.append(self._hit(entry.position, alone.get(by) or entry.score, why))
+        return tuple(hits)
+
+    def paper(self, paper_id: str) -> Paper | None:
+        """Return a paper whole; None if it is not in the library."""
+        return self._store.find(paper_id)
+
+    def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
+        """Return formulas that fit best, by what is said of them and by what is in them."""
+        query = _mended(query)
+        terms = [*_telling(query), *fields.formula_words(query)]
+        hits = []
+        hits_of_terms = self._formulas.search(terms, limit + self._gone)
+        for found in _live(self._store.positions, hits_of_terms)[:limit]:
+            paper = self._store.paper_at(found.position)
+            hits.append(
+                FormulaHit(
+                    formula_id=f"{paper.paper_id}#f{found.number}",
+                    paper_id=paper.paper_id,
+                    title=paper.title,
+                    formula=paper.formulas[found.number - 1],
+                )
+            )
+        return tuple(hits)
+
+    def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
+        """Return reference code that fits best, by its names and by what it says of itself."""
+        query = _mended(query)
+        named = " ".join(word for word in query.split() if word.lower() not in STOP)
+        found = self._symbols.search([*_telling(query), *identifiers(named)], limit)
+        return tuple(
+            SymbolHit(symbol=self._store.symbol_at(hit.position), score=hit.score)
+            for hit in _live(self._store.symbol_positions, found)
+        )
+
+    def suggest(self, query: str) -> tuple[str, ...]:
+        """Return words of the library that are written like those of a query it does not know."""
+        return suggesting.suggest(_mended(query), self._papers, self._store)
+
+    def _by_words(self, query: str, depth: int) -> list[Found]:
+        found = self._papers.search(_telling(query), depth + self._gone)
+        return _live(self._store.positions, found)[:depth]
+
+    def _by_vectors(self, query: str, depth: int) -> list[Near]:
+        if self._vectors is None or not query.strip():
+            return []
+        vector = np.asarray(self._opened().embed([query]), dtype=np.float32)[0]
+        near = self._vectors.nearest(vector, depth + self._gone)
+        live = _live(self._store.positions, near)
+        return [hit for hit in live if hit.cosine > FLOOR][:depth]
+
+    def _hit(self, position: int, score: float, why: Why) -> Hit:
+        paper = self._store.paper_at(position)
+        return Hit(
+            paper_id=paper.paper_id,
+            title=paper.title,
+            abstract=paper.abstract,
+            year=paper.year,
+            origin=paper.origin,
+            score=score,
+            why=why,
+        )
+
+    def _opened(self) -> Embedder:
+        with self._lock:
+            if self._embedder is None:
+                assert self._catalogue.vectors is not None
+                self._embedder = open_embedder(self._paths, self._catalogue.vectors, self._given)
+            return self._embedder
+
+
+def _mended(query: str) -> str:
+    """Return as much of a query as is read, without what is no Unicode."""
+    return query[:_QUERY].encode("utf-8", "replace").decode()
+
+
+def _telling(query: str) -> list[str]:
+    """Return the terms that are searched for: all, if none says anything of a subject."""
+    return telling(query) or words(query)
+
+
+def _written(query: str) -> dict[str, str]:
+    """Return for each term the word of the query that it comes from."""
+    found = list(dict.fromkeys(pieces(query)))
+    return dict(zip(reversed(stems(found)), reversed(found), strict=True))
+
+
+def _terms(found: Found | None, written: dict[str, str]) -> tuple[TermWeight, ...]:
+    """Return the weights of a hit, the largest first."""
+    if found is None:
+        return ()
+    weights = sorted(found.weights, key=lambda w: (-w.weight, w.term, w.field))
+    return tuple(
+        TermWeight.model_validate(
+            {"term": written.get(w.term, w.term), "field": w.field, "weight": w.weight}
+        )
+        for w in weights
+    )
+
+
+def _live(positions: Positions, found: Sequence[H]) -> list[H]:
+    """Return hits without those whose papers have left since the index was made."""
+    live = among(positions, np.array([hit.position for hit in found], dtype=np.int64))
+    return [hit for hit, is_live in zip(found, live.tolist(), strict=True) if is_live]

@@ -1,0 +1,204 @@
+"""What was read so far: the manifest of the last build that ended, and the commits since.
+
+A commit is a part of papers, a part of symbols, and a file that names them, the sources that
+ended with it, and how far the source after them has come. That file is written last, so a
+commit is there or not. Numbers of papers and symbols in the order of the commits are their
+positions; what stands at a position never changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from hpcscientist.errors import LibraryError
+from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.records.base import Record
+
+
+class Part(Record):
+    """A file of rows; `file` is relative to the library's folder, `size` in bytes."""
+
+    file: str
+    rows: int
+    size: int
+    sha256: str
+
+
+class Stamp(Record):
+    """How a source looked when it was read. `inside` sums up the files of a folder."""
+
+    size: int
+    mtime_ns: int
+    inside: str = ""
+
+
+class Cursor(Record):
+    """How far a source has come that did not end within a commit.
+
+    `piece` and `batch` are the next to be read, `content` is the hash of the pieces before.
+    """
+
+    path: str
+    reading: int
+    stamp: Stamp
+    piece: int
+    batch: int
+    content: str = ""
+    papers: int = 0
+    symbols: int = 0
+    troubles: int = 0
+
+
+class Entry(Record):
+    """A source that was read: what it was, and how much it gave.
+
+    `given` is what people know it by, `reader` the versions of what read it.
+    """
+
+    path: str
+    given: str
+    kind: str
+    reading: int
+    stamp: Stamp
+    content: str
+    papers: int
+    symbols: int
+    troubles: int
+    reader: str
+
+
+class Commit(Record):
+    """What one commit added. `merged` rows are made from others; `readings` have rows in it."""
+
+    number: int
+    first_paper: int
+    first_symbol: int
+    papers: Part | None = None
+    symbols: Part | None = None
+    merged: bool = False
+    readings: tuple[int, ...] = ()
+    cursor: Cursor | None = None
+
+
+Told = tuple[int, str, str]  # reading, origin, reason
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The state of a library that is built."""
+
+    edition: int = 0  # counts the builds that ended with something new
+    published: int = 0  # the last commit of that build
+    commits: list[Commit] = field(default_factory=list)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    cursor: Cursor | None = None
+    last_commit: int = 0
+    last_reading: int = 0
+    papers: int = 0  # positions that are taken
+    symbols: int = 0
+
+    def apply(self, commit: Commit, ended: Iterable[Entry]) -> None:
+        """Enter a commit with the sources that ended in it."""
+        if commit.papers or commit.symbols:
+            self.commits.append(commit)
+        for entry in ended:
+            self.entries.pop(entry.path, None)  # what was read again goes to the end
+            self.entries[entry.path] = entry
+            self.last_reading = max(self.last_reading, entry.reading)
+        self.last_reading = max(self.last_reading, *commit.readings, 0)
+        self.cursor = commit.cursor
+        self.last_commit = commit.number
+        self.papers = commit.first_paper + (commit.papers.rows if commit.papers else 0)
+        self.symbols = commit.first_symbol + (commit.symbols.rows if commit.symbols else 0)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield all parts."""
+        for commit in self.commits:
+            yield from (part for part in (commit.papers, commit.symbols) if part)
+
+
+def encode_commit(commit: Commit, ended: Iterable[Entry], troubles: Iterable[Told]) -> bytes:
+    """Return a commit's file."""
+    lines = [f'{{"commit": {commit.model_dump_json()}}}']
+    lines += [f'{{"source": {entry.model_dump_json()}}}' for entry in ended]
+    lines += [_trouble_line(told) for told in troubles]
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def encode_manifest(ledger: Ledger, troubles: Iterable[Told]) -> Iterator[str]:
+    """Yield the lines of a manifest."""
+    head = {
+        "edition": ledger.edition,
+        "last_commit": ledger.last_commit,
+        "last_reading": ledger.last_reading,
+        "papers": ledger.papers,
+        "symbols": ledger.symbols,
+    }
+    yield json.dumps({"manifest": head})
+    for commit in ledger.commits:
+        yield f'{{"commit": {commit.model_dump_json()}}}'
+    for entry in ledger.entries.values():
+        yield f'{{"source": {entry.model_dump_json()}}}'
+    yield from map(_trouble_line, troubles)
+
+
+def _trouble_line(told: Told) -> str:
+    return json.dumps({"trouble": told})
+
+
+def load(paths: LibraryPaths, edition: int) -> Ledger:
+    """Return the state of a library whose last build that ended has the number `edition`.
+
+    Raises LibraryError if its files are damaged.
+    """
+    ledger = Ledger(edition=edition)
+    if edition:
+        for name, value in _lines(paths, paths.manifest(edition).name):
+            if name == "manifest":
+                ledger.last_commit = ledger.published = value["last_commit"]
+                ledger.last_reading = value["last_reading"]
+                ledger.papers, ledger.symbols = value["papers"], value["symbols"]
+            elif name == "commit":
+                ledger.commits.append(value)
+            elif name == "source":
+                ledger.entries[value.path] = value
+    while paths.commit(ledger.last_commit + 1).exists():
+        read = list(_lines(paths, paths.commit(ledger.last_commit + 1).name))
+        commit = next(value for name, value in read if name == "commit")
+        ledger.apply(commit, [value for name, value in read if name == "source"])
+    return ledger
+
+
+def troubles(paths: LibraryPaths, ledger: Ledger) -> Iterator[Told]:
+    """Yield the troubles of all sources as they were last read."""
+    current = {entry.reading for entry in ledger.entries.values()}
+    names = [paths.manifest(ledger.edition).name] if ledger.edition else []
+    names += [paths.commit(n).name for n in range(ledger.published + 1, ledger.last_commit + 1)]
+    for file in names:
+        for name, value in _lines(paths, file):
+            if name == "trouble" and value[0] in current:
+                yield value[0], value[1], value[2]
+
+
+def _lines(paths: LibraryPaths, file: str) -> Iterator[tuple[str, Any]]:
+    try:
+        with (paths.sources / file).open(encoding="utf-8") as lines:
+            for line in lines:
+                ((name, value),) = json.loads(line).items()
+                match name:
+                    case "commit":
+                        yield name, Commit.model_validate_json(json.dumps(value))
+                    case "source":
+                        yield name, Entry.model_validate_json(json.dumps(value))
+                    case _:
+                        yield name, value
+    except (OSError, ValueError, LookupError, ValidationError) as error:
+        raise LibraryError(
+            f"{paths.sources / file}: damaged ({type(error).__name__}): remove {paths.root} and "
+            "build it again"
+        ) from error

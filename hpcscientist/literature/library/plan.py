@@ -1,0 +1,134 @@
+"""Which of the inputs have to be read: new ones, and those whose content has changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.literature.library.ledger import Entry, Ledger, Stamp
+from hpcscientist.literature.library.looks import stamp_of, whole_content
+from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.sources import detect
+from hpcscientist.literature.sources.base import Source, Trouble, trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A source that has to be read. `key` is its absolute path as text."""
+
+    source: Source
+    key: str
+    stamp: Stamp
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a build has to do. `troubles` are of inputs that are no sources."""
+
+    todo: list[Planned] = field(default_factory=list)
+    unchanged: int = 0
+    touched: list[Entry] = field(default_factory=list)  # same content, other times
+    gone: list[str] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """What there is to read."""
+        return sum(planned.stamp.size for planned in self.todo)
+
+
+def make_plan(
+    inputs: Sequence[Path], out: Path, ledger: Ledger, *, prune: bool, again: bool
+) -> Plan:
+    """Compare the inputs with what was read.
+
+    With `prune`, what is not among them is gone; with `again`, what was not read, or not
+    whole, is read once more.
+    """
+    plan, seen, looked = Plan(), set[str](), list[tuple[Planned, Entry]]()
+    for found in _sources(inputs, out):
+        if isinstance(found, Trouble):
+            plan.troubles.append(found)
+            continue
+        key = key_of(found.path)
+        if key in seen:
+            continue
+        seen.add(key)
+        try:
+            planned = Planned(found, key, stamp_of(found))
+        except OSError as error:
+            plan.troubles.append(trouble(found.origin, f"cannot be read: {error.strerror}"))
+            continue
+        entry = ledger.entries.get(key)
+        if entry is None or _must_again(entry, planned, again):
+            plan.todo.append(planned)
+        elif entry.stamp == planned.stamp:
+            plan.unchanged += 1
+        else:
+            plan.todo.append(planned)
+            looked.append((planned, entry))
+    _spare_unchanged(plan, looked)
+    if ledger.cursor is not None:  # what was begun is ended first, whatever else there is now
+        begun = ledger.cursor.path
+        plan.todo.sort(key=lambda planned: planned.key != begun)
+    plan.gone = [key for key in ledger.entries if key not in seen] if prune else []
+    return plan
+
+
+def _sources(inputs: Sequence[Path], out: Path) -> Iterator[Source | Trouble]:
+    """Yield what is in the inputs and what was fetched, the library itself left out."""
+    own = os.path.abspath(out)  # noqa: PTH100 (Path.absolute keeps "..")
+    fetched = LibraryPaths(Path(own)).fetched
+    for found in detect.inputs([*inputs, fetched] if fetched.is_dir() else inputs):
+        place = found.origin if isinstance(found, Trouble) else found.path
+        path = os.path.abspath(place)  # noqa: PTH100
+        if not _below(path, own) or _below(path, os.fspath(fetched)):
+            yield found
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
+
+
+def _must_again(entry: Entry, planned: Planned, again: bool) -> bool:
+    """Whether to read even an unchanged source: it is read as something else, or better now."""
+    source = planned.source
+    newer = entry.reader != reader_of(source.kind)
+    return entry.kind != source.kind or bool(entry.troubles and (again or newer))
+
+
+def _spare_unchanged(plan: Plan, looked: Sequence[tuple[Planned, Entry]]) -> None:
+    """Take from the plan what only looks changed: copied or touched, with the same content."""
+    if not looked:
+        return
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        contents = list(threads.map(lambda pair: whole_content(pair[0].source), looked))
+    same = set()
+    for (planned, entry), content in zip(looked, contents, strict=True):
+        if content and content == entry.content:
+            same.add(planned.key)
+            plan.touched.append(entry.model_copy(update={"stamp": planned.stamp}))
+    plan.unchanged += len(same)
+    plan.todo = [planned for planned in plan.todo if planned.key not in same]
+
+
+def key_of(path: Path) -> str:
+    """Return a path as text that is the same from every folder, and Unicode."""
+    return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")  # noqa: PTH100
+
+
+@cache  # it is asked for every source, and the metadata of a package are long
+def reader_of(kind: str) -> str:
+    """Return the versions of what reads a kind of source."""
+    if kind != "pdf":
+        return __version__
+    try:
+        return f"{__version__} pymupdf {version('pymupdf')}"
+    except PackageNotFoundError:
+        return __version__

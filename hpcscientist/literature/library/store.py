@@ -1,0 +1,156 @@
+"""A library as it is read: papers and symbols by position and by id, mapped into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcscientist.errors import LibraryError
+from hpcscientist.literature.library import schema
+from hpcscientist.literature.library.contents import (
+    Contents,
+    Placed,
+    is_whole,
+    read_contents,
+)
+from hpcscientist.literature.library.folder import begun
+from hpcscientist.literature.library.keys import key, plain_id
+from hpcscientist.literature.library.ledger import Part
+from hpcscientist.literature.library.parts import Positions, Rows, column, damaged, distinct
+from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.library.publish import IDS, SHOWN
+from hpcscientist.records.literature import Paper, Symbol
+
+
+def open_store(folder: Path) -> Store:
+    """Open the library in a folder.
+
+    Raises LibraryError if there is none, if it is damaged, or written by a newer version.
+    """
+    paths = LibraryPaths(folder)
+    if not folder.is_dir():
+        raise LibraryError(f"{folder}: no such folder; make it with `hpcsci library build`")
+    contents = read_contents(paths)
+    if contents is None and begun(paths):
+        raise LibraryError(
+            f"{folder}: its first build has not ended; give the same `hpcsci library build` again"
+        )
+    if contents is None:
+        raise LibraryError(f"{folder}: no library: make one with `hpcsci library build`")
+    for part in contents.files():
+        if not is_whole(paths, part):
+            raise damaged(paths.file(part.file), ValueError("missing or cut short"))
+    return Store(paths, contents)
+
+
+class Store:
+    """A library of one edition. Any thread may read.
+
+    A paper's position is its own for good: what stands there never changes, in later editions
+    either. Positions are ascending with gaps.
+    """
+
+    def __init__(self, paths: LibraryPaths, contents: Contents) -> None:
+        """Open what `contents` names; see `open_store`."""
+        self.folder = paths.root
+        self.contents = contents
+        self._papers = _rows(paths, contents.paper_parts, schema.PAPERS)
+        self._symbols = _rows(paths, contents.symbol_parts, schema.SYMBOLS)
+        self.positions = _column(paths, contents.shown_papers, SHOWN, "position")
+        self.symbol_positions = _column(paths, contents.shown_symbols, SHOWN, "position")
+        self._keys = _column(paths, contents.ids, IDS, "key")
+        self._places = _column(paths, contents.ids, IDS, "position")
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that is equal only for libraries of the same content."""
+        return self.contents.fingerprint
+
+    def __len__(self) -> int:
+        """Return how many papers there are."""
+        return len(self.positions)
+
+    def paper_at(self, position: int) -> Paper:
+        """Return the paper at a position. Raises LookupError where none ever was."""
+        return schema.paper_of(self._papers.row(position))
+
+    def symbol_at(self, position: int) -> Symbol:
+        """Return the symbol at a position. Raises LookupError where none ever was."""
+        return schema.symbol_of(self._symbols.row(position))
+
+    def position(self, paper_id: str) -> int | None:
+        """Return where a paper is, by any of its ids; None if it is not here."""
+        wanted = np.uint64(key(plain_id(paper_id)))
+        place = int(np.searchsorted(self._keys, wanted))
+        if place == len(self._keys) or self._keys[place] != wanted:
+            return None
+        return int(self._places[place])
+
+    def find(self, paper_id: str) -> Paper | None:
+        """Return a paper by any of its ids; None if it is not here."""
+        place = self.position(paper_id)
+        return None if place is None else self.paper_at(place)
+
+    def papers(
+        self, positions: Sequence[int] | Positions | None = None
+    ) -> Iterator[tuple[int, Paper]]:
+        """Yield papers with their positions in ascending order; all that are shown if None."""
+        for position, row in self.rows(positions):
+            yield position, schema.paper_of(row)
+
+    def rows(
+        self,
+        positions: Sequence[int] | Positions | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield papers as rows of the schema, of `columns` alone where those are given."""
+        wanted = self.positions if positions is None else distinct(np.asarray(positions, np.int64))
+        yield from _select(self._papers, wanted, columns)
+
+    def symbols(
+        self, positions: Sequence[int] | Positions | None = None
+    ) -> Iterator[tuple[int, Symbol]]:
+        """Yield symbols with their positions in ascending order; all that are shown if None."""
+        shown = self.symbol_positions
+        wanted = shown if positions is None else distinct(np.asarray(positions, np.int64))
+        for position, row in _select(self._symbols, wanted, None):
+            yield position, schema.symbol_of(row)
+
+
+def _select(
+    rows: Rows, wanted: Positions, columns: Sequence[str] | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the wanted rows, a record batch at a time."""
+    if not len(wanted):
+        return
+    for first, batch in rows.between(int(wanted[0]), int(wanted[-1])):
+        start, end = np.searchsorted(wanted, [first, first + batch.num_rows])
+        if start < end:
+            here = wanted[start:end]
+            chosen = batch if columns is None else batch.select(list(columns))
+            found = _taken(chosen, (here - first).tolist())
+            yield from zip(here.tolist(), found, strict=True)
+
+
+def _taken(batch: Any, wanted: Sequence[int]) -> list[dict[str, Any]]:
+    """Return some rows, ascending, of a batch: run by run, for `take` imports what takes longer."""
+    found: list[dict[str, Any]] = []
+    start = 0
+    for place in range(1, len(wanted) + 1):
+        if place == len(wanted) or wanted[place] != wanted[place - 1] + 1:
+            found += batch.slice(wanted[start], place - start).to_pylist()
+            start = place
+    return found
+
+
+def _rows(paths: LibraryPaths, parts: Sequence[Placed], of: Any) -> Rows:
+    return Rows(paths, [(placed.first, placed.part) for placed in parts], of)
+
+
+def _column(paths: LibraryPaths, part: Part, of: Any, name: str) -> Any:
+    """Return a column of a file that was written as one record batch, mapped into memory."""
+    batches = [batch for _, batch in Rows(paths, [(0, part)], of).batches()]
+    return column(batches[0], name)

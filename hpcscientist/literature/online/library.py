@@ -1,0 +1,189 @@
+"""A library that asks services too, where they can be reached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hpcscientist.errors import OutOfReach
+from hpcscientist.literature.online.asking import Asker
+from hpcscientist.literature.online.cache import VERSION, Cache, Misses, key, normalised
+from hpcscientist.literature.online.joining import Listed, join, one_of
+from hpcscientist.literature.online.services import service_named
+from hpcscientist.literature.online.services.base import QueryRefused, ServiceName
+from hpcscientist.literature.online.turns import Turns, shared_folder
+from hpcscientist.ports.library import Library
+from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
+
+_LOG = logging.getLogger(__name__)
+
+
+class OnlineLibrary:
+    """The adapter that joins an offline library with what services find.
+
+    A service that is out of reach finds nothing, and the library says so once. Formulas and
+    code are the offline library's alone.
+    """
+
+    def __init__(
+        self,
+        offline: Library | None,
+        askers: Sequence[Asker],
+        cache: Cache,
+        misses: Misses,
+        note: Callable[[str], None],
+    ) -> None:
+        self._offline, self._askers, self._cache, self._misses = offline, askers, cache, misses
+        self._note = note
+        self._told: set[str] = set()
+        self._found: dict[str, dict[str, Paper]] = {}  # by id, then by origin
+        self._lock = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the offline library's content and of which services are asked beside it."""
+        names = [asker.service.name for asker in self._askers]
+        parts = [VERSION, self._offline.fingerprint if self._offline else "", names]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def __len__(self) -> int:
+        """Return how many papers lie here; what services hold, nobody knows."""
+        return len(self._offline) if self._offline is not None else 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
+        """Return at most `limit` papers, the best first: reciprocal rank fusion of all searches."""
+        if limit < 1:
+            return ()
+        with ThreadPoolExecutor(max_workers=len(self._askers) or 1) as threads:
+            online = [threads.submit(self._ask, asker, query, limit) for asker in self._askers]
+            searches = [self._own(query, limit, by), *(f.result() for f in online)]
+        joined = join(searches)[:limit]
+        with self._lock:
+            for one in joined:
+                known = self._found.setdefault(one.paper_id, {})
+                known |= {paper.origin: paper for paper in one.records}
+        return tuple(one.as_hit() for one in joined)
+
+    def paper(self, paper_id: str) -> Paper | None:
+        """Return a paper whole, from the offline library or from what was ever answered."""
+        own = self._offline.paper(paper_id) if self._offline is not None else None
+        with self._lock:
+            known = dict(self._found.get(paper_id, {}))
+        if own is None and not known:
+            known = {paper.origin: paper for paper in self._cache.holding(paper_id)}
+        others = [known[origin] for origin in sorted(known) if own is None or origin != own.origin]
+        records = [own, *others] if own is not None else others
+        if not records:
+            return None
+        return one_of(records).model_copy(update={"paper_id": paper_id})
+
+    def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
+        """Return formulas of the offline library."""
+        return self._offline.formulas(query, limit) if self._offline is not None else ()
+
+    def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
+        """Return reference code of the offline library."""
+        return self._offline.symbols(query, limit) if self._offline is not None else ()
+
+    def _own(self, query: str, limit: int, by: SearchBy) -> list[Listed]:
+        if self._offline is None:
+            return []
+        hits = self._offline.search(query, limit, by)
+        return [Listed(self._whole(hit), hit.why) for hit in hits]
+
+    def _whole(self, hit: Hit) -> Paper:
+        """Return the offline paper of a hit, with the ids that tell it from others."""
+        paper = self._offline.paper(hit.paper_id) if self._offline is not None else None
+        return paper or Paper(
+            paper_id=hit.paper_id,
+            title=hit.title,
+            abstract=hit.abstract,
+            year=hit.year,
+            source="online",
+            origin=hit.origin,
+        )
+
+    def _ask(self, asker: Asker, query: str, limit: int) -> list[Listed]:
+        """Return what a service finds; nothing where it does not answer."""
+        name = asker.service.name
+        wanted = min(limit, asker.service.most)
+        papers: list[Paper] = []
+        for page in range(-(-wanted // asker.service.page_size)):
+            place = key(name, normalised(query), page)
+            if place in self._misses:
+                break
+            try:
+                answered = asker.ask(query, page)
+            except (OutOfReach, QueryRefused) as error:
+                self._missed(name, place, error)
+                break
+            papers += answered.papers
+            if not answered.more:
+                break
+        return [Listed(paper) for paper in papers[:wanted]]
+
+    def _missed(self, name: str, place: str, error: OutOfReach | QueryRefused) -> None:
+        try:
+            self._misses.add(place)
+        except OSError as problem:
+            self._tell("misses", f"{problem.filename}: {problem.strerror}")
+        if isinstance(error, QueryRefused):
+            self._tell(f"{name} refuses", f"{name} refuses a query ({error}); going on without it")
+        elif error.network:
+            rest = "with the offline library" if self._offline is not None else "without it"
+            self._tell("network", f"the network is out of reach ({error}); going on {rest}")
+        else:
+            self._tell(name, f"{name} does not answer ({error}); going on without it")
+
+    def _tell(self, what: str, message: str) -> None:
+        with self._lock:
+            if what in self._told:
+                return
+            self._told.add(what)
+        self._note(message)
+
+
+def open_online(
+    offline: Library | None,
+    services: Sequence[ServiceName],
+    folder: Path | None,
+    *,
+    note: Callable[[str], None] = _LOG.warning,
+    environment: Mapping[str, str] = os.environ,
+) -> OnlineLibrary:
+    """Join a library with services; nothing is sent yet.
+
+    `folder` is the campaign's, for what was out of reach when it asked; None keeps no such
+    record. `note` is told, once each, what goes on without it. Raises ConfigError.
+    """
+    cache = Cache(default_cache(environment))
+    askers = [asker(name, cache, note, environment) for name in dict.fromkeys(services)]
+    misses = Misses(None if folder is None else folder / "out-of-reach.txt")
+    return OnlineLibrary(offline, askers, cache, misses, note)
+
+
+def asker(
+    name: ServiceName,
+    cache: Cache,
+    note: Callable[[str], None] = _LOG.warning,
+    environment: Mapping[str, str] = os.environ,
+) -> Asker:
+    """Return who asks a service. Raises ConfigError for an address or key that is none."""
+    service = service_named(name, environment)
+    turns = Turns(f"{name} {service.base}", service.interval_s, shared_folder())
+    return Asker(service, cache, turns, note=note)
+
+
+def default_cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where answers are kept for good: in the user's cache folder."""
+    cache = environment.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(cache) / "hpcscientist" / "online"

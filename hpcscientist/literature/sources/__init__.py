@@ -1,0 +1,5 @@
+"""Readers: what a library is built from, turned into papers and symbols, one by one.
+
+`detect` finds the sources in folders and files; `base.read` reads one of them. Nothing read here
+is executed, and no archive is unpacked to a disk.
+"""

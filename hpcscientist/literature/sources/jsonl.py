@@ -1,0 +1,148 @@
+"""Records of JSON Lines: one object a line, as the bulk files of the large indexes are.
+
+An answer of a web API works too, in one line or many, as long as it is no longer than a line
+may be: a list of records, or an object that has them under "data" or "results".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hpcscientist.literature.sources import lines
+from hpcscientist.literature.sources.base import Abstract, Item, Trouble, trouble
+from hpcscientist.records.literature import Paper
+
+TOLD = 20
+_WRAPPERS = ("data", "results", "papers", "recommendedPapers")
+
+
+class Found(NamedTuple):
+    """A record and where it begins: a byte of the file, or of what a gzip file holds."""
+
+    place: str
+    value: dict[str, Any]
+
+
+class Complaints:
+    """Troubles of one source, the first of each reason one by one, the others as a number."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._counts: dict[str, int] = {}
+
+    def of(self, place: str, reason: str, detail: str = "") -> Iterator[Trouble]:
+        """Yield the Trouble, unless that reason has been told often enough."""
+        self._counts[reason] = count = self._counts.get(reason, 0) + 1
+        if count <= TOLD:
+            yield trouble(place, f"{reason}: {detail}" if detail else reason)
+
+    def rest(self) -> Iterator[Trouble]:
+        """Yield how many have not been told."""
+        for reason, count in sorted(self._counts.items()):
+            if count > TOLD:
+                yield trouble(self._origin, f"{reason}: {count - TOLD} more like that")
+
+
+def read_items(
+    path: Path,
+    origin: str,
+    make: Callable[[dict[str, Any], str], Paper | Abstract | str],
+    start: int = 0,
+    end: int | None = None,
+) -> Iterator[Item]:
+    """Yield what `make` makes of the records whose lines begin at bytes [start, end).
+
+    `make` takes a record and the origin; a text it returns says why there is nothing in it.
+    Raises OSError.
+    """
+    complaints = Complaints(origin)
+    for found in read_records(path, origin, start, end):
+        if isinstance(found, Trouble):
+            yield found
+            continue
+        item = make(found.value, origin)
+        if isinstance(item, str):
+            yield from complaints.of(found.place, item)
+        else:
+            yield item
+    yield from complaints.rest()
+
+
+def read_records(
+    path: Path, origin: str, start: int = 0, end: int | None = None
+) -> Iterator[Found | Trouble]:
+    """Yield the records whose lines begin at bytes [start, end). Raises OSError."""
+    whole = _one_document(path, origin) if start == 0 else None
+    if whole is not None:
+        for number, value in enumerate(unwrapped(whole), 1):
+            yield Found(f"{origin}: record {number}", value)
+        return
+    complaints = Complaints(origin)
+    for line in lines.read_lines(path, origin, start, end):
+        if isinstance(line, Trouble):
+            yield line
+        elif line.text and not line.text.isspace():
+            place = f"{origin}: byte {line.start}" if line.start else f"{origin}:{line.number}"
+            yield from _of_line(line.text, place, complaints)
+    yield from complaints.rest()
+
+
+def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | Trouble]:
+    value, problem = parse(text)
+    if problem:
+        yield from complaints.of(
+            place, "not a line of JSON, one record a line is expected", problem
+        )
+        return
+    found = False
+    for record in unwrapped(value):
+        found = True
+        yield Found(place, record)
+    if not found and not isinstance(value, list | dict):
+        yield from complaints.of(place, "not an object of JSON")
+
+
+def parse(text: str) -> tuple[Any, str]:
+    """Return a JSON value, and "" or what is wrong with it."""
+    try:
+        return json.loads(text, strict=False), ""
+    except ValueError as error:
+        return None, str(error)
+    except RecursionError:
+        return None, "nested too deeply"
+
+
+def first_value(head: str) -> Any:
+    """Return the value of the first line that holds one; None if it is not in `head` whole."""
+    for line in head.split("\n"):
+        if line.strip():
+            return parse(line)[0]
+    return None
+
+
+def unwrapped(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the records in a value: itself, or those of a list or of an API's answer."""
+    if isinstance(value, dict):
+        inner = next((value[k] for k in _WRAPPERS if isinstance(value.get(k), list)), None)
+        if inner is None or "title" in value:
+            yield value
+            return
+        value = inner
+    if isinstance(value, list):
+        yield from (v for v in value if isinstance(v, dict))
+
+
+def _one_document(path: Path, origin: str) -> Any:
+    """Return the value of a file that is one value in several lines; None for any other file."""
+    found = lines.read_lines(path, origin)
+    first = next((i.text for i in found if isinstance(i, lines.Line) and i.text.strip()), "")
+    found.close()
+    if not first.lstrip().startswith(("{", "[")) or not parse(first)[1]:
+        return None
+    try:
+        return parse(lines.read_text(path)[0])[0]
+    except OSError:  # too long; a real fault of the disk is met again, and told, line by line
+        return None

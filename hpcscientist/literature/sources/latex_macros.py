@@ -1,0 +1,161 @@
+"""An author's own macros: their definitions, and texts in which they are expanded, in bounds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import islice
+
+ARGUMENT_CHARACTERS = 5_000  # what is longer, or never closed, is none
+_MACROS = 5_000
+_EXPANSIONS = 50_000
+_DEEPEST = 10
+_DEFINITION = re.compile(
+    r"\\(?:(?P<new>(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\(?P<n>[a-zA-Z@]+)\s*\}?"
+    r"|(?P<def>[gex]?def)\s*\\(?P<d>[a-zA-Z@]+)(?P<p>(?:#\d)*)(?=\{)"
+    r"|DeclareMathOperator(?P<star>\*?)\s*\{?\s*\\(?P<o>[a-zA-Z@]+)\s*\}?)"
+)
+_COUNT = re.compile(r"\s*\[(\d)\]")
+_NAME = re.compile(r"\\([a-zA-Z@]+)")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BRACKET = re.compile(r"\\.|[{}\]]", re.DOTALL)
+_SLOT = re.compile(r"#([1-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """What a macro stands for; `default` is its first argument where that may be left out."""
+
+    body: str
+    arguments: int = 0
+    default: str | None = None
+
+
+def group(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, int] | None:
+    """Return what is between the braces at a place, white space before it allowed, and its end."""
+    while at < len(source) and source[at].isspace():
+        at += 1
+    if at >= len(source) or source[at] != "{":
+        return None
+    depth = 0
+    for found in _BRACE.finditer(source, at, at + limit):
+        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+        if depth == 0:
+            return source[at + 1 : found.start()], found.end()
+    return None
+
+
+def option(source: str, at: int) -> tuple[str, int] | None:
+    """Return what is between the brackets at a place, and its end; braces inside hide brackets."""
+    while at < len(source) and source[at] in " \t\n":
+        at += 1
+    if at >= len(source) or source[at] != "[":
+        return None
+    depth = 0
+    for found in _BRACKET.finditer(source, at + 1, at + ARGUMENT_CHARACTERS):
+        if found.group() == "]" and depth <= 0:
+            return source[at + 1 : found.start()], found.end()
+        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+    return None
+
+
+def command(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str, int] | None:
+    """Return the argument of a command whose name ends at a place, options passed over."""
+    found = option(source, at)
+    return group(source, found[1] if found else at, limit)
+
+
+def definitions(source: str) -> tuple[dict[str, Macro], str]:
+    """Return the macros that a text defines, and the text without the definitions."""
+    macros: dict[str, Macro] = {}
+    kept: list[str] = []
+    done = 0
+    for found in islice(_DEFINITION.finditer(source), _MACROS):
+        if found.start() < done:
+            continue
+        defined = _defined(source, found)
+        if defined is None:
+            continue
+        name, macro, end = defined
+        if found["new"] != "providecommand" or name not in macros:
+            macros[name] = replace(macro, body=macro.body.replace(r"\xspace", ""))
+        kept.append(source[done : found.start()])
+        done = end
+    return macros, "".join([*kept, source[done:]])
+
+
+def _defined(source: str, found: re.Match[str]) -> tuple[str, Macro, int] | None:
+    at, count, default = found.end(), 0, None
+    if found["n"]:
+        counted = _COUNT.match(source, at)
+        if counted:
+            count, at = int(counted.group(1)), counted.end()
+            optional = option(source, at)
+            default, at = optional if optional else (None, at)
+    body = group(source, at)
+    if body is None:
+        return None
+    if found["o"]:
+        text = rf"\operatorname{found['star']}{{{body[0]}}}"
+        return found["o"], Macro(text), body[1]
+    count = len(found["p"]) // 2 if found["d"] else count
+    return found["n"] or found["d"], Macro(body[0], count, default), body[1]
+
+
+class Expander:
+    """Replaces macros by what they stand for. One budget for all texts of a document."""
+
+    def __init__(self, macros: dict[str, Macro]) -> None:
+        self._macros = macros
+        self._left = _EXPANSIONS
+        self._room = 0
+
+    def expand(self, source: str) -> str:
+        """Return a text without the author's macros; those beyond the budget stay."""
+        if not self._macros:
+            return source
+        self._room = 4 * len(source) + 100_000
+        return self._expanded(source, 0)
+
+    def _expanded(self, source: str, depth: int) -> str:
+        parts: list[str] = []
+        done = 0
+        for found in _NAME.finditer(source):
+            macro = self._macros.get(found.group(1))
+            if macro is None or found.start() < done or depth >= _DEEPEST or self._left <= 0:
+                continue
+            filled, end = _filled(macro, source, found.end())
+            self._room -= len(filled)
+            if self._room < 0:
+                break
+            self._left -= 1
+            parts += [source[done : found.start()], self._expanded(filled, depth + 1)]
+            done = end
+            if parts[-1][-1:].isalpha() and source[done : done + 1].isalpha():
+                parts.append(" ")
+        return "".join([*parts, source[done:]])
+
+
+def _filled(macro: Macro, source: str, at: int) -> tuple[str, int]:
+    values: list[str] = []
+    if macro.default is not None:
+        given = option(source, at)
+        values.append(given[0] if given else macro.default)
+        at = given[1] if given else at
+    while len(values) < macro.arguments:
+        found = group(source, at) or _token(source, at)
+        if found is None:
+            break
+        values.append(found[0])
+        at = found[1]
+    if not macro.arguments and source[at : at + 2] == "{}":
+        at += 2
+    text = _SLOT.sub(
+        lambda m: values[int(m.group(1)) - 1] if int(m.group(1)) <= len(values) else "", macro.body
+    )
+    return text, at
+
+
+def _token(source: str, at: int) -> tuple[str, int] | None:
+    found = re.compile(r"\s*(\\[a-zA-Z@]+|\\.|[^\s{}])", re.DOTALL).match(source, at)
+    return (found.group(1), found.end()) if found else None

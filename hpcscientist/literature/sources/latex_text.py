@@ -1,0 +1,127 @@
+"""LaTeX's text as plain text; formulas stay as they are written."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pylatexenc.latex2text import LatexNodes2Text
+
+_MATH_MARK = re.compile(r"\$\$?|\\.", re.DOTALL)
+_CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+_DEEPEST = 50
+_LONGEST = 100_000
+_COMBINING = {
+    "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306",
+    ".": "\u0307", '"': "\u0308", "r": "\u030a", "H": "\u030b", "v": "\u030c", "d": "\u0323",
+    "c": "\u0327", "k": "\u0328", "b": "\u0331",
+}  # fmt: skip
+_LETTER = r"(\\[ij](?![a-zA-Z])|[^\W\d_])"
+_ACCENT = re.compile(
+    rf"""\\(?:([`'^~="."])\s*|([urHvdckb])(?:\s+|(?=\{{)))(?:\{{\s*{_LETTER}\s*\}}|{_LETTER})"""
+)
+_SYMBOLS = {
+    "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ",
+    "OE": "Œ", "aa": "å", "AA": "Å", "i": "ı", "j": "ȷ", "S": "§", "dh": "ð", "DH": "Ð",
+    "th": "þ", "TH": "Þ", "TeX": "TeX", "LaTeX": "LaTeX", "BibTeX": "BibTeX", "ldots": "…",
+    "dots": "…", "textendash": "–", "textemdash": "—", "textasciitilde": "~", "quad": " ",
+    "textbackslash": "/", "textregistered": "®", "texttrademark": "™", "copyright": "©",
+}  # fmt: skip
+_SYMBOL = re.compile(
+    rf"\\({'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})(?![a-zA-Z])(?:\{{\}}|\s*)"
+)
+_STYLE = re.compile(
+    r"\\(?:(?:emph|text(?:bf|it|tt|sc|rm|sf|sl|md|up|normal)|mbox|url|underline|uppercase)\s*(?=\{)"
+    r"|(?:em|bf|it|tt|sc|rm|sf|sl|bfseries|itshape|scshape|ttfamily|sffamily|rmfamily|tiny|small"
+    r"|footnotesize|normalsize|large|Large|LARGE|huge|Huge|centering|noindent|protect)(?![a-zA-Z])\s*)"
+)
+_ESCAPED = re.compile(r"\\([&%$#_{}])")
+_OPEN, _CLOSE = "\ue000", "\ue001"  # braces that are meant, while the others are removed
+_GUARDED = {"{": _OPEN, "}": _CLOSE}
+_MACRO = re.compile(r"\\(?:[a-zA-Z@]+\*?[ \t]*(?:\[[^\[\]]{0,200}\])?|[^a-zA-Z])")
+_BRACES = re.compile(r"(?<!\\)[{}]")
+_MARKS = re.compile(r"[\\{}~]|--|``|''")
+
+
+def plain(source: str, quick: bool = False) -> str:
+    r"""Return a piece of LaTeX as text: accents as letters, macros as what they print, no braces.
+
+    What stands between dollars, \( and \) is kept. The percent sign is one: BibTeX and metadata
+    know no comments. Text without a mark of LaTeX comes back as it is. `quick` drops the names of
+    macros that are not known instead of asking a parser what they print: for running text.
+    """
+    if not _MARKS.search(source):
+        return source
+    parts = split_math(source)
+    return "".join(p if i % 2 else _decoded(p, quick) for i, p in enumerate(parts)).strip()
+
+
+def split_math(source: str) -> list[str]:
+    """Return text, formula, text, … of a piece of LaTeX; what is opened and not closed is text."""
+    parts: list[str] = []
+    done = opened = 0
+    closing = ""
+    for mark in _MATH_MARK.finditer(source):
+        if not closing and mark.group() in _CLOSING:
+            closing, opened = _CLOSING[mark.group()], mark.start()
+        elif closing and mark.group() == closing:
+            parts += [source[done:opened], source[opened : mark.end()]]
+            done, closing = mark.end(), ""
+    return [*parts, source[done:]]
+
+
+def _decoded(piece: str, quick: bool) -> str:
+    if not _MARKS.search(piece):
+        return piece
+    if "\\" in piece:
+        piece = _SYMBOL.sub(lambda m: _SYMBOLS[m.group(1)], _ACCENT.sub(_accented, piece))
+        piece = _STYLE.sub("", piece)
+        piece = _ESCAPED.sub(lambda m: _GUARDED.get(m.group(1), m.group(1)), piece)
+    if "\\" in piece:
+        piece = _MACRO.sub(" ", piece) if quick else _by_parser(piece)
+    piece = _BRACES.sub("", piece).replace("~", " ").replace("\xa0", " ")
+    piece = piece.replace(_OPEN, "{").replace(_CLOSE, "}")
+    piece = piece.replace("---", "—").replace("--", "–").replace("``", "“").replace("''", "”")
+    return unicodedata.normalize("NFC", piece)
+
+
+def _accented(found: re.Match[str]) -> str:
+    letter = (found.group(3) or found.group(4)).lstrip("\\")
+    return unicodedata.normalize("NFC", letter + _COMBINING[found.group(1) or found.group(2)])
+
+
+def _by_parser(piece: str) -> str:
+    """Decode what the tables do not know. It takes a millisecond, so only the rest comes here."""
+    if len(piece) > _LONGEST or _depth(piece) > _DEEPEST:
+        return _stripped(piece)
+    from pylatexenc.latexwalker import LatexWalkerError  # noqa: PLC0415  not needed by most texts
+
+    lead = " " if piece[:1].isspace() else ""
+    trail = " " if piece[-1:].isspace() else ""
+    try:
+        text = _decoder().latex_to_text(re.sub(r"(?<!\\)[%$]", r"\\\g<0>", piece))
+    except (LatexWalkerError, RecursionError, ValueError, LookupError, TypeError, AttributeError):
+        return _stripped(piece)  # it means to be tolerant, and is not always
+    return f"{lead}{text.strip()}{trail}"
+
+
+def _depth(piece: str) -> int:
+    deepest = depth = 0
+    for brace in _BRACES.findall(piece):
+        depth += 1 if brace == "{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _stripped(piece: str) -> str:
+    return _MACRO.sub(" ", piece)
+
+
+@lru_cache
+def _decoder() -> LatexNodes2Text:
+    from pylatexenc.latex2text import LatexNodes2Text  # noqa: PLC0415
+
+    return LatexNodes2Text(math_mode="verbatim")

@@ -1,0 +1,209 @@
+"""A document's pieces, in reading order, as sections, formulas and rows of references."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hpcscientist.literature.sources.pdf import formulas as maths
+from hpcscientist.literature.sources.pdf import headings, names
+from hpcscientist.literature.sources.pdf.layout import Piece
+from hpcscientist.literature.sources.pdf.pages import Line
+from hpcscientist.literature.sources.pdf.prose import (
+    Spelled,
+    first_sentence,
+    goes_on,
+    last_sentence,
+    mended,
+    plain,
+)
+from hpcscientist.records.literature import Formula, Section
+
+SMALLER = 0.93  # times the body's size: footnotes, captions, what figures say
+FORMULAS = 2_000
+_CONTENTS = re.compile(r"[\s.]\d{1,3}$")
+_WORD = re.compile(r"[^\W\d_]{2}")
+_EXPLAINS = ("where ", "with ", "here ", "wobei ", "où ", "donde ")
+
+
+@dataclass(slots=True)
+class Part:
+    """A heading and what is below it. `asides`: captions, footnotes."""
+
+    heading: str
+    name: str
+    page: int = 0
+    first: bool = False  # numbered as the first section
+    paragraphs: list[str] = field(default_factory=list)
+    asides: list[str] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)  # of a list of references only
+
+    @property
+    def text(self) -> str:
+        """Its paragraphs, an empty line between them."""
+        return "\n\n".join([*self.paragraphs, *self.asides])
+
+
+@dataclass(slots=True)
+class Body:
+    """What a document holds. The first part is what stands before any heading."""
+
+    parts: list[Part]
+    formulas: list[Formula]
+
+
+def body_type(pieces: Sequence[Piece]) -> tuple[int, bool]:
+    """Return the size of running text, and whether it is bold."""
+    sizes: Counter[tuple[int, bool]] = Counter()
+    for piece in pieces:
+        for row in piece.rows:
+            sizes[row.size, row.bold] += len(row.text)
+    return sizes.most_common(1)[0][0] if sizes else (0, False)
+
+
+class Reading:
+    """Goes through pieces once."""
+
+    def __init__(self, size: int, bold: bool, spelled: Spelled) -> None:
+        self._size, self._bold, self._spelled = size, bold, spelled
+        self.parts = [Part("", "")]
+        self.formulas: list[Formula] = []
+        self._formula: list[Line] = []
+        self._context = ""
+        self._after_formula = False  # a paragraph that goes on after it stays one of its own
+
+    def read(self, pieces: Sequence[Piece]) -> Body:
+        """Read the pieces."""
+        for piece in pieces:
+            if self.parts[-1].name in names.REFERENCES:
+                self._reference(piece)
+            else:
+                self._piece(piece)
+        self._end_formula()
+        return Body(self.parts, self.formulas)
+
+    def _piece(self, piece: Piece) -> None:
+        rows, size = piece.rows, self._size
+        text = "\n".join([row.text for row in rows])
+        maybe = maths.may_have_formula(text, self._spelled.signs)
+        if not maybe and len(rows) > 2:
+            for row in rows:
+                if row.bold or row.math or not -2 < row.size - size < 2:
+                    break
+            else:  # running text; most pieces are, and this is quick to see
+                self._paragraph(rows, text)
+                return
+        self._rows(piece, maybe or bool(self._formula) or any(row.math for row in rows))
+
+    def _rows(self, piece: Piece, maybe: bool) -> None:
+        """Go through rows one by one; `maybe` if there may be formulas among them."""
+        rows, at, start = piece.rows, 0, 0
+        while at < len(rows):
+            count = headings.heading_rows(piece, at, self._size, self._bold)
+            if count:
+                self._paragraph(rows[start:at])
+                self._heading(rows[at : at + count], piece.page)
+                at = start = at + count
+                if self.parts[-1].name in names.REFERENCES:
+                    if at < len(rows):
+                        self._reference(Piece(rows[at:], piece.page, piece.left, piece.right))
+                    return
+            elif maybe and self._of_formula(rows[at], piece):
+                if start < at:
+                    self._paragraph(rows[start:at])
+                self._add_to_formula(rows[at], piece.left)
+                at = start = at + 1
+            else:
+                at += 1
+        self._paragraph(rows[start:])
+
+    def _of_formula(self, row: Line, piece: Piece) -> bool:
+        if row.size < self._size * SMALLER and not self._formula:
+            return False
+        if maths.is_formula(row, piece.left):
+            return True
+        if self._formula:
+            last = self._formula[-1]
+            near = row.y0 - last.y1 < 2 * self._size and row.y1 > last.y0 - 2 * self._size
+            return near and maths.is_fragment(row)
+        return row.math and row.x0 - piece.left > row.size and maths.is_fragment(row)
+
+    def _add_to_formula(self, row: Line, left: int) -> None:
+        """Add a row to the formula; one that has its number already is followed by another."""
+        numbered = any(maths.is_numbered(r.text) for r in self._formula)
+        if numbered and row.y0 >= max(r.y1 for r in self._formula) and maths.is_formula(row, left):
+            self._end_formula()
+        self._formula.append(row)
+
+    def _heading(self, rows: list[Line], page: int) -> None:
+        self._end_formula()
+        text = mended("\n".join(row.text for row in rows), self._spelled)
+        first = headings.is_first(text)
+        self.parts.append(Part(headings.heading_text(text), headings.bare_name(text), page, first))
+        self._after_formula = False
+        self._context = ""
+
+    def _paragraph(self, rows: list[Line], lines: str = "") -> None:
+        if not rows:
+            return
+        self._end_formula()
+        part = self.parts[-1]
+        text = mended(lines or "\n".join([row.text for row in rows]), self._spelled)
+        small = rows[0].size < self._size * SMALLER and part.name not in names.ABSTRACTS
+        if (small and part is not self.parts[0]) or headings.is_caption(text):
+            if _WORD.search(text):  # not the numbers beside a figure's axes
+                part.asides.append(text)
+            return
+        if self._after_formula and text[:6].lower().startswith(_EXPLAINS):
+            self._explain(text)
+        before = "" if self._after_formula or not part.paragraphs else part.paragraphs[-1]
+        if goes_on(before, text):
+            text = part.paragraphs[-1] = mended(f"{before}\n{text}", self._spelled)
+        else:
+            part.paragraphs.append(text)
+        self._after_formula = False
+        self._context = text
+
+    def _explain(self, text: str) -> None:
+        last = self.formulas[-1]
+        context = f"{last.context} {first_sentence(text)}".strip()
+        self.formulas[-1] = last.model_copy(update={"context": context})
+
+    def _end_formula(self) -> None:
+        rows, self._formula = self._formula, []
+        if not rows:
+            return
+        text = plain(maths.formula_text(rows))
+        part = self.parts[-1]
+        if maths.may_have_formula(text, self._spelled.signs) and len(self.formulas) < FORMULAS:
+            context = last_sentence(self._context)
+            self.formulas.append(Formula(text=text, section=part.heading, context=context))
+            self._after_formula = True
+        part.paragraphs.append(text)
+
+    def _reference(self, piece: Piece) -> None:
+        rows = piece.rows
+        for at, row in enumerate(rows):
+            larger = row.size > self._size * headings.LARGER
+            if (larger or row.bold) and not self._bold:
+                count = headings.heading_rows(piece, at, self._size, False)
+                if count and (larger or headings.heading_text(row.text) != row.text):
+                    if at:
+                        self._keep_reference(rows[:at], piece)
+                    self._rows(Piece(rows[at:], piece.page, piece.left, piece.right), True)
+                    return
+        self._keep_reference(rows, piece)
+
+    def _keep_reference(self, rows: list[Line], piece: Piece) -> None:
+        self.parts[-1].pieces.append(Piece(rows, piece.page, piece.left, piece.right))
+
+
+def sections(parts: Sequence[Part]) -> tuple[Section, ...]:
+    """Return parts as sections, without the lines of a table of contents."""
+    return tuple(
+        Section(heading=part.heading, text=text)
+        for part in parts
+        if (text := part.text) or (part.heading and not _CONTENTS.search(part.heading))
+    )

@@ -1,0 +1,207 @@
+"""What stands before a paper's sections: title, authors, abstract."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcscientist.literature.sources import ids
+from hpcscientist.literature.sources.pdf import headings, names
+from hpcscientist.literature.sources.pdf.body import Part, body_type
+from hpcscientist.literature.sources.pdf.layout import Piece
+from hpcscientist.literature.sources.pdf.pages import Line
+from hpcscientist.literature.sources.pdf.prose import Spelled, mended, plain
+from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
+
+_INSANE = re.compile(
+    r"(?:untitled|title|no title|document\s*\d*|paper|manuscript|article|template.*|slide \d+|"
+    r"microsoft word.*|powerpoint.*|graphics produced by.*|\(.*\)|.*->.*|(?:/|[a-z]:\\).*|"
+    r".*\.(?:docx?|tex|dvi|pdf|e?ps|rtf|odt|indd|qxd|jpe?g|png|tiff?|svg|wmf|ai|cdr)|\S{0,3}|"
+    r"[\W\d_]*)",
+    re.I | re.DOTALL,
+)
+_LOGO = re.compile(
+    r"(?:arxiv|preprint|journal|proceedings|volume|vol\.|issn|doi)\b|https?:|www\.", re.I
+)
+_PLACE = re.compile(
+    r"\b(?:universit|institut|department|dept\b|laborator|labs?\b|school|college|academy|centre|"
+    r"center|research|inc\b|corp|gmbh|ltd|faculty|hospital|fakultät|google|microsoft|deepmind|meta\b|"
+    r"abstract|draft|dated|published|submitted|received|version|conference|workshop|collaboration|"
+    r"street|avenue|usa|china|germany|france|japan|canada|italy|spain|india)",
+    re.I,
+)
+_MARKS = re.compile(r"[\d*∗†‡§¶‖⋆♯#✉⁰-₉¹²³]+(?:\s*,\s*[\d*∗†‡§¶‖]+)*")
+_NAME = re.compile(
+    r"[^\W\d_][\w'’.\-]*(?:\s+(?:(?:van|von|der|den|de|da|di|del|della|dos|la|le|el|bin|al|ten|zu)|"
+    r"[^\W\d_a-z][\w'’.\-]*)){1,5}"
+)
+_AND = re.compile(r"\s*(?:,\s*and|,|;|·|•|\||\band\b|\bund\b|\bet\b|&)\s+|\s{3,}")
+_AUTHOR_ROWS = 60
+_NOTHING = Spelled()
+_TITLE_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A title, and where on page 1 it stands: (piece, row) numbers; none if it is metadata's."""
+
+    title: str
+    rows: tuple[tuple[int, int], ...] = ()
+
+
+def sane(text: object) -> str:
+    """Return a title or author from metadata; "" where it is none that a person would give."""
+    told = plain(one_line(text, TITLE_CHARACTERS)).strip()
+    return "" if _INSANE.fullmatch(told) or "\ufffd" in told else told
+
+
+def find_title(pieces: Sequence[Piece], metadata: object) -> Named:
+    """Return the title: the largest type on page 1, in metadata's words if they are the same.
+
+    `pieces` are those of page 1. Where no type is larger than that of most of the page it is
+    metadata's, or the first line, which then stays in the text as well.
+    """
+    told = sane(metadata)
+    wanted = ids.normal_title(told)
+    best: list[tuple[int, int]] = []
+    for group in _groups(pieces):
+        if len(group) > _TITLE_ROWS:
+            continue
+        text = _text(pieces, group)
+        if wanted and ids.normal_title(text) == wanted:
+            return Named(told, tuple(group))
+        if not best and _may_be_title(text):
+            best = group
+    if not best:
+        return Named(told)
+    row = pieces[best[0][0]].rows[best[0][1]]
+    size, bold = body_type(pieces)
+    if row.size <= size and row.bold == bold:
+        return Named(told or _text(pieces, best[:1])[:TITLE_CHARACTERS])
+    return Named(_text(pieces, best)[:TITLE_CHARACTERS], tuple(best))
+
+
+def _text(pieces: Sequence[Piece], group: Sequence[tuple[int, int]]) -> str:
+    text = mended("\n".join([pieces[p].rows[r].text for p, r in group]), _NOTHING)
+    return text.rstrip(" ∗*†‡§¶")  # marks of footnotes
+
+
+def _groups(pieces: Sequence[Piece]) -> list[list[tuple[int, int]]]:
+    """Return rows of the same type that follow each other, largest first; at most ten."""
+    groups: list[list[tuple[int, int]]] = []
+    last: Line | None = None
+    for p, piece in enumerate(pieces):
+        for r, row in enumerate(piece.rows):
+            near = (
+                last is not None
+                and abs(row.size - last.size) <= 1
+                and row.bold == last.bold
+                and row.y0 - last.y1 < 1.2 * row.size
+                and row.y0 > last.y0
+            )
+            if near:
+                groups[-1].append((p, r))
+            else:
+                groups.append([(p, r)])
+            last = row
+    groups.sort(key=lambda group: -pieces[group[0][0]].rows[group[0][1]].size)
+    return groups[:10]
+
+
+def _may_be_title(text: str) -> bool:
+    letters = sum(c.isalpha() for c in text)
+    if letters < 3 or len(text) > 400 or _LOGO.match(text):
+        return False
+    wide = any(ord(c) > 0x2E7F for c in text)  # one character is a word
+    return wide or letters >= 6
+
+
+def find_authors(part: Part, rows: Sequence[Line], metadata: object) -> tuple[str, ...]:
+    """Return the authors: metadata's if sane, else the rows of names below the title."""
+    told = _names(sane(metadata))
+    if told:
+        return told
+    found: list[str] = []
+    size = 0
+    for row in rows[:_AUTHOR_ROWS]:
+        if headings.RUN_IN_ABSTRACT.match(row.text) or headings.ends_front(row.text):
+            break
+        names = _names(_MARKS.sub(" , ", plain(row.text)))
+        if names and (not size or abs(row.size - size) <= 1):
+            size = row.size
+            found += names
+    return tuple(dict.fromkeys(found))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names that a row consists of; none if it has anything else."""
+    if "@" in text or _PLACE.search(text):
+        return ()
+    parts = [part.strip(" ,;.∗*") for part in _AND.split(text)]
+    parts = [part for part in parts if part]
+    if not parts or not all(_NAME.fullmatch(part) for part in parts):
+        return ()
+    return tuple(parts)
+
+
+def with_front(parts: list[Part]) -> list[Part]:
+    """Return parts with the front matter in the first: authors in large type are no headings."""
+    ends = (
+        k
+        for k, part in enumerate(parts)
+        if k and part.page < 2 and (part.first or part.name in names.ABSTRACTS)
+    )
+    end = next(ends, 0)
+    if not end:
+        end = 1
+        while end < len(parts) and parts[end].page == 0 and _is_byline(parts[end].heading):
+            end += 1
+    front = parts[0]
+    for part in parts[1:end]:
+        front.paragraphs += [part.heading, *part.paragraphs, *part.asides]
+    return [front, *parts[end:]]
+
+
+def _is_byline(text: str) -> bool:
+    return "@" in text or _PLACE.search(text) is not None or bool(_names(_MARKS.sub(" , ", text)))
+
+
+def find_abstract(parts: list[Part]) -> tuple[str, list[Part]]:
+    """Return the abstract, and the parts that are the paper's sections.
+
+    It has a heading, or begins with the word, or is the first long paragraph before the first
+    heading.
+    """
+    rest = [p for p in parts[1:] if p.name not in names.ASIDES and not p.pieces]
+    for part in rest[:4]:
+        if part.name in names.ABSTRACTS:
+            rest.remove(part)
+            return _until_keywords(part.paragraphs), rest
+    first = parts[0]
+    for number, text in enumerate(first.paragraphs):
+        found = headings.RUN_IN_ABSTRACT.match(text)
+        if found:
+            return _until_keywords([text[found.end() :], *first.paragraphs[number + 1 :]]), rest
+    if rest:
+        for text in first.paragraphs:
+            if len(text) >= 200 and _is_prose(text):
+                return text[:ABSTRACT_CHARACTERS], rest
+        return "", rest
+    return "", [first, *rest]
+
+
+def _is_prose(text: str) -> bool:
+    words = text.split()
+    return len(words) > 25 and 2 * sum(word[0].islower() for word in words) > len(words)
+
+
+def _until_keywords(paragraphs: Sequence[str]) -> str:
+    kept: list[str] = []
+    for text in paragraphs:
+        found = headings.RUN_IN_KEYWORDS.search(text)
+        if found and (found.start() == 0 or text[: found.start()].rstrip()[-1:] == "."):
+            kept.append(text[: found.start()].rstrip())
+            break
+        kept.append(text)
+    return "\n\n".join(text for text in kept if text)[:ABSTRACT_CHARACTERS]

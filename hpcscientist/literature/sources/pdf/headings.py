@@ -1,0 +1,144 @@
+"""Which rows of a page are a heading: by size, weight, numbering, and the names papers give."""
+
+from __future__ import annotations
+
+import re
+
+from hpcscientist.literature.sources.pdf.layout import Piece
+from hpcscientist.literature.sources.pdf.names import (
+    ABSTRACTS,
+    ASIDES,
+    INTRODUCTIONS,
+    REFERENCES,
+    SECTIONS,
+)
+from hpcscientist.literature.sources.pdf.pages import Line
+
+LARGER = 1.06  # times the body's size
+_ROWS = 3
+_CHARACTERS = 160
+_PLAIN_CHARACTERS = 80  # in the type of running text
+_NAME = 40
+_NUMBERING = re.compile(
+    r"(?:(?:chapter|section|appendix|kapitel|chapitre|capítulo)\s+)?"
+    r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,5}\.|[A-Z](?:\.\d{1,2}){0,3}\.|[A-Z](?:\.\d{1,2}){1,3}"
+    r"|[a-z]\.|第[\d一二三四五六七八九十]+[章节])(?=\s)[\s:.]*",
+    re.I,
+)
+_LETTERED = re.compile(r"[A-Z]\s+(?=[A-Z])")  # "A Proofs"; "A" begins titles too, so only if strong
+_CAPTION = re.compile(
+    r"(?:fig(?:ure|\.)?|tab(?:le|\.)?|abb(?:ildung|\.)?|tabelle|tableau|figura|tabla|algorithm|"
+    r"listing|scheme|рис\.?|图|表)\s*[\dIVX]+",
+    re.I,
+)
+_STATEMENT = re.compile(
+    r"(?:theorem|lemma|corollary|proposition|definition|proof|remark|example|assumption|claim|"
+    r"conjecture|fact|exercise|satz|beweis)\b",
+    re.I,
+)
+_MATHS = re.compile("[=<>≤≥≈∑∏∫∂∇√∈⊂]")
+_RUN_IN = re.compile(r"[.:]\s+\S|[.,;]$")
+
+_NAMES = SECTIONS | ABSTRACTS | REFERENCES | ASIDES
+_FIRST = re.compile(r"(?:1|I)\.?\s+\w")
+RUN_IN_ABSTRACT = re.compile(
+    r"(?:abstract|summary|zusammenfassung|résumé|resumen|resumo|аннотация|摘\s*要)\s*"
+    r"(?:[-–—―:.：]+\s*|(?=[A-Z]))",
+    re.I,
+)
+RUN_IN_KEYWORDS = re.compile(
+    r"(?:key\s?words?(?: and phrases)?|index terms|ccs concepts|mots[- ]cl[ée]s|schlüsselwörter|"
+    r"palabras clave|pacs(?: numbers)?|ключевые слова|关键词|关键字)\s*[-–—:：.]",
+    re.I,
+)
+
+
+def heading_rows(piece: Piece, at: int, body: int, body_bold: bool) -> int:
+    """Return how many rows from `at` on are a heading; 0 if none is.
+
+    `body` is the size of running text.
+    """
+    row = piece.rows[at]
+    text = row.text
+    strong = row.size > body * LARGER or (row.bold and not body_bold)
+    if not strong and at and not text.isupper():
+        return 0
+    few = len(piece.rows) <= 2
+    if len(text) > (_CHARACTERS if strong else _PLAIN_CHARACTERS if few else _NAME):
+        return 0
+    if bare_name(text) in _NAMES:
+        return 1
+    numbering = _NUMBERING.match(text)
+    maybe = strong or (numbering is not None and few and at == 0)
+    if not maybe or _CAPTION.match(text) or _STATEMENT.match(text) or _MATHS.search(text):
+        return 0
+    if strong:
+        return _strong(piece, at, body, numbering is not None)
+    apart = _stands_apart(row, piece.left, _NUMBERING.sub("", text, count=1))
+    return len(piece.rows) if apart else 0
+
+
+def _stands_apart(row: Line, left: int, rest: str) -> bool:
+    """Whether a numbered row in the type of running text is a heading; `rest` lacks the number."""
+    if row.text[-1] in ".,;:" or not rest[:1].isupper() or _RUN_IN.search(rest):
+        return False
+    return row.x0 - left > 2 * row.size or row.italic or rest.isupper()
+
+
+def _strong(piece: Piece, at: int, body: int, numbered: bool) -> int:
+    row = piece.rows[at]
+    count = 1
+    for other in piece.rows[at + 1 :]:
+        if other.bold != row.bold or abs(other.size - row.size) > 1 or _numbered(other.text):
+            break
+        count += 1
+    text = " ".join(r.text for r in piece.rows[at : at + count])
+    if count > _ROWS or len(text) > _CHARACTERS:
+        return 0
+    larger = row.size > body * LARGER
+    named = _NUMBERING.sub("", text, count=1)
+    followed = at + count < len(piece.rows)
+    if not larger and not numbered and text[0].islower():
+        return 0
+    if not larger and (followed or not numbered) and _RUN_IN.search(named if numbered else text):
+        return 0  # bold words at the beginning of a paragraph
+    last = piece.rows[at + count - 1]
+    if not larger and not numbered and followed and last.x1 > piece.right - 2 * last.size:
+        return 0
+    letters = sum(2 if ord(c) > 0x2E7F else 1 for c in named if c.isalpha())
+    return count if letters > 2 else 0
+
+
+def _numbered(text: str) -> bool:
+    return _NUMBERING.match(text) is not None
+
+
+def is_first(text: str) -> bool:
+    """Whether a heading is that of the first section: by its number or its name."""
+    return _FIRST.match(text) is not None or bare_name(text) in INTRODUCTIONS
+
+
+def ends_front(text: str) -> bool:
+    """Whether a row is a heading that stands below the authors."""
+    return len(text) <= _NAME and (bare_name(text) in ABSTRACTS or is_first(text))
+
+
+def heading_text(text: str, strong: bool = True) -> str:
+    """Return a heading without its number; `strong` if its type says that it is one."""
+    found = _NUMBERING.match(text) or (_LETTERED.match(text) if strong else None)
+    rest = text[found.end() :] if found else text
+    return rest.strip() if any(map(str.isalpha, rest)) else text.strip()
+
+
+def bare_name(text: str) -> str:
+    """Return a heading in lower case, without number, marks and spaced-out letters."""
+    name = heading_text(text, strong=False).strip(" .:—–-*").casefold()
+    letters = name.split()
+    if len(letters) > 3 and sum(map(len, letters)) == len(letters):  # all of one
+        return "".join(letters)
+    return "".join(letters) if name and ord(name[0]) > 0x2E7F else name
+
+
+def is_caption(text: str) -> bool:
+    """Whether a paragraph is the caption of a figure or a table."""
+    return _CAPTION.match(text) is not None

@@ -1,0 +1,245 @@
+"""A survey of the literature before the first idea (Dolphin, arXiv 2501.03916, 3.1).
+
+Task attributes are taken from the topic, queries from both; the best hits widen the queries; and
+what was retrieved is scored, so that ideas start from papers on this task and not on its
+neighbours. Whatever a model gets wrong on the way has a plain substitute, and a note says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from hpcscientist.config.settings import LiteratureSettings
+from hpcscientist.errors import ModelError
+from hpcscientist.files.text import one_line
+from hpcscientist.literature import material
+from hpcscientist.literature.merging import Found, merge
+from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
+from hpcscientist.literature.unaided import distinct, own_attributes, own_queries
+from hpcscientist.models.keywords import terms
+from hpcscientist.models.materials import of_template
+from hpcscientist.models.quoting import line
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.ports.library import Library
+from hpcscientist.recipe.schema import Topic
+from hpcscientist.records.idea import SURVEY_ID
+from hpcscientist.records.literature import Hit
+from hpcscientist.records.survey import QueriesReply, RankedPaper, Survey, TaskAttributes
+
+_PHRASE, _OTHERS = 300, 10  # characters, how many
+_DEEPEST = 4  # times the papers wanted are looked at for abstracts that are long enough
+_NOT_RANKED = "not ranked: literature.ranking is off"
+_BUILD = (
+    "build one from papers on the topic with `hpcsci library build INPUT… --out DIR` and name it "
+    "in literature.library"
+)
+
+
+class Surveyor:
+    """Surveys a library. `ideation` words the queries, `review` the attributes and scores.
+
+    Where there is no model (None) its substitutes are used, and papers are scored by their words.
+    Every request is of SURVEY_ID, and nothing depends on the order in which replies come.
+    """
+
+    def __init__(
+        self,
+        ideation: Voice | None,
+        review: Voice | None,
+        library: Library | None,
+        settings: LiteratureSettings,
+        ranker: Ranker | None = None,
+    ) -> None:
+        self._ideation, self._review = ideation, review
+        self._library, self._settings = library, settings
+        self._ranker = ranker or (ModelRanker(review) if review else WordRanker())
+
+    async def survey(self, topic: Topic) -> Survey:
+        """Survey the literature on a topic.
+
+        A reply that cannot be used ends nothing, and neither does a library without hits. Raises
+        EndpointError and what else the model raises, and LibraryError for a damaged library.
+        """
+        library = self._library
+        if library is None:
+            return _empty(topic, "", f"there is no library of papers; {_BUILD}")
+        # One that asks a service holds nothing at first and finds something all the same.
+        if not len(library) and not await self._search(library, own_queries(topic)[:1]):
+            return _empty(topic, library.fingerprint, f"the library holds no papers; {_BUILD}")
+        notes: list[str] = []
+        attributes = await self._attributes(topic, notes)
+        queries, found = await self._retrieve(library, topic, attributes, notes)
+        fits = await self._fits(topic, attributes, [entry.hit for entry in found])
+        papers = _in_order(self._ranked(found, fits))
+        notes += self._remarks(papers)
+        return Survey(
+            attributes=attributes,
+            queries=queries,
+            papers=papers,
+            library=library.fingerprint,
+            notes=tuple(notes),
+        )
+
+    async def _attributes(self, topic: Topic, notes: list[str]) -> TaskAttributes:
+        own = own_attributes(topic)
+        if self._review is None:
+            return own
+        prompt = of_template("attributes", (material.described(topic),))
+        try:
+            reply = await self._review.ask(Call(SURVEY_ID, 0, "attributes"), TaskAttributes, prompt)
+        except UNANSWERED as error:
+            notes.append(_note("the task attributes are those of the recipe", error))
+            return own
+        other = [line(text, _PHRASE) for text in reply.other]
+        return TaskAttributes(
+            inputs=line(reply.inputs, _PHRASE) or own.inputs,
+            outputs=line(reply.outputs, _PHRASE) or own.outputs,
+            other=tuple(dict.fromkeys(text for text in other if text))[:_OTHERS],
+        )
+
+    async def _retrieve(
+        self, library: Library, topic: Topic, attributes: TaskAttributes, notes: list[str]
+    ) -> tuple[tuple[str, ...], tuple[Found, ...]]:
+        """Return the queries that were asked and what they found together."""
+        own = own_queries(topic, attributes)
+        asked = await self._worded(1, topic, attributes, (), (), own, notes)
+        found = await self._search(library, asked)
+        if not found:
+            asked = distinct([*asked, *own])
+            found = await self._search(library, asked)
+        for ordinal in range(2, self._settings.expansions + 2):
+            best = [entry.hit for entry in found[: self._settings.expand_from]]
+            if not best:
+                break
+            titles = [hit.title for hit in best]
+            more = await self._worded(ordinal, topic, attributes, asked, best, titles, notes)
+            asked = distinct([*asked, *more])
+            found = await self._search(library, asked)
+        return asked, found
+
+    async def _worded(
+        self,
+        ordinal: int,
+        topic: Topic,
+        attributes: TaskAttributes,
+        asked: Sequence[str],
+        best: Sequence[Hit],
+        substitutes: Sequence[str],
+        notes: list[str],
+    ) -> tuple[str, ...]:
+        """Return new queries by the model, or the substitutes."""
+        count = self._settings.queries
+        if self._ideation is None:
+            return distinct(substitutes, asked)[:count]
+        prompt = of_template(
+            "queries",
+            (material.papers("papers", best), material.described(topic)),
+            attributes=attributes,
+            asked=asked,
+            count=count,
+        )
+        call = Call(SURVEY_ID, 0, "queries", ordinal)
+        try:
+            reply = await self._ideation.ask(call, QueriesReply, prompt)
+        except UNANSWERED as error:
+            instead = "titles of the best hits" if best else "the topic and its attributes"
+            notes.append(_note(f"{instead} were searched for", error))
+            return distinct(substitutes, asked)[:count]
+        return distinct(reply.queries, asked)[:count]
+
+    async def _search(self, library: Library, queries: Sequence[str]) -> tuple[Found, ...]:
+        """Search for all queries and return the best papers of all together."""
+        # A thread, because an index on a shared file system, or a service, may take its time.
+        hits = {query: await asyncio.to_thread(self._hits, library, query) for query in queries}
+        return merge(hits)[: self._settings.papers]
+
+    def _hits(self, library: Library, query: str) -> list[Hit]:
+        """Return the best papers for a query whose abstracts have words enough.
+
+        There may be fewer than wanted: what is far down a list has little to do with the query,
+        and each hit costs the search an explanation, or a service pages.
+        """
+        limit, least = self._settings.papers, self._settings.abstract_words
+        if not least:
+            return list(library.search(query, limit))
+        wanted = limit
+        while True:
+            hits = library.search(query, wanted)
+            enough = [hit for hit in hits if _words(hit) >= least]
+            if len(enough) >= limit or len(hits) < wanted or wanted >= _DEEPEST * limit:
+                return enough[:limit]
+            wanted *= 2
+
+    async def _fits(
+        self, topic: Topic, attributes: TaskAttributes, papers: Sequence[Hit]
+    ) -> tuple[Fit, ...]:
+        if not self._settings.ranking:
+            return (Fit(None, None, _NOT_RANKED),) * len(papers)
+        return await self._ranker.rank(topic, attributes, papers)
+
+    def _ranked(self, found: Sequence[Found], fits: Sequence[Fit]) -> list[RankedPaper]:
+        return [
+            RankedPaper(
+                paper_id=entry.hit.paper_id,
+                title=entry.hit.title,
+                abstract=entry.hit.abstract,
+                year=entry.hit.year,
+                topic=fit.topic,
+                attributes=fit.attributes,
+                reason=fit.reason,
+                kept=all(s is None or s >= self._settings.threshold for s in _scores(fit)),
+                queries=entry.queries,
+            )
+            for entry, fit in zip(found, fits, strict=True)
+        ]
+
+    def _remarks(self, papers: Sequence[RankedPaper]) -> list[str]:
+        if not papers and (least := self._settings.abstract_words):
+            return [
+                f"no paper with {least} words of abstract was found for the topic; lower "
+                f"literature.abstract_words, or {_BUILD}"
+            ]
+        if not papers:
+            return [f"no paper of the library was found for the topic; {_BUILD}"]
+        if not self._settings.ranking:
+            return []
+        said = []
+        if unjudged := sum(paper.topic is None for paper in papers):
+            said.append(
+                f"{unjudged} of {len(papers)} papers could not be judged; they are kept, last"
+            )
+        if not any(paper.kept for paper in papers):
+            said.append(
+                f"none of {len(papers)} papers reached {self._settings.threshold} on topic and "
+                "attributes; add papers on this very task to the library, or lower "
+                "literature.threshold"
+            )
+        return said
+
+
+def _in_order(papers: Iterable[RankedPaper]) -> tuple[RankedPaper, ...]:
+    """Those kept first, best first, those without scores last among them; ties as retrieved."""
+
+    def order(paper: RankedPaper) -> tuple[bool, bool, int, int]:
+        low, high = sorted((paper.topic or 0, paper.attributes or 0))
+        return not paper.kept, paper.topic is None, -low, -high
+
+    return tuple(sorted(papers, key=order))
+
+
+def _scores(fit: Fit) -> tuple[int | None, int | None]:
+    return fit.topic, fit.attributes
+
+
+def _empty(topic: Topic, library: str, note: str) -> Survey:
+    own = own_attributes(topic)
+    return Survey(attributes=own, queries=(), papers=(), library=library, notes=(note,))
+
+
+def _words(hit: Hit) -> int:
+    return sum(" " not in term for term in terms(hit.abstract))
+
+
+def _note(instead: str, error: ModelError) -> str:
+    return one_line(f"{instead}, for the model gave no usable reply: {error}")

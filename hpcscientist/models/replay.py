@@ -1,0 +1,92 @@
+"""The replies that a campaign recorded, as a playbook that answers the same calls again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.errors import ModelSpecError
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.recorded import Call
+from hpcscientist.records.idea import SURVEY_ID
+from hpcscientist.records.playbook import PlaybookEntry
+
+_IDEA = re.compile(r"idea-([0-9]{4,})")
+
+
+def read_run(folder: Path) -> list[PlaybookEntry]:
+    """Return every reply in a run directory, that of each call once, the survey's as idea 0.
+
+    A last line that was torn when a driver ended is left out, as it is on resume. Raises
+    ModelSpecError for a damaged line, and where there is no reply at all.
+    """
+    paths, entries = RunPaths(folder), list[PlaybookEntry]()
+    for number, idea_id in _numbered(folder):
+        known = set()
+        for call in _calls(paths.idea(idea_id).chat):
+            if call.key not in known:  # of two for one call, the first was acted on
+                entries.append(_entry(number, call))
+            known.add(call.key)
+    if not entries:
+        raise ModelSpecError(
+            f"{folder}: holds no recorded reply (ideas/*/chat.jsonl); give playbook:DIR the run "
+            "directory of a campaign that asked a model, or playbook:FILE"
+        )
+    return entries
+
+
+def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
+    """The ids under which calls may be recorded, with their numbers, in order."""
+    yield 0, SURVEY_ID
+    try:
+        names = [path.name for path in (folder / "ideas").iterdir()]
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        raise _unreadable(folder / "ideas", error) from error
+    found = [(int(match[1]), name) for name in names if (match := _IDEA.fullmatch(name))]
+    yield from sorted(found)
+
+
+def _calls(path: Path) -> Iterator[Call]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    lines.pop()  # what follows the last newline: nothing, or a torn line
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield Call.model_validate_json(line)
+        except ValidationError as error:
+            if number == len(lines):  # a torn block can end in a newline of its own
+                return
+            raise ModelSpecError(
+                f"{path}:{number}: no record of a call; delete the line, or give another playbook"
+            ) from error
+
+
+def _entry(number: int, call: Call) -> PlaybookEntry:
+    return PlaybookEntry(
+        idea=number,
+        stage=call.stage,
+        ordinal=call.ordinal,
+        repair=call.repair,
+        text=call.reply,
+        prompt_tokens=call.prompt_tokens,
+        completion_tokens=call.completion_tokens,
+        tokens_estimated=call.tokens_estimated,
+        reasoning=call.reasoning,
+        finish=call.finish,
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> ModelSpecError:
+    return ModelSpecError(
+        f"{path}: the recorded replies cannot be read ({error.strerror}); give playbook:FILE, or "
+        "a run directory that can be read"
+    )

@@ -1,0 +1,69 @@
+"""The models of a campaign by role, as one model: each request goes to its role's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hpcscientist.errors import ReplyError
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.ports.model import Model
+from hpcscientist.records.model import ModelReply, ModelRequest, Role
+
+
+class Roles:
+    """One model for each role, many roles for a model; implements `ports.model.Model`.
+
+    `windows` are the models' contexts as each role sees them; they learn from the replies
+    that come by here.
+    """
+
+    def __init__(self, models: Mapping[Role, Model], windows: Mapping[Role, Window]) -> None:
+        self._models = dict(models)
+        self.windows = dict(windows)
+
+    @property
+    def ideation(self) -> Model:
+        """Who proposes."""
+        return self._models["ideation"]
+
+    @property
+    def code(self) -> Model:
+        """Who writes and mends code."""
+        return self._models["code"]
+
+    @property
+    def review(self) -> Model:
+        """Who judges."""
+        return self._models["review"]
+
+    @property
+    def name(self) -> str:
+        """The models' names, that of ideation first."""
+        return ", ".join(dict.fromkeys(model.name for model in self._models.values()))
+
+    def recorded(self) -> dict[Role, frozenset[str]]:
+        """By role, the stages that its model holds replies for; only of recorded models."""
+        models = self._models.items()
+        return {role: m.stages() for role, m in models if isinstance(m, PlaybookModel)}
+
+    async def probe(self) -> None:
+        """Probe each model once. Raises EndpointError."""
+        for model in self._distinct():
+            await model.probe()
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Have the role's model answer, and learn how long the prompt was."""
+        if request.role not in self._models:
+            raise ReplyError(f"{request.idea_id}: no language model has the role {request.role}")
+        reply = await self._models[request.role].complete(request)
+        self.windows[request.role].learn(request.messages, reply)
+        return reply
+
+    async def close(self) -> None:
+        """Close each model once. Idempotent."""
+        for model in self._distinct():
+            await model.close()
+
+    def _distinct(self) -> Iterator[Model]:
+        yield from {id(model): model for model in self._models.values()}.values()

@@ -1,0 +1,70 @@
+"""What a plane is to serve, where and how. Written by who starts it, read on every node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcscientist.models.serving.ports import Ports
+from hpcscientist.records.base import Record
+
+
+class ServedModel(Record):
+    """One model. `name` is what clients ask for; `bundle` what a worker of its engine takes.
+
+    `workers` is the number of an engine's workers (tensor times pipeline parallelism),
+    `within_node` whether all of them must lie on one node.
+    """
+
+    name: str
+    folder: str
+    replicas: int
+    workers: int
+    within_node: bool
+    bundle: dict[str, float]
+    engine: dict[str, str | int | float | bool]
+    variables: dict[str, str]
+
+
+class Order(Record):
+    """A plane. Sizes in bytes, times in seconds.
+
+    `nonce` tells the endpoint of this start from that of an earlier one. `nodes` are host
+    names, the head first, `head` its numeric address. `cpus` are Ray's logical CPUs a node:
+    more than cores, because Ray Serve counts one for each replica and each of its parts.
+    `owner` names the plane in its temporary folders. `gpus` are the first of each node;
+    `memory_mb` is what engines take of a node's memory at most, in MiB. Nodes end by themselves
+    once they have seen nothing of who ordered it for `lease_s`.
+    """
+
+    nonce: str
+    owner: str
+    root: str
+    nodes: tuple[str, ...]
+    head: str
+    ports: Ports
+    models: tuple[ServedModel, ...]
+    cpus: int
+    gpus: int
+    object_store: int
+    scratch: str
+    ready_s: float
+    memory_mb: int = 0
+    lease_s: float = 60.0
+
+    @property
+    def folder(self) -> Path:
+        """The plane's folder; see `ServingPaths`."""
+        return Path(self.root)
+
+
+class Endpoint(Record):
+    """Where models answer. `url` is on each node's own loopback address."""
+
+    nonce: str
+    url: str
+    models: tuple[str, ...]
+    nodes: tuple[str, ...]
+    head: str
+    ray_address: str
+    contexts: dict[str, int]
+    started: float

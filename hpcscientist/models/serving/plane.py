@@ -1,0 +1,244 @@
+"""A model plane as its driver sees it: started, watched, and ended with all that belongs to it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist.errors import PlaneLost, ServingError
+from hpcscientist.files.atomic import read_tail, write_atomic
+from hpcscientist.files.text import one_line
+from hpcscientist.models.serving import interpreter, ports, secrets
+from hpcscientist.models.serving import node as agent
+from hpcscientist.models.serving.image import Image, seen
+from hpcscientist.models.serving.lease import Beat
+from hpcscientist.models.serving.order import Endpoint, Order
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.steps import Steps
+
+Tell = Callable[[str], None]
+
+_POLL_S = 0.5
+_BLOCKS = 8  # of ports that are tried
+_LOG_TAIL = 4096
+END_S = 90.0  # a node's: until it hears of it, Ray's processes, its folder
+_RESTARTS = 5  # of one node's Ray
+_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """How a node's processes are started. `python` has vLLM and Ray, in `image` if there is one.
+
+    `python` may be a command of several words.
+    """
+
+    steps: Steps
+    python: str = sys.executable
+    image: Image | None = None
+
+    def interpreter(self, *folders: Path) -> tuple[str, ...]:
+        """Return the words that start the interpreter, which sees these folders.
+
+        Raises ServingError.
+        """
+        prefix = self.image.prefix(folders) if self.image else ()
+        return (*prefix, *interpreter.words(self.python))
+
+    def command(self, order: Order, role: str) -> list[str]:
+        """Return what serves one node. Raises ServingError."""
+        models = [path for model in order.models for path in seen(Path(model.folder))]
+        python = self.interpreter(order.folder, *models)
+        return [*python, "-P", "-m", agent.MODULE, str(ServingPaths(order.folder).order), role]
+
+
+class Plane:
+    """One start of a plane, in one allocation. Use it as a context manager, or `close` it."""
+
+    def __init__(self, order: Order, launcher: Launcher, number: int, tell: Tell) -> None:
+        """`number`: the job's, or a process id; the ports follow from it."""
+        self._order, self._launcher, self._number, self._tell = order, launcher, number, tell
+        self._paths = ServingPaths(order.folder)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._restarts: dict[str, int] = {}
+        self._beat: Beat | None = None
+        self._closing = threading.Event()
+        self._lost = ""
+        self._watcher: threading.Thread | None = None
+
+    def __enter__(self) -> Plane:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def order(self) -> Order:
+        """What it serves, and by which ports at last."""
+        return self._order
+
+    @property
+    def lost(self) -> str:
+        """Why the plane is gone; "" while it is not."""
+        return self._lost
+
+    def start(self, check: Callable[[], None] = lambda: None) -> Endpoint:
+        """Start it and wait until every model has answered once. Raises ServingError.
+
+        `check` is called while that takes: what it raises ends the wait and is passed on.
+        """
+        try:
+            self._prepare()
+            for attempt in range(_BLOCKS):
+                endpoint = self._attempt(attempt, check)
+                if endpoint is not None:
+                    self._watch()
+                    return endpoint
+                self._end()
+            raise ServingError(
+                f"no free ports for the model plane in {_BLOCKS} blocks; see {self._paths.logs}"
+            )
+        except OSError as error:
+            raise ServingError(
+                f"the model plane cannot be started: {error.filename or ''} {error.strerror}"
+            ) from error
+
+    def check(self) -> None:
+        """Raise PlaneLost once the plane is gone."""
+        if self._lost:
+            raise PlaneLost(self._lost)
+
+    def close(self) -> None:
+        """End every process of it, on every node. Idempotent."""
+        self._closing.set()
+        if self._watcher is not None:
+            self._watcher.join()
+        self._end()
+        self._paths.endpoint.unlink(missing_ok=True)
+
+    def _prepare(self) -> None:
+        self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._paths.logs.mkdir(exist_ok=True)
+        secrets.make(self._paths.key)
+        secrets.make(self._paths.token)
+
+    def _attempt(self, attempt: int, check: Callable[[], None]) -> Endpoint | None:
+        """Start with one block of ports; None where one of them is another's."""
+        self._paths.endpoint.unlink(missing_ok=True)
+        self._paths.state.unlink(missing_ok=True)
+        given = ports.block(self._number, attempt)
+        # A nonce of its own: what the last attempt was told is not meant for this one.
+        nonce = f"{self._order.nonce.partition('-')[0]}-{attempt}"
+        self._order = self._order.model_copy(update={"ports": given, "nonce": nonce})
+        write_atomic(self._paths.order, self._order.model_dump_json(indent=2).encode() + b"\n")
+        self._beat = Beat(self._paths.lease(nonce))
+        self._beat.start()
+        for place, name in enumerate(self._order.nodes):
+            self._start_node(name, "worker" if place else "head")
+        return self._await_endpoint(check)
+
+    def _start_node(self, name: str, role: str) -> None:
+        command = self._launcher.command(self._order, role)
+        self._running[name] = self._launcher.steps.start(name, command, self._paths.log(name))
+
+    def _await_endpoint(self, check: Callable[[], None]) -> Endpoint | None:
+        until = time.monotonic() + self._order.ready_s + END_S
+        told = ""
+        while True:
+            check()
+            endpoint = read_endpoint(self._paths)
+            if endpoint is not None and endpoint.nonce == self._order.nonce:
+                return endpoint
+            said = read_tail(self._paths.state, _LOG_TAIL).strip()
+            if said and said != told:
+                self._tell(f"model plane: {said}")
+                told = said
+            for name, process in self._running.items():
+                status = process.poll()
+                if status == agent.PORTS_TAKEN:
+                    return None
+                if status is not None:
+                    raise ServingError(self._why(name, status, said))
+            if time.monotonic() > until:
+                raise ServingError(
+                    f"the model plane was not ready in time ({said or 'nothing was heard of it'});"
+                    f" see {self._paths.logs}, or give serving.ready_s more"
+                )
+            time.sleep(_POLL_S)
+
+    def _why(self, name: str, status: int, said: str) -> str:
+        log = self._paths.log(name)
+        reason = said.removeprefix("failed: ") if said.startswith("failed: ") else ""
+        tail = one_line(read_tail(log, _LOG_TAIL)[-600:], 600)
+        return (
+            f"the model plane ended on {name} (status {status}): {reason or tail}; see {log} and "
+            "the folders beside it"
+        )
+
+    def _watch(self) -> None:
+        self._watcher = threading.Thread(target=self._keep, daemon=True, name="model plane")
+        self._watcher.start()
+
+    def _keep(self) -> None:
+        """See what has ended: the head's end is the plane's, another node's Ray starts again."""
+        head, *others = self._order.nodes
+        while not self._closing.wait(_POLL_S):
+            status = self._running[head].poll()
+            if status is not None:
+                self._lost = f"the model plane ended on {head} (status {status})"
+                with contextlib.suppress(OSError):  # a log that cannot be read, a closed terminal
+                    self._lost = self._why(head, status, "")
+                    self._tell(self._lost)
+                return
+            for name in others:
+                if self._running[name].poll() is not None:
+                    self._again(name)
+
+    def _again(self, name: str) -> None:
+        done = self._restarts.get(name, 0)
+        if done >= _RESTARTS:
+            return
+        self._restarts[name] = done + 1
+        last = ", for the last time" if done + 1 == _RESTARTS else ""
+        with contextlib.suppress(OSError):  # whoever listened has gone; the plane goes on
+            self._tell(f"model plane: node {name} was lost; starting it again{last}")
+        if not self._closing.wait(_PAUSE_S * 2**done):
+            with contextlib.suppress(OSError):
+                self._start_node(name, "worker")
+
+    def _end(self) -> None:
+        left = [process for process in self._running.values() if process.poll() is None]
+        if left:
+            with contextlib.suppress(OSError):
+                self._paths.stop(self._order.nonce).touch()
+        for stop in (_nothing, subprocess.Popen.terminate, subprocess.Popen.kill):
+            until = time.monotonic() + END_S
+            for process in left:
+                stop(process)
+            for process in left:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.1, until - time.monotonic()))
+            left = [process for process in left if process.poll() is None]
+        self._running = {}
+        if self._beat is not None:
+            self._beat.stop()
+        with contextlib.suppress(OSError):
+            self._paths.stop(self._order.nonce).unlink(missing_ok=True)
+
+
+def _nothing(process: subprocess.Popen[bytes]) -> None:
+    """Ask no more than the stop file does."""
+
+
+def read_endpoint(paths: ServingPaths) -> Endpoint | None:
+    """Return where the models answer; None while they do not."""
+    try:
+        return Endpoint.model_validate_json(paths.endpoint.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None

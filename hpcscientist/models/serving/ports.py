@@ -1,0 +1,58 @@
+"""The ports of a plane: the same on each of its nodes, derived from the job's number.
+
+So the planes of two jobs of one user that share a node do not meet; where another program has
+a port, the next block is tried.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+from hpcscientist.records.base import Record
+
+# Below where Linux hands out ports by itself (32768), above the ones with names.
+_FIRST, _LAST, _BLOCK = 20_000, 32_000, 16
+_STRIDE = 257  # blocks; without a common divisor with their number, so all are reached
+
+
+class Ports(Record):
+    """Ports of one plane. `http` is bound to each node's loopback address, the others are Ray's."""
+
+    gcs: int
+    client: int
+    node_manager: int
+    object_manager: int
+    agent_http: int
+    agent_grpc: int
+    runtime_env: int
+    metrics: int
+    http: int
+
+    def all(self) -> tuple[int, ...]:
+        """Return every port."""
+        return tuple(self.model_dump().values())
+
+
+def block(number: int, attempt: int = 0) -> Ports:
+    """Return the ports for a job's number (or a process id); another block each attempt."""
+    blocks = (_LAST - _FIRST) // _BLOCK
+    start = _FIRST + (number + attempt * _STRIDE) % blocks * _BLOCK
+    names = Ports.model_fields
+    return Ports(**{name: start + offset for offset, name in enumerate(names)})
+
+
+def taken(wanted: Iterable[int], addresses: Iterable[str]) -> list[int]:
+    """Return the ports that cannot be bound on one of this machine's addresses now."""
+    listed = tuple(addresses)
+    return [port for port in wanted if not all(_is_free(port, address) for address in listed)]
+
+
+def _is_free(port: int, address: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,129 @@
+"""Safetensors files, looked at without loading them: is each whole, and what does it hold?
+
+The format (https://huggingface.co/docs/safetensors): eight bytes with the header's length, a JSON
+header with each tensor's dtype, shape and place, and the tensors' bytes without a gap.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_BITS = {
+    **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
+    **dict.fromkeys(("F32", "I32", "U32"), 32),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 16),
+    **dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "BOOL"), 8),
+    **dict.fromkeys(("F4", "F4_E2M1"), 4),
+}
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_LONGEST_HEADER = 100_000_000  # as in the safetensors library
+_POINTER = b"version https://git-lfs"
+_LAYER = re.compile(r"(^|\.)(layers|h|blocks|block)\.\d+\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What tensors amount to: bytes as stored, and how many numbers are floats of 16 bits or more.
+
+    Those floats take the engine's dtype when loaded; all else stays as it is stored. `outside`
+    are the two for tensors that belong to no numbered layer: embeddings and head.
+    """
+
+    stored: int = 0
+    floats: int = 0
+    other_bytes: int = 0
+    outside_floats: int = 0
+    outside_bytes: int = 0
+
+    def __add__(self, more: Tally) -> Tally:
+        """Return both together."""
+        return Tally(
+            self.stored + more.stored,
+            self.floats + more.floats,
+            self.other_bytes + more.other_bytes,
+            self.outside_floats + more.outside_floats,
+            self.outside_bytes + more.outside_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file: the names of its tensors and what they amount to."""
+
+    names: frozenset[str] = frozenset()
+    tally: Tally = field(default_factory=Tally)
+
+
+class Broken(Exception):
+    """A file is not whole; the message says why, and begins with no name."""
+
+
+def read_shard(path: Path) -> Shard:
+    """Return what a safetensors file holds, having compared its header with its size.
+
+    Raises Broken.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(8)
+            if is_pointer(path):
+                raise Broken("is a git-LFS pointer and no weights: run `git lfs pull`")
+            if len(start) < 8:
+                raise Broken(f"is cut off: it has {size} bytes")
+            (length,) = struct.unpack("<Q", start)
+            if length > _LONGEST_HEADER:
+                raise Broken("is no safetensors file")
+            if length > size - 8:
+                raise Broken(f"is cut off within its header: it has {size} bytes")
+            header = json.loads(file.read(length))
+    except OSError as error:
+        raise Broken(f"cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise Broken("has a header that is no JSON") from None
+    if not isinstance(header, dict):
+        raise Broken("has a header that is no table")
+    return _shard(header, size - 8 - length)
+
+
+def is_pointer(path: Path) -> bool:
+    """Tell whether a file is what git-LFS leaves in a large file's place. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_POINTER)) == _POINTER
+
+
+def _shard(header: Mapping[str, Any], room: int) -> Shard:
+    tensors = {name: said for name, said in header.items() if name != "__metadata__"}
+    tally, end = Tally(), 0
+    try:
+        spans = sorted(
+            (*map(int, said["data_offsets"]), name, str(said["dtype"]), math.prod(said["shape"]))
+            for name, said in tensors.items()
+        )
+    except (TypeError, KeyError, ValueError):
+        raise Broken("has a header that names no dtype, shape and place for each tensor") from None
+    for begin, stop, name, dtype, count in spans:
+        bits = _BITS.get(dtype)
+        wrong = bits is not None and (stop - begin) * 8 != count * bits
+        if begin != end or stop < begin or wrong:
+            raise Broken(f"contradicts itself about the tensor {name}")
+        end = stop
+        tally += _tally(name, dtype, stop - begin, count)
+    if end != room:
+        how = "is cut off" if end > room else "is longer than its header says"
+        raise Broken(f"{how}: {room} bytes of tensors, {end} expected; copy or download it again")
+    return Shard(frozenset(tensors), tally)
+
+
+def _tally(name: str, dtype: str, stored: int, count: int) -> Tally:
+    floats, other = (count, 0) if dtype in _FLOATS else (0, stored)
+    if _LAYER.search(name):
+        return Tally(stored, floats, other)
+    return Tally(stored, floats, other, floats, other)

@@ -1,0 +1,216 @@
+"""Exact search for the nearest of many vectors, at the speed of memory.
+
+The rows, in memory or mapped from a file, are read once, a block at a time. A block is
+multiplied with all queries in float32, and whatever may be among the nearest, to within what
+rounding can do, is compared again in float64, row by row. So the answer is that of a search in
+float64 throughout, and depends neither on the size of a block nor on how BLAS rounds, while the
+products of all rows with all queries are never held together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from hpcscientist.ports.embedder import Embedder
+
+Rows = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.int64]
+Cosines = npt.NDArray[np.float64]
+Products = npt.NDArray[np.float32]
+
+# Of a block's products with all queries, which should stay in the cache. No smaller than it must
+# be: BLAS blocks the rows for the cache itself, and at each end waits for all its threads.
+_BLOCK_BYTES = 8 * 2**20
+_CHUNK_BYTES = 256 * 2**20  # of an index's rows, of which what is not used takes no memory
+_FOLD = 64  # rows of a group that is looked into only where its largest product is near
+_EXACT = 1024  # rows at a time in float64
+_GROUP = 256  # queries at a time, which bounds the products of a block
+_UNIT = 2.0**-24  # the rounding of one float32 operation
+_LENGTH = 1e-5  # how far from 1 the product of two rows' lengths may be
+
+
+class Top:
+    """The `k` rows nearest to each of some queries, among all rows that were scanned so far.
+
+    Rows and queries are finite float32 vectors of length 1 to within rounding, or all zeros,
+    whose cosine with anything is 0. On a tie the row of the lower position is the nearer one.
+    """
+
+    def __init__(self, queries: Rows, k: int = 1, block: int | None = None) -> None:
+        """Prepare for queries (q, width).
+
+        `block` rows are compared at a time, by default as many as have some megabytes of
+        products with the queries. Raises ValueError where `k` or `block` is below 1.
+        """
+        if k < 1 or (block is not None and block < 1):
+            raise ValueError("k and block are at least 1")
+        self._queries = np.ascontiguousarray(queries, dtype=np.float32)
+        # BLAS is fastest on (rows, width) @ (width, queries), both of them row-major.
+        self._columns = np.ascontiguousarray(self._queries.T)
+        count, width = self._queries.shape
+        together = max(1, min(count, _GROUP))
+        self._block = block or _BLOCK_BYTES // (4 * together)
+        self._room = np.empty(self._block * together, dtype=np.float32)
+        # A sum of float32 products is wrong by at most this, in whatever order (Higham,
+        # Accuracy and Stability of Numerical Algorithms, 3.1).
+        self._close = (width + 2) * _UNIT * 1.01 + _LENGTH
+        self._cosines: Cosines = np.full((count, k), -np.inf)
+        self._positions: Positions = np.full((count, k), -1, dtype=np.int64)
+        self._scanned = 0
+
+    def scan(self, rows: Rows) -> None:
+        """Take in rows (n, width); their positions follow those of the rows scanned before."""
+        if not len(self._queries):
+            self._scanned += len(rows)
+            return
+        for start in range(0, len(rows), self._block):
+            block = rows[start : start + self._block]
+            for first in range(0, len(self._queries), _GROUP):
+                self._compare(block, slice(first, first + _GROUP))
+            self._scanned += len(block)
+
+    def found(self) -> tuple[Positions, Cosines]:
+        """Return positions and cosines (q, k), the nearest first; fewer columns of fewer rows."""
+        columns = min(self._cosines.shape[1], self._scanned)
+        return self._positions[:, :columns].copy(), self._cosines[:, :columns].copy()
+
+    def _compare(self, block: Rows, group: slice) -> None:
+        columns = self._columns[:, group]
+        products = self._room[: len(block) * columns.shape[1]].reshape(len(block), -1)
+        np.matmul(block, columns, out=products)
+        largest = _fold(products)
+        last = self._cosines[group, -1]
+        # A later row with the same cosine stays behind, and none is above 1.
+        may_enter = (largest.max(axis=0) >= last - self._close) & (last < 1.0)
+        for offset in np.flatnonzero(may_enter):
+            query, kept = int(group.start + offset), largest[:, offset]
+            near = _at_least(products[:, offset], kept, self._least(query, kept))
+            self._enter(query, near, block)
+
+    def _least(self, query: int, largest: Products) -> float:
+        """The least product with which a row may be among a query's best.
+
+        `largest` are those of some groups of rows: `k` of them keep out what is below them.
+        """
+        k = self._cosines.shape[1]
+        least: float = float(self._cosines[query, -1]) - self._close
+        if len(largest) >= k:
+            kth = float(np.partition(largest, len(largest) - k)[len(largest) - k])
+            least = max(least, kth - 2 * self._close)
+        return least
+
+    def _enter(self, query: int, near: Positions, block: Rows) -> None:
+        """Compare rows of a block with one query in float64, and keep the best."""
+        cosines, positions = self._cosines[query], self._positions[query]
+        every = np.concatenate([cosines, self._exact(query, block, near)])
+        places = np.concatenate([positions, near + self._scanned])
+        best = np.argsort(-every, kind="stable")[: len(cosines)]  # the first stays the first
+        self._cosines[query], self._positions[query] = every[best], places[best]
+
+    def _exact(self, query: int, block: Rows, near: Positions) -> Cosines:
+        parts = np.split(near, range(_EXACT, len(near), _EXACT))
+        return np.concatenate([cosines_with(block[some], self._queries[query]) for some in parts])
+
+
+def top(
+    rows: Rows, queries: Rows, k: int = 1, block: int | None = None
+) -> tuple[Positions, Cosines]:
+    """Return the positions and cosines, each (q, k), of the `k` rows nearest to each query.
+
+    `rows` (n, width) may be memory-mapped; the columns are sorted, the nearest first, and on a
+    tie the first row. Where there are fewer than `k` rows, there are as many columns as rows.
+    What vectors may be, and `block`: see `Top`.
+    """
+    search = Top(queries, k, block)
+    search.scan(rows)
+    return search.found()
+
+
+def _fold(products: Products) -> Products:
+    """Return the largest products, by query, of groups of rows; products (rows, queries).
+
+    Group `g` of `size` holds the rows g, g + size, g + 2 size, …, so that all columns are compared
+    in long runs of memory; the rows that are left over are groups of one.
+    """
+    size, queries = len(products) // _FOLD, products.shape[1]
+    folded = products[: size * _FOLD].reshape(_FOLD, size * queries).max(axis=0)
+    return np.concatenate([folded.reshape(size, queries), products[size * _FOLD :]])
+
+
+def _at_least(products: Products, largest: Products, least: float) -> Positions:
+    """Return the rows, in order, whose product is at least `least`, from groups of `_fold`."""
+    size = len(products) // _FOLD
+    groups = np.flatnonzero(largest >= least)
+    whole, alone = groups[groups < size], groups[groups >= size]
+    members = (whole[:, None] + size * np.arange(_FOLD)).ravel()
+    rows: Positions = np.sort(np.concatenate([members, alone + size * (_FOLD - 1)]))
+    near: Positions = rows[products[rows] >= least]
+    return near
+
+
+class VectorIndex:
+    """Dense vectors of an embedder, in memory, that others are compared with.
+
+    They lie in chunks of one size, each of which stays where it is: adding costs the same
+    however many there are, nothing is copied, and at most one chunk is not full.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._chunks: list[Rows] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def prepare(self, text: str) -> Rows:
+        """Return a text's vector. Raises ModelError."""
+        return self.prepare_each([text])[0]
+
+    def prepare_each(self, texts: Sequence[str]) -> list[Rows]:
+        """Return the vectors of texts that are embedded together. Raises ModelError."""
+        rows: Any = self._embedder.embed(texts)
+        return list(rows)
+
+    def add(self, vector: Rows) -> None:
+        """Add a vector; its position is the number of those before it."""
+        chunk = max(1, _CHUNK_BYTES // (4 * max(1, len(vector))))
+        place = self._size % chunk
+        if not place:  # memory that is not written to yet takes no room
+            self._chunks.append(np.empty((chunk, len(vector)), dtype=np.float32))
+        self._chunks[-1][place] = vector
+        self._size += 1
+
+    def nearest(self, vector: Rows) -> tuple[int, float] | None:
+        """Return the position of the nearest text and the cosine; the first on a tie."""
+        return self.nearest_each([vector])[0]
+
+    def nearest_each(self, vectors: Sequence[Rows]) -> list[tuple[int, float] | None]:
+        """Return what `nearest` does for each vector, from one pass over the texts."""
+        if not self._size or not vectors:
+            return [None] * len(vectors)
+        search, left = Top(np.stack(vectors)), self._size
+        for chunk in self._chunks:
+            search.scan(chunk[:left])
+            left -= len(chunk)
+        positions, cosines = search.found()
+        return list(zip(positions[:, 0].tolist(), cosines[:, 0].tolist(), strict=True))
+
+
+def cosines_with(rows: Rows, vector: Rows) -> Cosines:
+    """Return the cosine of each row (n, width) with a vector, in float64.
+
+    It depends on the two vectors alone, is 1 for equal ones, and 0 where one is all zeros.
+    """
+    # Row by row: a product of BLAS would round as the number of rows has it.
+    x: Any = np.ascontiguousarray(rows, dtype=np.float64)
+    y: Any = np.ascontiguousarray(vector, dtype=np.float64)
+    lengths = np.sqrt((x * x).sum(axis=1) * (y * y).sum())
+    dots = (x * y).sum(axis=1)
+    cosines: Cosines = np.divide(dots, lengths, out=np.zeros(len(x)), where=lengths > 0)
+    return np.clip(cosines, -1.0, 1.0, out=cosines)

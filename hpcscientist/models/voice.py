@@ -1,0 +1,76 @@
+"""A model in one of its roles: asked for replies of a type, each under its call's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from hpcscientist.config.settings import RoleSettings
+from hpcscientist.errors import PlaybookExhausted, ReplyError
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.materials import Prompt
+from hpcscientist.models.structured import ask
+from hpcscientist.ports.model import Model
+from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.model import ModelRequest, Role
+
+T = TypeVar("T", bound=BaseModel)
+
+# What leaves one question unanswered. Steps that can do without an answer go on from there; what
+# ails the endpoint is nobody's answer and goes through.
+UNANSWERED = (ReplyError, PlaybookExhausted)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a request is for; `number` is the idea's, 0 for the campaign as a whole.
+
+    Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
+    """
+
+    idea_id: str
+    number: int
+    stage: str
+    ordinal: int = 1
+    sample: int = 0
+
+    def seed(self, campaign: int) -> int:
+        """Return the call's seed, from the campaign's, the idea's number and the sample."""
+        of_idea = idea_seed(campaign, self.number)
+        return idea_seed(of_idea, self.sample) if self.sample else of_idea
+
+
+class Voice:
+    """A model in one of its roles. `seed` is the campaign's; `window` the model's context."""
+
+    def __init__(
+        self,
+        model: Model,
+        role: Role,
+        settings: RoleSettings,
+        seed: int = 0,
+        window: Window | None = None,
+    ) -> None:
+        self._model, self._role, self._settings, self._seed = model, role, settings, seed
+        self._window = window or Window(settings.context)
+
+    async def ask(self, call: Call, reply_type: type[T], prompt: Prompt) -> T:
+        """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
+
+        Raises ReplyError where there is no usable one, and what the model raises.
+        """
+        settings = self._settings
+        request = ModelRequest(
+            idea_id=call.idea_id,
+            stage=call.stage,
+            role=self._role,
+            ordinal=call.ordinal,
+            messages=(),
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_tokens=settings.max_tokens,
+            seed=call.seed(self._seed),
+        )
+        return await ask(self._model, request, reply_type, prompt=prompt, window=self._window)

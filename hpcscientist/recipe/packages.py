@@ -1,0 +1,98 @@
+"""Which packages a trial can import: what the recipe's reference code imports, and no more.
+
+Nothing else is known of a trial's environment: the reference runs there, and nothing can be
+installed. What a package cannot be imported without is there with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from hpcscientist.files.python import syntax_tree
+
+# What packages are called where they are installed, if not as where they are imported.
+_IMPORTED_AS = {
+    "scikit-learn": "sklearn",
+    "opencv-python": "cv2",
+    "pillow": "pil",
+    "pyyaml": "yaml",
+    "pytorch": "torch",
+}
+# What each of these imports itself, always: their hard requirements, of every version in use.
+_BRINGS = {
+    "cv2": ("numpy",),
+    "datasets": ("huggingface_hub", "numpy", "pandas", "pyarrow", "requests", "tqdm", "yaml"),
+    "flax": ("jax", "msgpack", "numpy", "optax"),
+    "gymnasium": ("cloudpickle", "numpy"),
+    "jax": ("jaxlib", "numpy", "opt_einsum", "scipy"),
+    "lightgbm": ("numpy", "scipy"),
+    "matplotlib": ("PIL", "cycler", "dateutil", "numpy", "packaging"),
+    "numba": ("llvmlite", "numpy"),
+    "optax": ("jax", "numpy"),
+    "pandas": ("dateutil", "numpy"),
+    "scipy": ("numpy",),
+    "seaborn": ("matplotlib", "numpy", "pandas"),
+    "sentence_transformers": ("torch", "tqdm", "transformers"),
+    "skimage": ("PIL", "imageio", "networkx", "numpy", "scipy"),
+    "sklearn": ("joblib", "numpy", "scipy", "threadpoolctl"),
+    "statsmodels": ("numpy", "pandas", "patsy", "scipy"),
+    "tensorflow": ("google", "h5py", "numpy"),
+    "torch": ("jinja2", "networkx", "sympy", "typing_extensions"),
+    "torch_geometric": ("numpy", "requests", "tqdm"),
+    "torchvision": ("PIL", "numpy", "torch"),
+    "transformers": ("huggingface_hub", "numpy", "regex", "safetensors", "tokenizers", "tqdm"),
+    "xgboost": ("numpy", "scipy"),
+}
+
+
+def imported(reference: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the packages that Python files import, sorted.
+
+    Neither those of the standard library nor the files themselves are among them, and a file
+    that does not parse imports nothing.
+    """
+    own = {part for name in reference for part in PurePosixPath(name).with_suffix("").parts}
+    found = {
+        name for file, text in reference.items() if file.endswith(".py") for name in _imports(text)
+    }
+    return tuple(sorted(found - own - sys.stdlib_module_names))
+
+
+def available(reference: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the packages that are there where a reference runs, sorted.
+
+    These are those that it imports, and what they cannot be imported without.
+    """
+    found: set[str] = set()
+    waiting = list(imported(reference))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(_BRINGS.get(name, ()))
+    return tuple(sorted(found))
+
+
+def importable(package: str, there: Iterable[str]) -> bool:
+    """Say whether a package is among those there or in the standard library.
+
+    Case, and the names under which a few packages are installed, do not matter.
+    """
+    known = {name.casefold() for name in (*there, *sys.stdlib_module_names)}
+    plain = package.casefold()
+    return not known.isdisjoint({plain, _IMPORTED_AS.get(plain, plain), plain.replace("-", "_")})
+
+
+def _imports(text: str) -> Iterable[str]:
+    try:
+        tree = syntax_tree(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]

@@ -1,0 +1,112 @@
+"""Proposing step by step, and what is checked before code is written: replies and records."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from hpcscientist.records.base import Record
+from hpcscientist.records.idea import Idea, Proposal, Score
+from hpcscientist.records.survey import ConceptRecord
+
+Decision = Literal["novel", "not_novel", "undecided"]
+
+
+class Direction(Record):
+    """One direction in which an idea may lie."""
+
+    title: str = Field(min_length=1, max_length=200)
+    summary: str = Field(min_length=1)
+
+
+class DirectionsReply(Record):
+    """The reply schema of stage `directions`: a divergent batch."""
+
+    directions: tuple[Direction, ...] = Field(min_length=1)
+
+
+class Judgement(Record):
+    """One direction judged; part of a reply."""
+
+    direction: int = Field(ge=1, description="Its number in the list.")
+    novelty: Score
+    soundness: Score
+    potential: Score
+    reason: str = Field(min_length=1)
+
+
+class ConvergeReply(Record):
+    """The reply schema of stage `converge`: the directions of a batch, judged."""
+
+    judgements: tuple[Judgement, ...] = Field(min_length=1)
+
+
+class ReflectReply(Record):
+    """The reply schema of stage `reflect`. Without a proposal the one before stands."""
+
+    remarks: str = Field(
+        min_length=1, description="What is weak about the idea, or that it is good."
+    )
+    done: bool = Field(description="True if the idea needs no further round.")
+    proposal: Proposal | None = None
+
+
+class Citation(Record):
+    """A paper of the library as evidence; part of a reply."""
+
+    paper_id: str = Field(min_length=1)
+    why: str = Field(min_length=1, description="What it shows, in one sentence.")
+
+
+class NoveltyReply(Record):
+    """The reply schema of stage `novelty`: a decision with evidence, or another search."""
+
+    decision: Literal["novel", "not_novel", "undecided", "search"]
+    query: str = Field(
+        default="", description="What to search for next, if the decision is search."
+    )
+    evidence: tuple[Citation, ...] = ()
+    reason: str = Field(min_length=1)
+
+
+class FeasibilityReply(Record):
+    """The reply schema of stage `feasibility`: what one full trial of the idea needs."""
+
+    seconds: float = Field(ge=0, description="Seconds of one full trial, estimated.")
+    memory_mb: float = Field(ge=0, description="Memory of one trial in MiB, estimated.")
+    files: tuple[str, ...] = Field(default=(), description="Files of the reference that change.")
+    data: tuple[str, ...] = Field(default=(), description="Data it needs that the recipe lacks.")
+    packages: tuple[str, ...] = Field(
+        default=(), description="Imports it needs beyond those there."
+    )
+    fits: bool
+    reason: str = Field(min_length=1)
+
+
+class Vetted(Record):
+    """An idea that goes on, with what the library has of its concepts."""
+
+    idea: Idea
+    concepts: tuple[ConceptRecord, ...] = ()
+
+
+class NoveltyVerdict(Record):
+    """Whether an idea is new, as far as the library tells. `evidence` cites papers it was shown."""
+
+    decision: Decision
+    reason: str
+    evidence: tuple[Citation, ...] = ()
+    queries: tuple[str, ...] = ()
+    rounds: int = 0
+    library: str = ""
+
+
+class FeasibilityVerdict(Record):
+    """Whether an idea fits the recipe; `problems` names what does not, each with its figures."""
+
+    fits: bool
+    problems: tuple[str, ...] = ()
+    reason: str
+    seconds: float | None = None
+    memory_mb: float | None = None

@@ -1,0 +1,233 @@
+"""Process trees: finding every descendant, and ending all of them.
+
+A process that forks twice and starts a session leaves its parent's process group, but not
+its line: this process declares itself a subreaper (prctl(2)), so orphans among its
+descendants become its children. Trees are read from /proc/PID/task/TID/children, which is
+quick enough to catch a process that forks and exits in a loop; psutil is the fallback where
+the kernel lacks that file.
+
+Not covered: what a killed worker leaves behind. `marked` finds those by the environment
+they were started with, unless they took care to lose it; there, only a container or a job's
+cgroup helps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+CAMPAIGN_MARK = "HPCSCI_CAMPAIGN"
+TRIAL_MARK = "HPCSCI_TRIAL"
+
+_PATIENT_AFTER_S = 0.2
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2). Raises OSError."""
+    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+@cache
+def _kernel_lists_children() -> bool:
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
+
+def children(pid: int) -> list[int]:
+    """Return the process ids of a process's children, zombies included."""
+    return _threads_and_children(pid)[1]
+
+
+def _threads_and_children(pid: int) -> tuple[int, list[int]]:
+    """Return how many threads a process has, and the process ids of its children."""
+    if not _kernel_lists_children():
+        try:
+            process = psutil.Process(pid)
+            return process.num_threads(), [child.pid for child in process.children()]
+        except psutil.NoSuchProcess:
+            return 0, []
+    found: list[int] = []
+    threads: list[str] = []
+    # A thread or process that vanishes while it is read has no children any more.
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 (speed)
+        for task in threads:
+            with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123 (speed)
+                found += map(int, file.read().split())
+    return len(threads), found
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def halt(roots: Iterable[int]) -> list[int]:
+    """Stop (SIGSTOP) the trees below and including `roots`; return their process ids.
+
+    Each process is stopped before its children are read, so the list cannot grow behind
+    our back.
+    """
+    found: list[int] = []
+    todo = list(roots)
+    while todo:
+        pid = todo.pop()
+        _signal(pid, signal.SIGSTOP)
+        found.append(pid)
+        todo += children(pid)
+    return found
+
+
+def kill_trees(roots: Iterable[int]) -> int:
+    """Stop, then kill, whole trees that are not ours to reap; return how many processes."""
+    found = halt(roots)
+    for pid in found:
+        _signal(pid, signal.SIGKILL)
+    return len(found)
+
+
+class Brood:
+    """All processes that this one starts, directly or not, once the object is made."""
+
+    def __init__(self) -> None:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self._others = frozenset(children(os.getpid()))
+        self._main: subprocess.Popen[bytes] | None = None
+
+    def watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Name the one child whose exit status is somebody else's to collect."""
+        self._main = process
+
+    def _roots(self) -> list[int]:
+        return [pid for pid in children(os.getpid()) if pid not in self._others]
+
+    def pids(self) -> list[int]:
+        """Return every process that is alive now."""
+        return self.census()[0]
+
+    def census(self, enough: float = math.inf) -> tuple[list[int], int]:
+        """Return the processes alive now and the sum of their threads.
+
+        Stops looking past `enough` threads, the guard's (see `guard`) left out.
+        """
+        found: list[int] = []
+        total = 0
+        todo = self._roots()
+        while todo and total <= enough:
+            pid = todo.pop()
+            threads, below = _threads_and_children(pid)
+            found.append(pid)
+            total += threads if self._main is None or pid != self._main.pid else 0
+            todo += below
+        return found, total
+
+    def end(self, limit_s: float = 30.0) -> tuple[int, ...]:
+        """Stop, kill and reap until none is left; return those left after `limit_s`."""
+        begun = time.monotonic()
+        self._strike()
+        while True:
+            found = halt(self._roots())
+            if not found:
+                return ()
+            for pid in found:
+                _signal(pid, signal.SIGKILL)
+            self._reap()
+            waited = time.monotonic() - begun
+            if waited > limit_s:
+                return tuple(self.pids())
+            if waited > _PATIENT_AFTER_S:
+                # At first we race whoever forks; now we only wait for the kernel to finish
+                # a large process, and most of these are not our children to wait on.
+                time.sleep(0.005)
+
+    def _strike(self) -> None:
+        """Kill the process group that the command began as, in a single call.
+
+        It is what most will ever have. A container's first process is in it, and the kernel ends
+        a container with that one. Against a thousand processes that all want to run, we would
+        hardly come to stop one after the other.
+        """
+        for root in self._roots():
+            for pid in children(root):
+                with contextlib.suppress(OSError):
+                    group = os.getpgid(pid)
+                    if group != os.getpgid(0):
+                        os.killpg(group, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        for pid in self._roots():
+            if self._main is not None and pid == self._main.pid:
+                self._main.poll()
+            else:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process exists and is not a zombie."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def marked(campaign_id: str, trial_id: str | None = None) -> list[int]:
+    """Return the live processes started for a campaign's trial, or for any of its trials."""
+    me = os.getpid()
+    return [
+        process.pid
+        for process in psutil.process_iter()
+        if process.pid != me and _is_marked(process, campaign_id, trial_id)
+    ]
+
+
+def end_marked(campaign_id: str, trial_id: str | None = None, limit_s: float = 10.0) -> set[int]:
+    """Kill what `marked` finds, until there is none or `limit_s` has passed; return who."""
+    ended: set[int] = set()
+    until = time.monotonic() + limit_s
+    while (found := marked(campaign_id, trial_id)) and time.monotonic() < until:
+        ended.update(found)
+        kill_trees(found)
+        time.sleep(0.01)  # their end is their parents' to collect, not ours
+    return ended
+
+
+def naming(folder: Path, below: bool = False) -> list[int]:
+    """Return the live processes that have a folder (or one below it) as an argument."""
+    wanted, me = str(folder), os.getpid()
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            arguments = process.cmdline()
+            named = wanted in arguments or (
+                below and any(a.startswith(wanted + os.sep) for a in arguments)
+            )
+            if named and process.pid != me and is_alive(process.pid):
+                found.append(process.pid)
+    return found
+
+
+def _is_marked(process: psutil.Process, campaign_id: str, trial_id: str | None) -> bool:
+    try:
+        environment = process.environ()
+    except (psutil.Error, OSError):
+        return False
+    if environment.get(CAMPAIGN_MARK) != campaign_id:
+        return False
+    if trial_id is not None and environment.get(TRIAL_MARK) != trial_id:
+        return False
+    return TRIAL_MARK in environment and is_alive(process.pid)

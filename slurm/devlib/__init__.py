@@ -1,0 +1,1 @@
+"""The parts of `slurm/devcluster`. Standard library only: it runs before anything is installed."""

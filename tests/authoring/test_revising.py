@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+from authoring_kit import CODE, REFERENCE, ScriptedModel, edit, idea, toy_recipe
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpcscientist.authoring import checks
+from hpcscientist.authoring.revising import (
+    GIVEN_BACK,
+    ONLY_COMMENTS,
+    REPEATS,
+    UNCHANGED,
+    Question,
+    Reviser,
+)
+from hpcscientist.config.settings import CODE as SETTINGS
+from hpcscientist.errors import EndpointError
+from hpcscientist.files.hashing import hash_texts
+from hpcscientist.models.fitting import Window
+from hpcscientist.models.materials import fixed
+from hpcscientist.records.authoring import Draft, GaveUp
+from hpcscientist.records.model import Message
+from hpcscientist.records.replies import FixReply
+
+NOW = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
+PROMPT = fixed((Message(role="user", content="Change it."),))
+ASKED = Question(
+    idea=idea(), stage="complete", ordinals=(4, 1004), prompt=PROMPT, files=NOW, seen=()
+)
+
+
+def code(*edits: dict[str, Any]) -> dict[str, Any]:
+    return {"note": "Done.", "edits": list(edits)}
+
+
+def rate(value: str) -> dict[str, Any]:
+    return edit("RATE = 0.2", f"RATE = {value}")
+
+
+async def revise(
+    replies: dict[str, Any], asked: Question = ASKED
+) -> tuple[Draft | GaveUp, ScriptedModel]:
+    model = ScriptedModel(replies)
+    return await Reviser(model, toy_recipe(), SETTINGS, Window()).revise(asked), model
+
+
+async def test_edits_apply_to_the_files_of_the_question() -> None:
+    found, model = await revise({"complete/4": code(rate("0.3"))})
+    assert found == Draft(
+        files={**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")}, note="Done."
+    )
+    (asked,) = model.asked
+    assert (asked.role, asked.key, asked.idea_id) == ("code", "complete/4", "idea-0001")
+    assert asked.messages[0].content.startswith("Change it.")
+
+
+@pytest.mark.parametrize(
+    ("edits", "reason"),
+    [
+        ((), UNCHANGED),
+        ((rate("0.2"),), UNCHANGED),
+        ((rate("0.3"), edit("RATE = 0.3", "RATE = 0.2")), UNCHANGED),
+        ((rate("0.1"),), GIVEN_BACK),
+        ((rate("0.5"),), REPEATS),
+    ],
+)
+async def test_what_is_no_step_forward_ends_it(
+    edits: tuple[dict[str, Any], ...], reason: str
+) -> None:
+    half = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.5")}
+    asked = replace(ASKED, seen=(hash_texts(NOW), hash_texts(half)))
+    found, model = await revise({"complete/4": code(*edits)}, asked)
+    assert found == GaveUp(reason=reason)
+    assert model.keys == ["complete/4"]
+
+
+@pytest.mark.parametrize(
+    "comments",
+    [rate("0.2  # the rate"), edit("\n\n\ndef main", "\n\n\n\n# start\ndef main"), rate("(0.2)")],
+)
+async def test_comments_alone_go_back(comments: dict[str, Any]) -> None:
+    found, model = await revise({"complete/4": code(comments), "complete/1004": code(rate("0.3"))})
+    assert isinstance(found, Draft)
+    assert ONLY_COMMENTS in model.asked[1].messages[2].content
+    found, _ = await revise({"complete/4": code(comments), "complete/1004": code(comments)})
+    assert found == GaveUp(reason=f"no usable edits after 1 repair: {ONLY_COMMENTS}")
+
+
+async def test_where_it_insists_no_change_goes_back() -> None:
+    insists = replace(ASKED, insist=True)
+    replies = {"complete/4": code(), "complete/1004": code(rate("0.3"))}
+    found, model = await revise(replies, insists)
+    assert isinstance(found, Draft)
+    assert UNCHANGED in model.asked[1].messages[2].content
+    found, _ = await revise({"complete/4": code(), "complete/1004": code()}, insists)
+    assert found == GaveUp(reason=f"no usable edits after 1 repair: {UNCHANGED}")
+
+
+async def test_a_file_that_becomes_code_or_is_none_is_a_change() -> None:
+    recipe = toy_recipe()
+    spec = recipe.spec.model_copy(update={"editable": ("experiment.py", "*.txt")})
+    model = ScriptedModel({"complete/4": code(edit(None, "# words\n", "notes.txt"))})
+    reviser = Reviser(model, replace(recipe, spec=spec), SETTINGS, Window())
+    found = await reviser.revise(ASKED)
+    assert isinstance(found, Draft)
+    assert found.files["notes.txt"] == "# words\n"
+
+    broken = replace(ASKED, files={**NOW, "experiment.py": "def (:\n"})
+    found, _ = await revise({"complete/4": code(edit(None, "X = 1\n"))}, broken)
+    assert isinstance(found, Draft)
+
+
+@pytest.mark.parametrize(
+    ("new", "problem"),
+    [
+        ("import torch\nRATE = 0.3", "torch"),
+        ("RATE = RATES[0]", "RATES"),
+        ("RATE = = 0.3", "syntax error"),
+    ],
+)
+async def test_what_surely_fails_costs_no_trial(new: str, problem: str) -> None:
+    bad = code(edit("RATE = 0.2", new))
+    found, model = await revise({"complete/4": bad, "complete/1004": code(rate("0.3"))})
+    assert isinstance(found, Draft)
+    said = model.asked[1].messages[2].content
+    assert "experiment.py:1: " in said
+    assert problem in said
+
+
+async def test_a_foreseen_failure_is_tried_where_nothing_better_comes() -> None:
+    bad, worse = code(edit("RATE = 0.2", "import torch\nRATE = 0.3")), code(edit("nowhere", ""))
+    for second in ({}, {"complete/1004": worse}, {"complete/1004": code(rate("= 0.3"))}):
+        found, model = await revise({"complete/4": bad, **second})
+        assert isinstance(found, Draft)
+        assert "import torch" in found.files["experiment.py"]
+        assert model.keys == ["complete/4", "complete/1004"]
+    found, _ = await revise({"complete/4": code(rate("= 0.3"))})
+    assert isinstance(found, GaveUp)  # what does not compile is never tried
+
+
+async def test_the_reference_with_other_comments_is_the_reference() -> None:
+    found, _ = await revise({"complete/4": code(rate("0.1  # as before"))})
+    assert found == GaveUp(reason=GIVEN_BACK)
+
+
+async def test_giving_up_goes_before_edits() -> None:
+    asked = replace(ASKED, reply_type=FixReply)
+    reply = {"diagnosis": "No\nway.", "give_up": True, "edits": [rate("0.3")]}
+    assert (await revise({"complete/4": reply}, asked))[0] == GaveUp(reason="No way.")
+
+
+async def test_a_repair_that_is_not_answered_names_what_was_wrong() -> None:
+    found, _ = await revise({"complete/4": code(edit("RATE = 7", "RATE = 8"))})
+    assert isinstance(found, GaveUp)
+    assert found.reason.startswith(
+        "the playbook holds no reply for idea-0001, stage complete/1004 (experiment.py: "
+    )
+
+
+async def test_endpoint_faults_are_raised() -> None:
+    with pytest.raises(EndpointError):
+        await revise({"complete/4": EndpointError("down")})
+
+
+names = st.sampled_from(
+    ["experiment.py", "helper.py", "../experiment.py", "/etc/passwd", "new.py", "", "a\nb", "./x"]
+)
+searches = st.none() | st.sampled_from(
+    ["RATE = 0.2", "RATE", "main()", "", "STEPS = 10", "nowhere"]
+)
+texts = st.sampled_from(
+    ["RATE = 0.1", "RATE = 0.2 # x", "", "(", "pass", "\ud800", "x = '\0'", CODE]
+)
+some_edits = st.lists(st.builds(edit, searches, texts, names), max_size=4)
+
+
+@settings(max_examples=200)
+@given(some_edits, some_edits, st.booleans())
+def test_whatever_a_model_says_the_port_holds(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], insist: bool
+) -> None:
+    asked = replace(ASKED, insist=insist, seen=(hash_texts(NOW),))
+    before = dict(NOW)
+    replies = {"complete/4": code(*first), "complete/1004": code(*second)}
+    found, model = asyncio.run(revise(replies, asked))
+    assert before == NOW
+    assert len(model.asked) <= 6
+    if isinstance(found, GaveUp):
+        assert found.reason
+        assert "\n" not in found.reason
+        return
+    editable = toy_recipe().spec.editable
+    for name in {*found.files, *NOW}:
+        if found.files.get(name) != NOW.get(name):
+            assert any(fnmatchcase(name, pattern) for pattern in editable)
+    assert found.files not in (NOW, REFERENCE)
+    assert all("syntax error" not in str(problem) for problem in checks.check(found.files))

@@ -1,0 +1,312 @@
+"""What `bench serving` compares, and one small run with the real engine; no time is asserted."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_kit import write_model
+
+from hpcscientist.bench.serving import arms, cold, cores, figures, prompts
+from hpcscientist.bench.serving.alone import Taken
+from hpcscientist.bench.serving.measured import Measured
+from hpcscientist.cli import bench as command
+from hpcscientist.cli.main import run
+from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
+from hpcscientist.errors import HpcsciError, ServingError, UsageError
+from hpcscientist.models.serving.order import ServedModel
+from hpcscientist.records.model import ModelRequest
+from hpcscientist.records.site import ServingSite, Site
+from hpcscientist.system import processes
+
+NEEDED = ("torch", "vllm", "ray", "transformers")
+SERVED = ServedModel(
+    name="m",
+    folder="/nowhere",
+    replicas=1,
+    workers=1,
+    within_node=True,
+    bundle={},
+    engine={},
+    variables={},
+)
+
+
+def test_prompts_follow_from_their_seed_and_share_no_beginning() -> None:
+    drawn = prompts.draw("run1-3", 3, 100, 7, IDEATION)
+    assert drawn == prompts.draw("run1-3", 3, 100, 7, IDEATION)
+    other = prompts.draw("run2-3", 3, 100, 7, IDEATION)
+    begins = [request.messages[0].content[:8] for request in (*drawn, *other)]
+    assert len(set(begins)) == 6
+    assert len({request.seed for request in (*drawn, *other)}) == 6
+    assert len({request.idea_id for request in (*drawn, *other)}) == 6
+    for request in drawn:
+        assert len(request.messages[1].content) == 100
+        assert (request.max_tokens, request.ignore_eos) == (7, True)
+        assert request.temperature == IDEATION.temperature
+
+
+def test_files_that_are_forgotten_are_intact(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "weights"
+    file.parent.mkdir()
+    file.write_bytes(b"x" * 100_000)
+    (tmp_path / "a" / "link").symlink_to(file)
+    os.mkfifo(tmp_path / "a" / "pipe")
+    cold.forget([tmp_path, tmp_path / "missing"])
+    assert file.read_bytes() == b"x" * 100_000
+
+
+def test_packages_are_those_of_the_interpreter() -> None:
+    found = cold.packages([sys.executable])
+    assert any(Path(pytest.__file__).is_relative_to(folder) for folder in found)
+    assert cold.packages(["/bin/true"]) == []
+
+
+def test_packages_may_lie_below_a_folder_with_spaces(tmp_path: Path) -> None:
+    own = tmp_path / "my environment"
+    venv.create(own)
+    (found,) = cold.packages([str(own / "bin" / "python")])
+    assert found.is_relative_to(own)
+
+
+def test_cores_are_given_back() -> None:
+    own = cores.own()
+    with cores.only(own[:1]):
+        assert cores.own() == own[:1]
+        seen = subprocess.run(
+            [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert seen.stdout == "1\n"
+    assert cores.own() == own
+
+
+def test_cores_that_are_taken_are_those_of_all_processes_below() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        while not cores.taken(0.1):
+            assert busy.poll() is None
+        busy.kill()
+
+
+class Counted:
+    """An arm of its own pace. `asked`: the requests in flight and tokens of each of its turns."""
+
+    def __init__(self, seconds: float, turns: list[str], name: str, short: int = 0) -> None:
+        self._seconds, self._turns, self._name, self._short = seconds, turns, name, short
+        self.asked: list[tuple[int, int]] = []
+
+    def run(self, requests: Sequence[ModelRequest]) -> Taken:
+        self._turns.append(self._name)
+        self.asked.append((len(requests), requests[0].max_tokens))
+        tokens = sum(request.max_tokens for request in requests) - self._short
+        return Taken(seconds=self._seconds, prompt_tokens=1, tokens=tokens)
+
+
+def measured(tmp_path: Path, said: list[str]) -> Measured:
+    options = figures.Options(
+        folder=tmp_path, site=Site(), settings=Settings(), in_flight=(1, 4), tokens=16, runs=2
+    )
+    return Measured(options, arms.Ground(tmp_path, tmp_path, Site(), said.append))
+
+
+def test_arms_take_turns_and_the_first_round_only_warms_up(tmp_path: Path) -> None:
+    turns: list[str] = []
+    whole, alone = Counted(2.0, turns, "whole"), Counted(1.0, turns, "alone")
+    rates = measured(tmp_path, [])._rates({"whole": whole, "alone": alone})
+    assert rates == {
+        "whole": {1: [8.0, 8.0], 4: [32.0, 32.0]},
+        "alone": {1: [16.0, 16.0], 4: [64.0, 64.0]},
+    }
+    assert whole.asked == alone.asked == [(1, 8), (4, 8), (1, 16), (4, 16), (1, 16), (4, 16)]
+    one, other = ["whole", "alone"], ["alone", "whole"]
+    assert turns == [*one, *one, *other, *other, *one, *one]
+
+
+def test_replies_that_were_cut_short_are_no_figure(tmp_path: Path) -> None:
+    arm = Counted(1.0, [], "whole", short=1)
+    with pytest.raises(ServingError, match="give fewer --tokens"):
+        measured(tmp_path, [])._rates({"whole": arm})
+
+
+def test_a_rate_stands_beside_the_others_median(tmp_path: Path) -> None:
+    found = measured(tmp_path, [])._rate("n", [9.0, 8.0, 1.0], "alone", [10.0, 10.0, 99.0], 0.9)
+    assert (found.value, found.ratio, found.spread, found.runs) == (8.0, 0.8, 8.0, 3)
+    assert found.compared_with == "alone: 10 tokens/s"
+    assert (found.target, found.at_least, found.is_met) == (0.9, True, False)
+
+
+def test_two_replicas_that_do_not_fit_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    write_model(tmp_path / "model")
+    for parts in (("throughput", "replicas"), ("start",)):
+        options = figures.Options(
+            folder=tmp_path,
+            site=Site(),
+            settings=Settings(serving=ServingSettings(tensor_parallel=2)),
+            parts=parts,
+        )
+        ground = arms.Ground(tmp_path, tmp_path / "model", Site(), lambda text: None)
+        with pytest.raises(HpcsciError) as caught:
+            Measured(options, ground).check()
+        assert isinstance(caught.value, UsageError) is ("replicas" in parts)
+
+
+def site_of(folder: Path, script: str) -> Site:
+    file = folder / "my python"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return Site(serving=ServingSite(python=str(file)))
+
+
+def test_an_engine_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    site = site_of(tmp_path, "echo 'no memory' >&2; exit 3")
+    ground = arms.Ground(tmp_path, tmp_path, site, lambda text: None)
+    with (
+        pytest.raises(ServingError, match="vLLM alone ended with status 3: no memory"),
+        arms.alone(ground, SERVED),
+    ):
+        pass
+
+
+def test_an_engine_that_does_not_end_is_ended_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arms, "_END_S", 2.0)
+    answer = '{"dtype":"d","max_num_seqs":1,"max_num_batched_tokens":1,"chunked_prefill":false,'
+    answer += '"executor":"mp"}'
+    site = site_of(tmp_path, f"read it; echo '{answer}'; sleep 600 & echo $! >{tmp_path}/pid; wait")
+    ground = arms.Ground(tmp_path, tmp_path, site, lambda text: None)
+    with arms.alone(ground, SERVED) as engine:
+        assert engine.resolved.executor == "mp"
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            pass
+    assert not processes.is_alive(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--model", "playbook"], "only open weights are measured here"),
+        (["--model", "vllm:nowhere"], "nowhere"),
+        (["--part", "all"], "'throughput', 'start', 'replicas'"),
+        (["--requests", "0"], "0 is not in the range"),
+        (["--dir", "nowhere"], "does not exist"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["bench", "serving", *arguments]) in {1, 2}
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interpreter_without_an_engine_is_named_with_the_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.toml").write_text('[serving]\npython = "/bin/false"\n')
+    assert run(["bench", "serving", "--site", "site.toml"]) == 1
+    err = capsys.readouterr().err
+    assert "/bin/false made no model" in err
+    assert "pip install 'hpcscientist[serving]'" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["site.toml"]
+
+
+def test_an_interpreter_may_be_a_command_and_have_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (python,) = arms.Ground(tmp_path, tmp_path, site_of(tmp_path, ""), print).python
+    assert python == str(tmp_path / "my python")
+    command = f"'{site_of(tmp_path, 'echo $1 >&2; exit 1').serving.python}' exec"
+    (tmp_path / "site.toml").write_text(f'[serving]\npython = "{command}"\n')
+    assert run(["bench", "serving", "--site", "site.toml"]) == 1
+    assert f"{command} made no model: exec; " in capsys.readouterr().err
+
+
+def test_an_engine_in_an_image_is_refused_with_the_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.toml").write_text('[serving]\nimage = "/images/vllm.sif"\n')
+    assert run(["bench", "serving", "--site", "site.toml"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "python in place of image in [serving]" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["site.toml"]
+
+
+def test_the_command_line_knows_the_same_parts_and_counts() -> None:
+    assert command._PARTS_SERVING == figures.PARTS
+    assert command._IN_FLIGHT == figures.IN_FLIGHT
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    if not all(importlib.util.find_spec(name) for name in NEEDED):
+        pytest.skip("NOT TESTED: torch, vLLM and Ray are not installed; tests/serving_environment")
+    asked = ["bench", "serving", "--json", "--dir", str(folder), *arguments]
+    settings = {"HPCSCI_SERVING_KV_CACHE_GB": "1", "HPCSCI_SERVING_EAGER": "true"}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "hpcscientist.cli.main", *asked],
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def leaves_nothing(folder: Path) -> bool:
+    return list(folder.iterdir()) == [] and processes.naming(folder, below=True) == []
+
+
+@pytest.mark.serving
+@pytest.mark.timeout(1800)
+def test_a_small_run_with_the_real_engine(tmp_path: Path) -> None:
+    sizes = ["--requests", "1", "--requests", "3", "--tokens", "4", "--prompt", "40", "--runs", "2"]
+    process = start(tmp_path, "--part", "throughput", *sizes)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    rows: list[dict[str, Any]] = json.loads(out)
+    assert [row["name"] for row in rows] == [
+        "tokens per second, 1 in flight",
+        "tokens per second, 3 in flight",
+        "a plane at rest",
+    ]
+    assert 0 < rows.pop()["value"] <= len(cores.own())
+    for row in rows:
+        assert row["value"] > 0
+        assert row["ratio"] > 0
+        assert row["runs"] == 2
+        assert row["compared_with"].startswith("vLLM alone: ")
+    assert leaves_nothing(tmp_path)
+
+
+@pytest.mark.serving
+@pytest.mark.timeout(1800)
+def test_a_signal_ends_it_whole(tmp_path: Path) -> None:
+    process = start(tmp_path, "--part", "start")
+    assert process.stderr is not None
+    while "model plane: deploying" not in (line := process.stderr.readline()):
+        assert line, process.wait()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert process.returncode == 130, err
+    assert out == ""
+    assert leaves_nothing(tmp_path)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench_campaign import CampaignBench
+from queue_stand_in import install
+
+from hpcscientist.campaign import cancel, frozen
+from hpcscientist.errors import CampaignBusy
+from hpcscientist.execution.backends.slurm import backend, sweep
+from hpcscientist.files.rundir import RunPaths
+
+# What a driver on Slurm may take: for its trials, and for what is left of its arrays.
+STOPPING_S = backend._STOP_PATIENCE_S + sweep.PATIENCE_S
+
+
+class Elsewhere:
+    """A driver on another host that lets go some time after it was asked, by a clock of its own."""
+
+    def __init__(self, paths: RunPaths, takes_s: float) -> None:
+        paths.lock.mkdir()
+        self._file = paths.lock / "1.json"
+        self._holder = {"host": "elsewhere", "boot": "b", "pid": 1, "started": 1}
+        self._takes_s = takes_s
+        self.now = 0.0
+        self._beat()
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self._beat(released=self.now >= self._takes_s)
+
+    def _beat(self, *, released: bool = False) -> None:
+        self._file.write_text(json.dumps(self._holder | {"released": released}))
+
+
+def paths_on(backend_name: str, folder: Path) -> RunPaths:
+    bench = CampaignBench(folder, ideas=1)
+    frozen.write(bench.paths, bench.config.model_copy(update={"backend": backend_name}))
+    return bench.paths
+
+
+def test_a_driver_that_waits_for_slow_ends_of_jobs_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = install(tmp_path, monkeypatch)
+    paths = paths_on("slurm", tmp_path)
+    driver = Elsewhere(paths, takes_s=STOPPING_S + 60.0)
+    assert cancel.cancel(paths, driver.wait, lambda: driver.now)
+    assert driver.now >= STOPPING_S
+    assert queue.submitted() == 0
+    assert not paths.cancel_request.exists()
+
+
+@pytest.mark.parametrize("backend_name", ["local", "slurm"])
+def test_a_driver_that_never_lets_go_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend_name: str
+) -> None:
+    install(tmp_path, monkeypatch)
+    paths = paths_on(backend_name, tmp_path)
+    driver = Elsewhere(paths, takes_s=1e9)
+    with pytest.raises(CampaignBusy, match="elsewhere"):
+        cancel.cancel(paths, driver.wait, lambda: driver.now)
+    assert driver.now >= cancel.patience_s(frozen.read(paths))
+    assert paths.cancel_request.exists()

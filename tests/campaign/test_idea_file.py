@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.campaign.proposals.idea_file import known_idea, read_idea
+from hpcscientist.errors import RunDirectoryError
+
+
+def test_an_idea_that_was_recorded_is_there_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "idea.json"
+    assert read_idea(path) is None
+    with pytest.raises(RunDirectoryError, match="is gone; restore it from a backup"):
+        known_idea(path)
+    path.write_text("{}")
+    for read in (read_idea, known_idea):
+        with pytest.raises(RunDirectoryError, match="is damaged; restore it from a backup"):
+            read(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunDirectoryError, match=r"cannot be read: .*; restore it from a backup"):
+        known_idea(path)

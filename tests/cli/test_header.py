@@ -1,0 +1,93 @@
+"""The header says where trials run, why, under which names, and what is not protected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sentence_kit import model_folder
+
+from hpcscientist.campaign.launching import launch
+from hpcscientist.cli.options import settings_from
+from hpcscientist.cli.progress import header
+from hpcscientist.config.settings import Settings
+
+SITE = """\
+name = "ours"
+[slurm]
+account = "physics"
+qos = "long"
+[host]
+network = "open"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an image and a site profile, and a PATH with nothing but sbatch."""
+    (tmp_path / "sbatch").write_text("#!/bin/sh\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    (tmp_path / "i.sif").write_text("")
+    (tmp_path / "site.toml").write_text(SITE)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def said(folder: Path, capsys: pytest.CaptureFixture[str], **given: object) -> dict[str, str]:
+    settings = Settings.model_validate({"model": "search", "run_dir": "run", **given})
+    header(launch.plan(settings, folder))
+    lines = capsys.readouterr().err.splitlines()
+    return {line[:8].strip(): line[9:] for line in lines}
+
+
+def test_on_slurm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"site": "site.toml", "image": "i.sif", "slurm": {"qos": "short"}}
+    lines = said(folder, capsys, **given)
+    assert lines["backend"] == "slurm: as --site says; site ours, account physics, qos short"
+    assert lines["image"] == str(folder / "i.sif")
+    assert "in the queue or running at once" in lines["trials"]
+    assert "without network" not in lines["sandbox"]
+
+
+def test_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(folder, capsys, backend="local")
+    assert lines["backend"] == "local: as --backend says"
+    assert "NO SANDBOX" in lines["sandbox"]
+    assert "image" not in lines
+    assert lines["cost"].startswith("experiments at most ")
+    assert "idle" not in lines
+    assert lines["trials"].endswith("improvements x 5 more on the test split")
+    assert (
+        "test split" not in said(folder, capsys, backend="local", loop={"confirm": False})["trials"]
+    )
+
+
+def test_what_a_job_leaves_idle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(folder, capsys, site="site.toml", image="i.sif", nodes=3)
+    assert lines["idle"].startswith("2 of 3 nodes: no model is served on them")
+    assert "the driving job at most 72 node-hours" in lines["cost"]
+
+
+def test_how_ideas_are_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(folder, capsys, backend="local")
+    assert lines["likeness"].startswith("equal knobs")
+    lines = said(folder, capsys, backend="local", model="playbook")
+    assert lines["likeness"] == "keyword vectors"
+
+
+@pytest.mark.serving
+def test_ideas_are_compared_by_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "mini").symlink_to(model_folder())
+    given = {"model": "playbook", "embedding": {"model": "mini"}}
+    lines = said(folder, capsys, backend="local", **given)
+    assert lines["likeness"] in {f"sentence-transformers mini on {d}" for d in ("cpu", "cuda")}
+    lines = said(folder, capsys, site="site.toml", image="i.sif", nodes=3, **given)
+    assert lines["likeness"].endswith(" here; in the job on cuda if it has a GPU")
+
+
+def test_how_ideas_are_decided_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(folder, capsys)["findings"] == "FDR 0.05, online"
+    assert said(folder, capsys, rounds=2)["findings"] == "FDR 0.05, batch"
+    given = settings_from(decision="point").loop.model_dump()
+    words = said(folder, capsys, loop=given)["findings"]
+    assert words == "any better mean (point), no error controlled"

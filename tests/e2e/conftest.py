@@ -1,0 +1,51 @@
+"""Fixtures of whole campaigns."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from campaigns import TinyCampaign
+from controlled import Controlled
+from served_campaign import TESTS, make
+from slurm_kit import Cluster, engine_python
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "execution"))  # its hostile candidates
+
+
+@pytest.fixture
+def controlled(cluster: Cluster, shared: Path) -> Iterator[Controlled]:
+    campaign = Controlled(cluster, TinyCampaign.prepare(shared))
+    campaign.write_site()
+    yield campaign
+    if campaign.tiny.paths.campaign.exists():
+        campaign.hpcsci("cancel", "run")
+
+
+@pytest.fixture(scope="module")
+def engine() -> str:
+    """An interpreter with vLLM and Ray that every node sees."""
+    return engine_python()
+
+
+@pytest.fixture(scope="module")
+def random_model(cluster: Cluster, engine: str) -> Path:
+    return make(cluster, [engine, TESTS / "tiny_models.py"])
+
+
+@pytest.fixture(scope="module")
+def trained_model(cluster: Cluster, engine: str) -> Path:
+    return make(cluster, [engine, TESTS / "e2e" / "tiny_lessons.py"])
+
+
+@pytest.fixture
+def served(controlled: Controlled, engine: str) -> Iterator[Controlled]:
+    """A campaign whose controller jobs can serve models."""
+    controlled.write_site(controller={"cpus": 2, "memory_mb": 11000})
+    site = controlled.folder / "site.toml"
+    site.write_text(site.read_text() + f"[serving]\npython = {json.dumps(engine)}\n")
+    yield controlled
+    controlled.cluster.run("scancel", "--me", cwd=controlled.folder)

@@ -1,0 +1,126 @@
+"""A campaign whose models are served on the nodes of its own jobs, and what is left of it there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from campaigns import PLAIN
+from controlled import Controlled
+from slurm_kit import Cluster
+
+from hpcscientist.files.rundir import SURVEY, RunPaths
+from hpcscientist.models.serving.order import Order
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.records.events import Event, PlaneStarted, PlaneStopped, ReplyRecorded
+
+TESTS = Path(__file__).resolve().parents[1]
+LIMIT_S = 1500
+SETTINGS = """\
+[serving]
+context = {context}
+kv_cache_gb = 0.5
+eager = true
+[ideation]
+temperature = {temperature}
+max_tokens = {answer}
+[code]
+max_tokens = {answer}
+[loop]
+debug_rounds = 1
+"""
+# What a node holds of a plane: processes' folders and shared memory, and ports that answer.
+LOOK = """\
+import json, os, socket, sys
+since, left = float(sys.argv[2]), []
+for folder in ("/tmp", "/dev/shm"):
+    for entry in os.scandir(folder):
+        if entry.name.startswith(("hpcsci-", "psm_")):
+            if entry.stat(follow_symlinks=False).st_ctime >= since:
+                left.append(entry.path)
+for port in json.loads(sys.argv[1]):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            left.append(f"port {port}")
+print(json.dumps(left))
+"""
+
+
+def make(cluster: Cluster, command: list[str | Path]) -> Path:
+    """Have a model made in a folder that every node sees."""
+    folder = cluster.make_folder("model") / "tiny"
+    subprocess.run([*command, folder], check=True, capture_output=True, timeout=LIMIT_S)
+    return folder
+
+
+def launch(
+    served: Controlled,
+    model: Path,
+    context: int,
+    answer: int,
+    temperature: float = 1.0,
+    ideas: int = 6,
+    *,
+    nodes: int = 2,
+    steps: str = PLAIN,
+) -> subprocess.CompletedProcess[str]:
+    """Launch a campaign and follow it to its end. `context` and `answer` in tokens."""
+    text = SETTINGS.format(context=context, answer=answer, temperature=temperature) + steps
+    (served.folder / "hpcsci.toml").write_text(text)
+    return served.cluster.hpcsci(
+        *("launch", "--recipe", "./tiny", "--run-dir", "run", "--ideas", str(ideas)),
+        *("--backend", "slurm", "--site", "site.toml", "--nodes", str(nodes)),
+        *("--model", f"vllm:{model}", "--allow-unsandboxed"),
+        cwd=served.folder,
+        timeout=LIMIT_S,
+    )
+
+
+def order_of(served: Controlled) -> Order:
+    """What its latest plane serves, and where."""
+    paths = ServingPaths(served.tiny.paths.serving)
+    return Order.model_validate_json(paths.order.read_bytes())
+
+
+def check_whole(served: Controlled, planes: int = 1) -> list[Event]:
+    """It finished, every reply is on the disk once, and it has no job and no endpoint."""
+    assert served.status()["state"] == "finished", served.logs()
+    served.check_queue_empty()
+    events = served.events()
+    replies = [(e.idea_id, e.call) for e in events if isinstance(e, ReplyRecorded)]
+    assert replies
+    assert sorted(replies) == sorted(recorded(served.tiny.paths))
+    assert len(set(replies)) == len(replies)
+    assert sum(isinstance(event, PlaneStarted) for event in events) == planes
+    assert sum(isinstance(event, PlaneStopped) for event in events) == planes
+    assert not ServingPaths(served.tiny.paths.serving).endpoint.exists()
+    return events
+
+
+def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable[int]) -> None:
+    """No process's folder, shared memory or port of a plane is left on any of the nodes.
+
+    What lay there before its launch (images of trials, kept for the next) is not its own.
+    """
+    since = served.tiny.paths.campaign.stat().st_mtime
+    for node in nodes:
+        look = ["srun", "--quiet", f"--nodelist={node}", "python3", "-c", LOOK]
+        asked = (json.dumps(list(ports)), str(since))
+        seen = served.cluster.run(*look, *asked, cwd=served.folder)
+        left = json.loads(seen.stdout)
+        assert left == [], f"{node}: {left} {seen.stderr}"
+
+
+def recorded(paths: RunPaths) -> list[tuple[str, str]]:
+    """The calls whose replies are on the disk, by idea and key."""
+    return [
+        (chat.parent.name, json.loads(line)["key"])
+        for chat in [paths.idea(SURVEY).chat, *paths.root.glob("ideas/*/chat.jsonl")]
+        if chat.exists()
+        for line in chat.read_text().splitlines()
+    ]

@@ -1,0 +1,185 @@
+"""Which trials go into which array task; the record; the script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trialkit import Bench
+
+from hpcscientist.execution.backends.slurm.batches import (
+    BatchFolder,
+    InQueue,
+    Room,
+    arrange,
+    make_batch,
+    room,
+)
+from hpcscientist.execution.backends.slurm.commands import unshadowed
+from hpcscientist.execution.backends.slurm.ledger import Durations
+from hpcscientist.execution.backends.slurm.limits import SlurmLimits
+from hpcscientist.execution.backends.slurm.submit import script
+from hpcscientist.records.site import SlurmSite
+from hpcscientist.records.trial import TrialSpec
+
+LIMITS = SlurmLimits(
+    "22.05", max_array=1000, max_submit=500, max_minutes=600, nodes=4, accounting=True
+)
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> list[TrialSpec]:
+    first = Bench(tmp_path_factory.mktemp("bench")).prepare().trial("predict()", "t0")
+    return [first.model_copy(update={"trial_id": f"t{number}"}) for number in range(300)]
+
+
+@given(
+    count=st.integers(0, 300),
+    tasks=st.integers(0, 400),
+    at_once=st.integers(1, 100),
+    pack_s=st.floats(0, 600),
+    seconds=st.floats(0, 100),
+    minutes=st.integers(1, 2000),
+)
+def test_arrangement(
+    specs: list[TrialSpec],
+    count: int,
+    tasks: int,
+    at_once: int,
+    pack_s: float,
+    seconds: float,
+    minutes: int,
+) -> None:
+    space = Room(tasks=tasks, at_once=at_once, max_minutes=minutes)
+    found = arrange(specs[:count], pack_s, space, lambda spec: seconds)
+    flat = [spec for task in found for spec in task]
+    assert flat == specs[: len(flat)]  # in order, none twice
+    assert len(found) <= tasks
+    assert all(task for task in found)
+    assert bool(found) == (count > 0 and tasks > 0)
+    if found and len(flat) < count:
+        assert len(found) == tasks  # left out only for want of room
+    if count <= min(tasks, at_once):
+        assert [len(task) for task in found] == [1] * len(found)  # what can run side by side does
+    if max((len(task) for task in found), default=1) > 1:
+        assert max(len(task) for task in found) * seconds <= pack_s + 1e-6
+
+
+def test_trials_are_not_packed_where_that_is_switched_off(specs: list[TrialSpec]) -> None:
+    found = arrange(specs, 0, Room(500, 8, 600), lambda spec: 0.1)
+    assert [len(task) for task in found] == [1] * 300
+
+
+def test_what_is_known_of_durations_decides_the_packing(specs: list[TrialSpec]) -> None:
+    durations = Durations()
+    assert durations.expect(specs[0]) == specs[0].limits.deadline_s
+    for seconds in (1.0, 2.0, 9.0):
+        durations.add(specs[0], seconds)
+    assert durations.expect(specs[1]) == 2.0
+    found = arrange(specs, 20.0, Room(500, 8, 600), durations.expect)
+    # 38 trials for each of the 8 that run at once: four waves of equal tasks, not 3.8 of full ones.
+    assert {len(task) for task in found} == {9, 10}
+    assert len(found) == 32
+
+
+@pytest.mark.parametrize(
+    ("queue", "slots", "tasks"),
+    [
+        (InQueue(0), 10**9, 500),
+        (InQueue(480), 10**9, 20),
+        (InQueue(400, others=80), 10**9, 20),
+        (InQueue(700), 10**9, 0),
+        (InQueue(0), 3, 3),
+        (InQueue(1, others=300), 3, 2),  # what is not ours takes no slot of ours
+    ],
+)
+def test_room_is_the_least_of_all_limits(queue: InQueue, slots: int, tasks: int) -> None:
+    assert room(LIMITS, SlurmSite(), queue, slots).tasks == tasks
+
+
+def test_the_record_comes_back(specs: list[TrialSpec], tmp_path: Path) -> None:
+    batch = make_batch("c1", tmp_path / "trials", [specs[:2], specs[2:3]], now=1000.5)
+    folder = BatchFolder(tmp_path / batch.batch_id)
+    assert folder.read() is None
+    folder.write(batch)
+    assert folder.read() == batch
+    assert folder.job_id() is None
+    folder.write_job_id("77")
+    assert folder.job_id() == "77"
+    assert make_batch("c1", tmp_path, [specs[:1]], now=1000.5).batch_id != batch.batch_id
+
+
+def lines(site: SlurmSite, specs: list[TrialSpec], folder: Path, **limits: int) -> list[str]:
+    chosen = [
+        spec.model_copy(update={"limits": spec.limits.model_copy(update=limits)}) for spec in specs
+    ]
+    batch = make_batch("c1", folder, [[spec] for spec in chosen], now=1000.0)
+    return script(site, batch, folder / "with space", "a.module", avoid=["n3"]).splitlines()
+
+
+def test_one_trial_is_an_array_too(specs: list[TrialSpec], tmp_path: Path) -> None:
+    found = lines(SlurmSite(), specs[:1], tmp_path)
+    assert "#SBATCH --array=0-0%1" in found
+
+
+def test_nothing_is_asked_for_that_is_not_needed(specs: list[TrialSpec], tmp_path: Path) -> None:
+    found = "\n".join(lines(SlurmSite(), specs[:3], tmp_path))
+    for option in ("gres", "wckey", "account", "partition", "qos", "constraint", "gpus", "srun"):
+        assert option not in found
+    assert "--array=0-2%3" in found
+    assert "--requeue" in found
+
+
+def test_a_site_gets_what_it_demands(specs: list[TrialSpec], tmp_path: Path) -> None:
+    site = SlurmSite(
+        account="acc",
+        partition="gpu",
+        qos="long",
+        constraint="a100",
+        gres="gpu:a100:{gpus}",
+        memory="mem-per-cpu",
+        memory_margin_mb=100,
+        at_once=2,
+        requeue=False,
+        exclude=("bad1",),
+        extra=("--reservation=lab", "--exclusive"),
+        modules=("apptainer/1.3",),
+        setup=("ulimit -c 0",),
+        python="/opt/py/bin/python",
+    )
+    found = lines(site, specs[:5], tmp_path, gpus=2, cpus=4, memory_mb=900)
+    text = "\n".join(found)
+    for option in (
+        *("account=acc", "partition=gpu", "qos=long", "constraint=a100", "gres=gpu:a100:2"),
+        *("mem-per-cpu=250M", "array=0-4%2", "no-requeue", "exclude=bad1,n3", "cpus-per-task=4"),
+        *("reservation=lab", "exclusive"),
+    ):
+        assert f"#SBATCH --{option}" in found, (option, text)
+    setup = found.index("module load apptainer/1.3")
+    assert found[setup + 1] == "ulimit -c 0"
+    command = f"exec /opt/py/bin/python -P -u -m a.module '{tmp_path}/with space'"
+    assert found.index(command) > setup + 1
+    assert "--mem=" not in text
+
+
+def test_the_time_limit_holds_all_trials_of_a_task(specs: list[TrialSpec], tmp_path: Path) -> None:
+    one = make_batch("c", tmp_path, [specs[:1]], now=0.0)
+    ten = make_batch("c", tmp_path, [specs[:10], specs[10:11]], now=0.0)
+    deadline = specs[0].limits.deadline_s
+    assert one.minutes * 60 >= deadline + 60
+    assert ten.minutes * 60 >= 10 * deadline + 60
+
+
+def test_a_users_variables_do_not_beat_what_a_script_says() -> None:
+    text = "#SBATCH --partition=a\n#SBATCH --time=5\n#SBATCH --array=0-3%4\n#SBATCH --requeue\n"
+    given = {
+        "SBATCH_PARTITION": "b",
+        "SBATCH_TIMELIMIT": "1",
+        "SBATCH_ARRAY_INX": "0-9",
+        "SBATCH_NO_REQUEUE": "1",
+        "SBATCH_ACCOUNT": "mine",
+        "PATH": "/bin",
+    }
+    assert unshadowed(given, text) == {"SBATCH_ACCOUNT": "mine", "PATH": "/bin"}

@@ -1,0 +1,143 @@
+"""What Slurm's words mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm.commands import failure
+from hpcscientist.execution.backends.slurm.limits import minutes
+from hpcscientist.execution.backends.slurm.states import (
+    STATES,
+    Cause,
+    Phase,
+    can_never_run,
+    cause,
+    phase,
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        ("PENDING", Phase.WAITING),
+        ("CONFIGURING", Phase.WAITING),
+        ("REQUEUED", Phase.WAITING),
+        ("REQUEUE_HOLD", Phase.WAITING),
+        ("SPECIAL_EXIT", Phase.WAITING),
+        ("RUNNING", Phase.RUNNING),
+        ("COMPLETING", Phase.RUNNING),
+        ("SUSPENDED", Phase.RUNNING),
+        ("STOPPED", Phase.RUNNING),
+        ("COMPLETED", Phase.ENDED),
+        ("CANCELLED by 1000", Phase.ENDED),
+        ("CANCELLED+", Phase.ENDED),
+        ("A_STATE_OF_TOMORROW", Phase.RUNNING),
+    ],
+)
+def test_every_state_has_its_phase(state: str, where: Phase) -> None:
+    assert phase(state) is where
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("COMPLETED", Cause.DONE),
+        ("FAILED", Cause.FAILED),
+        ("TIMEOUT", Cause.WALLTIME),
+        ("DEADLINE", Cause.WALLTIME),
+        ("OUT_OF_MEMORY", Cause.MEMORY),
+        ("NODE_FAIL", Cause.NODE),
+        ("BOOT_FAIL", Cause.NODE),
+        ("PREEMPTED", Cause.PREEMPTED),
+        ("CANCELLED by 0", Cause.CANCELLED),
+        ("RUNNING", Cause.VANISHED),
+    ],
+)
+def test_every_end_has_its_cause(state: str, why: Cause) -> None:
+    assert cause(state) is why
+
+
+def test_a_state_is_over_exactly_if_it_has_a_cause() -> None:
+    for state in STATES:
+        assert (phase(state) is Phase.ENDED) == (cause(state) is not Cause.VANISHED)
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        ("Priority", False),
+        ("Resources", False),
+        ("None", False),
+        ("JobArrayTaskLimit", False),
+        ("QOSMaxJobsPerUserLimit", False),
+        ("QOSMaxCpuPerUserLimit", False),
+        ("AssocGrpCpuLimit", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", False),
+        ("JobHeldUser", False),
+        ("JobHeldAdmin", False),
+        ("BeginTime", False),
+        ("PartitionDown", False),
+        ("PartitionInactive", False),
+        ("BadConstraints", True),
+        ("InvalidQOS", True),
+        ("InvalidAccount", True),
+        ("PartitionTimeLimit", True),
+        ("PartitionNodeLimit", False),
+        ("AssocGrpCPURunMinutesLimit", False),
+        ("QOSUsageThreshold", False),
+        ("AssocMaxCpuPerJobLimit", True),
+        ("QOSMaxWallDurationPerJobLimit", True),
+        ("DependencyNeverSatisfied", True),
+    ],
+)
+def test_a_reason_is_hopeless_only_if_waiting_cannot_mend_it(reason: str, never: bool) -> None:
+    assert can_never_run(reason) is never
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection "
+        "to host:ctl:6819: Connection refused",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller",
+        "squeue: error: _parse_next_key: Parsing error at unrecognized key: X\n"
+        "squeue: fatal: Unable to process configuration file",
+    ],
+)
+def test_silence_is_told_from_a_no(said: str) -> None:
+    assert isinstance(failure(said), SchedulerSilent)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sbatch: error: invalid partition specified: nowhere\n"
+        "sbatch: error: Batch job submission failed: Invalid partition name specified",
+        "sbatch: error: Batch job submission failed: Invalid account or account/partition "
+        "combination specified",
+        "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
+        "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+        "Slurm accounting storage is disabled",
+    ],
+)
+def test_a_no_keeps_slurms_words(said: str) -> None:
+    error = failure(said)
+    assert isinstance(error, SchedulerRefused)
+    assert str(error).split("; ")[-1] in said.replace("sbatch: error: ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("01:00:00", 60),
+        ("1-00:00:00", 1440),
+        ("30:00", 30),
+        ("UNLIMITED", 525600),
+        ("7-12:30:00", 10830),
+    ],
+)
+def test_time_limits(text: str, expected: int) -> None:
+    assert minutes(text) == expected

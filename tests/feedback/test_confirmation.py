@@ -1,0 +1,101 @@
+"""Confirmation: one-sided, on fresh seeds, once; what the search claimed and what is left."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hpcscientist.feedback.confirmation import judge, one_sided, shrinkage
+from hpcscientist.feedback.statistics import compare
+from hpcscientist.records.trial import Direction, MetricSpec
+
+UP = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)
+DOWN = MetricSpec(name="loss", direction=Direction.MINIMIZE)
+BASE = {0: 0.50, 1: 0.51, 2: 0.49, 3: 0.50, 4: 0.52}
+
+values = st.floats(-100, 100).map(lambda v: round(v, 3))
+sides = st.dictionaries(st.integers(0, 5), values, min_size=1, max_size=5)
+
+
+def shifted(by: float) -> dict[int, float]:
+    wobble = (0.001, -0.001, 0.002, 0.0, -0.002)
+    return {seed: value + by + wobble[seed] for seed, value in BASE.items()}
+
+
+def test_only_better_is_confirmed_whichever_way_better_is() -> None:
+    assert judge(BASE, shifted(+0.1), UP, 0.05).confirmed
+    assert judge(BASE, shifted(-0.1), DOWN, 0.05).confirmed
+    for idea, metric in ((shifted(-0.1), UP), (shifted(+0.1), DOWN), (BASE, UP)):
+        verdict = judge(BASE, idea, metric, 0.05)
+        assert not verdict.confirmed
+        assert verdict.reason == "is no better than the baseline on the test split"
+
+
+def test_a_gain_within_the_noise_is_not_confirmed_and_says_its_p_value() -> None:
+    noisy = {
+        seed: value + by for (seed, value), by in zip(BASE.items(), (9, -8, 7, -6, 5), strict=True)
+    }
+    verdict = judge(BASE, noisy, UP, 0.05)
+    assert verdict.comparison is not None
+    assert verdict.comparison.delta > 0
+    assert verdict.p_one_sided is not None
+    assert verdict.p_one_sided > 0.05
+    assert not verdict.confirmed
+    assert "chance" in str(verdict.reason)
+
+
+def test_without_values_or_with_one_there_is_no_claim() -> None:
+    assert judge(BASE, {}, UP, 0.05).reason == "the idea has no test score"
+    assert judge({}, BASE, UP, 0.05).reason == "the baseline has no test score"
+    one = judge({1: 0.1}, {1: 9.0}, UP, 0.05)
+    assert (one.p_one_sided, one.confirmed) == (None, False)
+    assert "too few" in str(one.reason)
+
+
+def test_a_constant_gain_needs_five_seeds() -> None:
+    # The exact sign-flip test: one-sided 2^-n.
+    for n, confirmed in ((4, False), (5, True)):
+        base = dict.fromkeys(range(n), 0.5)
+        verdict = judge(base, dict.fromkeys(range(n), 0.75), UP, 0.05)
+        assert verdict.p_one_sided == pytest.approx(2.0**-n)
+        assert verdict.confirmed is confirmed
+
+
+def test_q_is_a_share() -> None:
+    for q in (0.0, 1.0):
+        with pytest.raises(ValueError, match="level"):
+            judge(BASE, BASE, UP, q)
+
+
+@given(sides, sides)
+def test_the_one_sided_p_values_of_both_directions_add_up_to_one(
+    baseline: dict[int, float], idea: dict[int, float]
+) -> None:
+    comparison = compare(baseline, idea)
+    up, down = one_sided(comparison, UP), one_sided(comparison, DOWN)
+    assume(up is not None and comparison.delta != 0)
+    assert up is not None
+    assert down is not None
+    assert up + down == pytest.approx(1.0)
+
+
+def test_shrinkage_is_the_share_of_the_gain_that_is_gone() -> None:
+    search, half, none = (compare(BASE, shifted(by)) for by in (0.2, 0.1, -0.2))
+    assert shrinkage(search, search, UP) == pytest.approx(0.0)
+    assert shrinkage(search, half, UP) == pytest.approx(0.5)
+    assert shrinkage(search, none, UP) == pytest.approx(2.0)
+    assert shrinkage(none, search, UP) is None
+
+
+def test_of_ideas_that_do_nothing_at_most_a_share_q_is_confirmed() -> None:
+    rng = random.Random(7)
+    confirmed, campaigns, q = 0, 4000, 0.05
+    for _ in range(campaigns):
+        shared = [rng.gauss(0, 1) for _ in range(5)]
+        baseline = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
+        idea = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
+        confirmed += judge(baseline, idea, UP, q).confirmed
+    assert confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5

@@ -1,0 +1,320 @@
+"""Layouts: what holds, what is preferred, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcscientist.config.settings import ServingSettings
+from hpcscientist.errors import ServingError
+from hpcscientist.models.serving import memory
+from hpcscientist.models.serving.fit import Layout, Machine, divides, plan
+from hpcscientist.models.serving.shares import Demand, doubt, plan_all
+from hpcscientist.models.serving.weights import Checkpoint
+
+MIB, GIB = 2**20, 2**30
+DEFAULT = ServingSettings()
+
+
+def checkpoint(billions: float = 8.0, **given: object) -> Checkpoint:
+    """Return a model of Llama 3's shape."""
+    floats = int(billions * 1e9)
+    said: dict[str, object] = {
+        "architecture": "LlamaForCausalLM",
+        "layers": 32,
+        "kv_layers": 32,
+        "hidden": 4096,
+        "inner": 14336,
+        "heads": 32,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "latent": 0,
+        "vocab": 128_256,
+        "dtype": "bfloat16",
+        "context": 131_072,
+        "quantization": "",
+        "quantization_block": 0,
+        "folder": "/models/m",
+        "weight_bytes": 2 * floats,
+        "floats": floats,
+        "other_bytes": 0,
+        "outside_floats": min(floats, 2 * 128_256 * 4096),
+        "outside_bytes": 0,
+        "has_chat_template": True,
+    }
+    return Checkpoint.model_validate(said | given)
+
+
+LARGE = {"layers": 80, "kv_layers": 80, "hidden": 8192, "inner": 28672, "heads": 64}
+
+
+def machine(nodes: int = 1, gpus: int = 4, gpu_gb: float = 80, memory_gb: int = 512) -> Machine:
+    return Machine(
+        nodes=nodes,
+        gpus=gpus,
+        gpu_memory_mb=int(gpu_gb * 1024),
+        cpus=32,
+        memory_mb=memory_gb * 1024,
+    )
+
+
+def test_small_model_has_a_replica_on_each_gpu() -> None:
+    layout = plan(checkpoint(), machine(nodes=2), DEFAULT)
+    assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (8, 1, 1)
+    assert layout.context == 131_072
+
+
+def test_large_model_takes_gpus_of_one_node() -> None:
+    layout = plan(checkpoint(70, **LARGE), machine(nodes=2, gpus=4), DEFAULT)
+    assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (2, 4, 1)
+    assert "4 GPUs of a node" in " ".join(layout.why)
+
+
+def test_larger_than_a_node_becomes_a_pipeline_over_nodes() -> None:
+    layout = plan(checkpoint(70, **LARGE), machine(nodes=4, gpus=2), DEFAULT)
+    assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (2, 2, 2)
+    assert layout.gpus_per_replica == 4
+
+
+def test_too_large_says_how_much_is_lacking_and_which_nodes_would_do() -> None:
+    with pytest.raises(ServingError) as caught:
+        plan(checkpoint(70, **LARGE), machine(nodes=1, gpus=2, gpu_gb=64), DEFAULT)
+    said = str(caught.value)
+    assert "lacks" in said
+    assert "GiB" in said
+    assert "--nodes 2" in said
+
+
+def test_context_is_shortened_to_what_memory_holds_and_says_so() -> None:
+    layout = plan(checkpoint(), machine(gpus=1, gpu_gb=24), DEFAULT)
+    assert 4096 <= layout.context < 131_072
+    assert layout.context == layout.kv_tokens
+    assert "shortened from 131072" in " ".join(layout.why)
+
+
+def test_context_that_is_asked_for_is_held_or_refused() -> None:
+    asked = ServingSettings(context=65_536)
+    layout = plan(checkpoint(), machine(gpus=2, gpu_gb=24), asked)
+    assert (layout.context, layout.gpus_per_replica) == (65_536, 2)
+    with pytest.raises(ServingError, match=r"a smaller serving\.context"):
+        plan(checkpoint(), machine(gpus=1, gpu_gb=24), asked)
+    with pytest.raises(ServingError, match="more than the model's 131072 tokens"):
+        plan(checkpoint(), machine(), ServingSettings(context=200_000))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (ServingSettings(tensor_parallel=3), "must divide the model's 32 heads"),
+        (ServingSettings(tensor_parallel=8), "within a node of 4 GPUs"),
+        (ServingSettings(pipeline_parallel=5), "fewer, or 0"),
+        (ServingSettings(replicas=5), "at most 4 fit"),
+        (ServingSettings(replicas=3, tensor_parallel=2), "at most 2 fit"),
+    ],
+)
+def test_what_cannot_be_done_as_set_is_refused(settings: ServingSettings, said: str) -> None:
+    with pytest.raises(ServingError, match=said):
+        plan(checkpoint(), machine(), settings)
+
+
+def test_what_is_set_is_kept() -> None:
+    settings = ServingSettings(replicas=1, tensor_parallel=2, pipeline_parallel=2, dtype="float16")
+    layout = plan(checkpoint(), machine(), settings)
+    assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (1, 2, 2)
+    assert layout.dtype == "float16"
+
+
+def test_float32_takes_twice_the_weights() -> None:
+    half = memory.weight_bytes(checkpoint(), 1, 1, memory.number_bytes(DEFAULT))
+    wide = ServingSettings(dtype="float32")
+    assert memory.weight_bytes(checkpoint(), 1, 1, memory.number_bytes(wide)) == 2 * half
+    assert memory.kv_bytes(checkpoint(), 1, 1, wide) == 2 * memory.kv_bytes(
+        checkpoint(), 1, 1, DEFAULT
+    )
+
+
+def test_published_kv_sizes() -> None:
+    # Llama 3 8B: 128 KiB a token; DeepSeek V2: 576 numbers a token and layer, on every GPU.
+    assert memory.kv_bytes(checkpoint(), 1, 1, DEFAULT) == 128 * 1024
+    assert memory.kv_bytes(checkpoint(), 8, 1, DEFAULT) == 16 * 1024
+    assert memory.kv_bytes(checkpoint(), 16, 1, DEFAULT) == 16 * 1024
+    latent = checkpoint(latent=576, layers=60, kv_layers=60)
+    assert memory.kv_bytes(latent, 8, 1, DEFAULT) == 576 * 60 * 2
+    eight = ServingSettings(engine={"kv_cache_dtype": "fp8"})
+    assert memory.kv_bytes(checkpoint(), 1, 1, eight) == 64 * 1024
+
+
+def test_blocks_of_a_quantization_are_not_cut() -> None:
+    model = checkpoint(inner=1536, quantization="fp8", quantization_block=128)
+    assert divides(model, 4)
+    assert not divides(model, 8)
+
+
+def test_unknown_gpu_memory_is_said() -> None:
+    with pytest.raises(ServingError, match="memory is not known"):
+        plan(checkpoint(), machine(gpu_gb=0), DEFAULT)
+
+
+def test_cpu_engine_has_a_replica_a_node() -> None:
+    layout = plan(checkpoint(0.1), machine(nodes=2, gpus=0, memory_gb=16), DEFAULT)
+    assert (layout.replicas, layout.tensor_parallel, layout.gpus_per_replica) == (2, 1, 0)
+    assert layout.kv_cache_mb == 4096
+    assert layout.context == layout.kv_tokens == 4 * GIB // (128 * 1024) - 128
+
+
+def test_cpu_engine_keeps_to_the_nodes_memory() -> None:
+    tiny = checkpoint(0.1, kv_heads=1, head_dim=64)
+    layout = plan(tiny, machine(gpus=0, memory_gb=4), DEFAULT)
+    assert layout.kv_cache_mb < 1024
+    assert "memory ends there" in " ".join(layout.why)
+    with pytest.raises(ServingError, match="memory lacks"):
+        plan(checkpoint(), machine(gpus=0, memory_gb=16), DEFAULT)
+    with pytest.raises(ServingError, match=r"kv_cache_gb 0\.01 lacks"):
+        plan(tiny, machine(gpus=0), ServingSettings(kv_cache_gb=0.01))
+    with pytest.raises(ServingError, match="without GPUs"):
+        plan(tiny, machine(gpus=0), ServingSettings(tensor_parallel=2))
+
+
+def test_memory_that_is_not_known_is_not_checked() -> None:
+    assert plan(checkpoint(), machine(gpus=0, memory_gb=0), DEFAULT).kv_cache_mb == 4096
+
+
+def test_models_share_gpus_by_their_work() -> None:
+    demands = {
+        "code": Demand(checkpoint=checkpoint(), share=3.0),
+        "review": Demand(checkpoint=checkpoint(), share=1.0),
+    }
+    layouts = plan_all(demands, machine(nodes=2), DEFAULT)
+    assert {name: layout.replicas for name, layout in layouts.items()} == {"code": 6, "review": 2}
+    assert "shared by 2 models" in " ".join(layouts["code"].why)
+
+
+def test_large_and_small_model_share_a_node() -> None:
+    demands = {
+        "small": Demand(checkpoint=checkpoint()),
+        "large": Demand(checkpoint=checkpoint(70, **LARGE)),
+    }
+    layouts = plan_all(demands, machine(nodes=1, gpus=8), DEFAULT)
+    used = {name: x.replicas * x.gpus_per_replica for name, x in layouts.items()}
+    assert used == {"small": 4, "large": 4}
+    with pytest.raises(ServingError, match="2 models do not fit together"):
+        plan_all(demands, machine(nodes=1, gpus=4), DEFAULT)
+
+
+def test_cores_that_are_slow_with_short_numbers_have_long_ones() -> None:
+    slow = machine(gpus=0, memory_gb=16).model_copy(update={"short_numbers": False})
+    long = plan(checkpoint(0.1), slow, DEFAULT)
+    assert long.dtype == "float32"
+    assert long.kv_tokens < plan(checkpoint(0.1), machine(gpus=0, memory_gb=16), DEFAULT).kv_tokens
+    assert plan(checkpoint(0.1), slow, ServingSettings(dtype="bfloat16")).dtype == "bfloat16"
+    two = plan_all({name: Demand(checkpoint=checkpoint(0.1)) for name in "ab"}, slow, DEFAULT)
+    assert {layout.dtype for layout in two.values()} == {"float32"}
+
+
+def test_cores_of_which_nothing_is_known_leave_a_doubt() -> None:
+    demands = {"m": Demand(checkpoint=checkpoint(1.0))}
+    scarce, ample = machine(gpus=0, memory_gb=7), machine(gpus=0, memory_gb=16)
+    assert plan_all(demands, scarce, DEFAULT)["m"].dtype == "auto"
+    assert "need float32: /models/m does not fit on 1 nodes" in doubt(demands, scarce, DEFAULT)
+    assert doubt(demands, ample, DEFAULT) == ""
+    assert doubt(demands, machine(gpus=1), DEFAULT) == ""
+    assert doubt(demands, scarce, ServingSettings(dtype="bfloat16")) == ""
+    known = scarce.model_copy(update={"short_numbers": True})
+    assert doubt(demands, known, DEFAULT) == ""
+
+
+def test_models_share_nodes_without_gpus() -> None:
+    demands = {name: Demand(checkpoint=checkpoint(0.1)) for name in ("a", "b", "c")}
+    layouts = plan_all(demands, machine(nodes=2, gpus=0, memory_gb=32), DEFAULT)
+    assert sorted(layout.replicas for layout in layouts.values()) == [1, 1, 2]
+    fixed = plan_all(demands, machine(nodes=3, gpus=0), ServingSettings(replicas=2))
+    assert {layout.replicas for layout in fixed.values()} == {2}
+
+
+machines = st.builds(
+    machine,
+    nodes=st.integers(1, 6),
+    gpus=st.integers(1, 8),
+    gpu_gb=st.floats(4, 200),
+)
+models = st.builds(
+    lambda billions, heads, groups, layers, context: checkpoint(
+        billions,
+        heads=heads * groups,
+        kv_heads=heads,
+        layers=layers,
+        kv_layers=layers,
+        context=context,
+    ),
+    billions=st.floats(1.2, 400),
+    heads=st.sampled_from([1, 2, 4, 8, 12]),
+    groups=st.sampled_from([1, 2, 3, 8]),
+    layers=st.integers(1, 100),
+    context=st.sampled_from([0, 2048, 8192, 40_960, 131_072]),
+)
+settings_given = st.builds(
+    ServingSettings,
+    replicas=st.sampled_from([0, 0, 0, 2]),
+    tensor_parallel=st.sampled_from([0, 0, 0, 2]),
+    memory_fraction=st.floats(0.5, 1.0),
+    dtype=st.sampled_from(["auto", "float32"]),
+)
+
+
+def planned(model: Checkpoint, where: Machine, settings: ServingSettings) -> Layout | None:
+    try:
+        return plan(model, where, settings)
+    except ServingError:
+        return None
+
+
+@given(models, machines, settings_given)
+def test_layout_never_exceeds_what_is_there(
+    model: Checkpoint, where: Machine, settings: ServingSettings
+) -> None:
+    layout = planned(model, where, settings)
+    if layout is None:
+        return
+    tensor, pipeline = layout.tensor_parallel, layout.pipeline_parallel
+    number = memory.number_bytes(settings)
+    taken = (
+        memory.weight_bytes(model, tensor, pipeline, number)
+        + memory.work_bytes(model, tensor, number)
+        + layout.kv_tokens * memory.kv_bytes(model, tensor, pipeline, settings)
+    )
+    assert taken <= where.gpu_memory_mb * MIB * settings.memory_fraction
+    assert model.heads % tensor == 0
+    assert tensor <= where.gpus
+    assert pipeline <= model.layers
+    assert layout.replicas * pipeline <= where.nodes * (where.gpus // tensor)
+    assert layout.context <= layout.kv_tokens
+    assert model.context == 0 or layout.context <= model.context
+
+
+@given(models, machines, settings_given, st.floats(0, 100))
+def test_more_memory_never_gives_fewer_replicas(
+    model: Checkpoint, where: Machine, settings: ServingSettings, more_gb: float
+) -> None:
+    larger = where.model_copy(update={"gpu_memory_mb": where.gpu_memory_mb + int(more_gb * 1024)})
+    layout, roomier = planned(model, where, settings), planned(model, larger, settings)
+    if layout is not None:
+        assert roomier is not None
+        assert roomier.replicas >= layout.replicas
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.tuples(models, st.floats(0.1, 10)), min_size=2),
+    machines,
+)
+def test_shared_gpus_are_given_out_once(
+    wanted: dict[str, tuple[Checkpoint, float]], where: Machine
+) -> None:
+    demands = {name: Demand(checkpoint=m, share=share) for name, (m, share) in wanted.items()}
+    try:
+        layouts = plan_all(demands, where, DEFAULT)
+    except ServingError:
+        return
+    used = sum(layout.replicas * layout.gpus_per_replica for layout in layouts.values())
+    assert used <= where.nodes * where.gpus
+    assert set(layouts) == set(demands)

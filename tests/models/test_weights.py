@@ -1,0 +1,274 @@
+"""Models' folders, whole and in every way not."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from checkpoint_kit import CONFIG, FIRST, POINTER, SECOND, write_json, write_model, write_shard
+
+from hpcscientist.errors import WeightsError
+from hpcscientist.models.serving.hub import resolve
+from hpcscientist.models.serving.weights import check
+
+SHARD = "model-00002-of-00002.safetensors"
+INDEX = "model.safetensors.index.json"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "model")
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(WeightsError) as caught:
+        check(folder)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.startswith(str(folder))
+    return said
+
+
+def test_whole_model_is_measured(model: Path) -> None:
+    found = check(model)
+    assert (found.folder, found.architecture) == (str(model), "LlamaForCausalLM")
+    assert (found.layers, found.hidden, found.heads, found.kv_heads) == (2, 64, 4, 2)
+    assert (found.head_dim, found.vocab, found.context, found.dtype) == (16, 128, 2048, "bfloat16")
+    numbers = 2 * (128 * 64 + 8 * 4)
+    assert (found.weight_bytes, found.floats, found.other_bytes) == (2 * numbers, numbers, 0)
+    assert found.outside_floats == 2 * 128 * 64
+    assert found.has_chat_template
+    assert found.remarks == ()
+
+
+def test_one_file_without_an_index(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m")
+    for path in (*folder.glob("model-*"), folder / INDEX):
+        path.unlink()
+    write_shard(folder / "model.safetensors", {**FIRST, **SECOND}, "F32")
+    assert check(folder).weight_bytes == 4 * 2 * (128 * 64 + 8 * 4)
+
+
+def test_text_part_of_a_model_of_several_kinds(model: Path) -> None:
+    write_json(
+        model / "config.json",
+        {"architectures": ["Gemma3ForConditionalGeneration"], "text_config": CONFIG},
+    )
+    found = check(model)
+    assert (found.architecture, found.layers) == ("Gemma3ForConditionalGeneration", 2)
+
+
+def test_missing_shard_is_named(model: Path) -> None:
+    (model / SHARD).unlink()
+    assert f"1 of 2 files are missing ({SHARD})" in refused(model)
+
+
+def test_numbered_shard_is_missed_without_an_index(model: Path) -> None:
+    (model / INDEX).unlink()
+    assert check(model).layers == 2
+    (model / SHARD).unlink()
+    assert f"1 of 2 files are missing ({SHARD})" in refused(model)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 40, -1])
+def test_truncated_shard_is_found(model: Path, kept: int) -> None:
+    path = model / SHARD
+    path.write_bytes(path.read_bytes()[:kept])
+    assert f"{SHARD} is cut off" in refused(model)
+
+
+def test_shard_with_more_than_its_header_says(model: Path) -> None:
+    path = model / SHARD
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert "is longer than its header says" in refused(model)
+
+
+def test_pointer_in_a_shards_place(model: Path) -> None:
+    (model / SHARD).write_text(POINTER)
+    (model / "tokenizer.json").write_text(POINTER)
+    said = refused(model)
+    assert f"{SHARD} is a git-LFS pointer and no weights: run `git lfs pull`" in said
+    assert "tokenizer.json is a git-LFS pointer" in said
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"nonsense",
+        b'{"a": 1}',
+        b'{"a": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 8]}}',
+        b'{"a": {"dtype": "BF16", "shape": [2], "data_offsets": [4, 8]}}',
+        b'{"a": {"dtype": "BF16", "shape": ["x"], "data_offsets": [0, 8]}}',
+    ],
+)
+def test_header_that_makes_no_sense(model: Path, header: bytes) -> None:
+    (model / SHARD).write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    assert SHARD in refused(model)
+
+
+def test_header_of_absurd_length(model: Path) -> None:
+    (model / SHARD).write_bytes(struct.pack("<Q", 2**63) + bytes(8))
+    assert "is no safetensors file" in refused(model)
+
+
+def test_index_names_a_tensor_its_file_lacks(model: Path) -> None:
+    write_shard(model / SHARD, {"lm_head.weight": (128, 64)})
+    assert "lack tensors of their index (model.layers.1.w)" in refused(model)
+
+
+def test_index_may_not_lead_out_of_the_folder(model: Path) -> None:
+    write_json(model / INDEX, {"weight_map": {"a": "../other.safetensors"}})
+    assert "maps no tensors to files" in refused(model)
+
+
+def test_pickles_alone_are_refused_with_the_reason(model: Path) -> None:
+    for path in (*model.glob("*.safetensors"), model / INDEX):
+        path.unlink()
+    (model / "pytorch_model.bin").write_bytes(b"x")
+    said = refused(model)
+    assert "pytorch_model.bin" in said
+    assert "execute code" in said
+
+
+def test_pickles_beside_safetensors_are_remarked(model: Path) -> None:
+    (model / "pytorch_model.bin").write_bytes(b"x")
+    assert "pytorch_model.bin" in check(model).remarks[0]
+
+
+def test_everything_is_listed_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    said = refused(folder)
+    for what in ("config.json is missing", "*.safetensors", "tokenizer_config", "chat template"):
+        assert what in said
+    assert "tokenizer: none of tokenizer.json" in said
+
+
+def test_config_that_lacks_numbers_names_them(model: Path) -> None:
+    write_json(model / "config.json", {"hidden_size": True})
+    said = refused(model)
+    for what in ("names no architecture", "num_hidden_layers", "hidden_size", "vocab_size"):
+        assert what in said
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "[1]", "null"])
+def test_config_that_cannot_be_read(model: Path, text: str) -> None:
+    (model / "config.json").write_text(text)
+    assert "config.json is " in refused(model)
+
+
+def test_template_is_missing(model: Path) -> None:
+    write_json(model / "tokenizer_config.json", {})
+    assert "put its template into chat_template.jinja" in refused(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("chat_template.jinja", "{% generation %}{{ a }}{% endgeneration %}{% break %}"),
+        ("chat_template.json", json.dumps({"chat_template": "{{ a }}"})),
+        (
+            "tokenizer_config.json",
+            json.dumps({"chat_template": [{"name": "default", "template": "{{ a }}"}]}),
+        ),
+    ],
+)
+def test_template_may_lie_in_several_places(model: Path, name: str, text: str) -> None:
+    write_json(model / "tokenizer_config.json", {})
+    (model / name).write_text(text)
+    assert check(model).has_chat_template
+
+
+def test_template_that_is_cut_off(model: Path) -> None:
+    (model / "chat_template.jinja").write_text("a\n{% for m in messages %}")
+    assert "chat template: line 2" in refused(model)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"tokenizer.model": "\n\x0e"}, {"vocab.json": '{"a": 0}', "merges.txt": "#version: 0.2\n"}],
+)
+def test_other_tokenizers(model: Path, files: dict[str, str]) -> None:
+    (model / "tokenizer.json").unlink()
+    for name, text in files.items():
+        (model / name).write_text(text)
+    assert check(model).vocab == 128
+
+
+def test_half_of_a_tokenizer(model: Path) -> None:
+    (model / "tokenizer.json").unlink()
+    (model / "vocab.json").write_text("{}")
+    assert "vocab.json with merges.txt" in refused(model)
+
+
+def test_quantization_and_long_context_are_noted(tmp_path: Path) -> None:
+    folder = write_model(
+        tmp_path / "q",
+        quantization_config={"quant_method": "gptq", "group_size": 64},
+        rope_scaling={"rope_type": "linear", "factor": 4.0},
+        layer_types=["linear_attention", "full_attention"],
+        head_dim=128,
+    )
+    found = check(folder)
+    assert (found.quantization, found.quantization_block) == ("gptq", 64)
+    assert (found.context, found.kv_layers, found.head_dim) == (8192, 1, 128)
+
+
+def test_latent_attention_is_measured(tmp_path: Path) -> None:
+    found = check(write_model(tmp_path / "l", kv_lora_rank=512, qk_rope_head_dim=64))
+    assert found.latent == 576
+
+
+def test_folder_is_found_from_where_one_stands(model: Path) -> None:
+    assert resolve("model", {}, model.parent) == model
+    assert resolve(str(model), {}, Path("/")) == model
+
+
+def snapshot(cache: Path, commit: str) -> Path:
+    return write_model(cache / "models--org--name" / "snapshots" / commit)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"HF_HUB_CACHE": "{}/hub"}, {"HF_HOME": "{}"}, {"XDG_CACHE_HOME": "{}/x"}],
+)
+def test_name_of_the_hub_is_found_in_the_cache(tmp_path: Path, variables: dict[str, str]) -> None:
+    cache = tmp_path / ("x/huggingface/hub" if "XDG_CACHE_HOME" in variables else "hub")
+    environ = {key: value.format(tmp_path) for key, value in variables.items()}
+    snapshot(cache, "bbb")
+    wanted = snapshot(cache, "aaa")
+    refs = cache / "models--org--name" / "refs"
+    refs.mkdir()
+    (refs / "main").write_text("aaa")
+    assert resolve("org/name", environ, tmp_path) == wanted
+    assert check(wanted).layers == 2
+
+
+def test_link_to_a_blob_that_never_came(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path, "aaa")
+    (folder / SHARD).unlink()
+    (folder / SHARD).symlink_to("../../blobs/0")
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").symlink_to("../../blobs/1")
+    said = refused(folder)
+    assert SHARD in said
+    assert "tokenizer: none of" in said
+
+
+def test_name_that_is_nowhere_says_how_to_bring_it(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match=r"`hf download org/name --local-dir name`"):
+        resolve("org/name", {"HF_HOME": str(tmp_path)}, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["/no/where", "./a/b", "../a", "a/b/c"])
+def test_path_that_is_nowhere_is_no_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WeightsError, match="there is no such folder"):
+        resolve(name, {}, tmp_path)
+
+
+def test_file_is_no_folder(model: Path) -> None:
+    with pytest.raises(WeightsError, match="is a file: give the folder"):
+        resolve("config.json", {}, model)

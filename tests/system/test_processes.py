@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.system import processes
+
+
+@pytest.mark.parametrize("kernel_lists", [True, False])
+def test_children(kernel_lists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kernel_lists:
+        monkeypatch.setattr(processes, "_kernel_lists_children", lambda: False)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert child.pid in processes.children(os.getpid())
+        assert processes.children(child.pid) == []
+        child.kill()
+    assert child.pid not in processes.children(os.getpid())
+    assert processes.children(child.pid) == []
+
+
+def test_marked_tells_campaigns_and_trials_apart() -> None:
+    mark = {"HPCSCI_CAMPAIGN": "c1", "HPCSCI_TRIAL": "t1"}
+    with subprocess.Popen(["/bin/sleep", "60"], env=mark) as child:
+        while not processes.marked("c1"):  # between fork and exec it still has our environment
+            assert child.poll() is None
+        assert processes.marked("c1") == processes.marked("c1", "t1") == [child.pid]
+        assert processes.marked("c1", "t2") == processes.marked("c2", "t1") == []
+        assert processes.end_marked("c1", "t1") == {child.pid}
+    assert child.returncode == -9
+    assert processes.marked("c1") == []
+
+
+def test_naming_finds_by_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs" / "one"
+    command = [sys.executable, "-c", "input()", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        while not processes.naming(folder):
+            assert child.poll() is None
+        assert processes.naming(folder) == [child.pid]
+        assert processes.naming(tmp_path / "jobs") == []
+        assert processes.naming(tmp_path / "jobs", below=True) == [child.pid]
+        assert processes.naming(tmp_path / "job", below=True) == []
+        assert processes.kill_trees([child.pid]) == 1
+    assert not processes.is_alive(child.pid)
