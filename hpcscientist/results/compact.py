@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.logs import LOG_SCHEMA, collect, log_files
-from hpcscientist.results.parts import arranged, clear_temporaries, keys_in, write_part
+from hpcscientist.results.parts import Key, arranged, clear_temporaries, keys_in, write_part
 from hpcscientist.results.scan import loose_files, part_files
 from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_of
 from hpcscientist.results.store import read_table, wanted_run
@@ -29,8 +29,6 @@ _ROWS_AT_ONCE: Final = 100_000  # bounds memory: some 0.7 KiB a row
 _SMALL_BYTES: Final = 32 << 20
 _LOGS_AT_ONCE: Final = 128
 _REMOVED: Final = ".removed-"
-
-_Key = tuple[str, int]
 
 
 def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
@@ -46,12 +44,13 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
         clear_temporaries(paths.results)
     for folder in paths.trials.glob(f"{_REMOVED}*"):
         _remove_tree(folder)
-    ended: dict[_Key, TrialPaths] = {}
-    tables = _loose_tables(paths, only, ended)
-    known = keys_in(part_files(paths))
-    fresh = (table for key, table in tables if key not in known)
+    loose = [f for f in loose_files(paths) if only is None or f.parent.name in only]
+    names = [file.parent.name for file in loose]
+    ended: dict[Key, TrialPaths] = {}
+    known = keys_in(part_files(paths), names)
+    fresh = (table for key, table in _tables(loose, only, ended) if key not in known)
     write_part(paths.results, "part", SCHEMA, map(arranged, _grouped(fresh)))
-    logged = keys_in(log_files(paths))
+    logged = keys_in(log_files(paths), names)
     unlogged = [(key, trial) for key, trial in ended.items() if key not in logged]
     write_part(paths.results, "logs", LOG_SCHEMA, _log_tables(unlogged))
     for trial in ended.values():
@@ -61,14 +60,12 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
     return len(ended)
 
 
-def _loose_tables(
-    paths: RunPaths, only: Collection[str] | None, ended: dict[_Key, TrialPaths]
-) -> Iterator[tuple[_Key, Any]]:
+def _tables(
+    files: Sequence[Path], only: Collection[str] | None, ended: dict[Key, TrialPaths]
+) -> Iterator[tuple[Key, Any]]:
     """Yield the result of each trial that may go, and enter it in `ended`."""
-    for file in loose_files(paths):
+    for file in files:
         trial = TrialPaths(file.parent)
-        if only is not None and trial.root.name not in only:
-            continue
         table = read_table(file)
         if table is None:
             continue
@@ -95,7 +92,7 @@ def _grouped(tables: Iterator[Any]) -> Iterator[Any]:
         yield pa.concat_tables(group)
 
 
-def _log_tables(trials: Sequence[tuple[_Key, TrialPaths]]) -> Iterator[Any]:
+def _log_tables(trials: Sequence[tuple[Key, TrialPaths]]) -> Iterator[Any]:
     for start in range(0, len(trials), _LOGS_AT_ONCE):
         chunk = trials[start : start + _LOGS_AT_ONCE]
         rows = [collect(trial, *key) for key, trial in chunk]
@@ -116,7 +113,7 @@ def _merge(files: list[Path], kind: str, schema: Any, arrange: Callable[[Any], A
 
 def _merged_tables(files: list[Path], schema: Any, merged: list[Path]) -> Iterator[Any]:
     """Yield the rows of the files, a trial's only once; enter in `merged` what could be read."""
-    seen: set[_Key] = set()
+    seen: set[Key] = set()
     for file in files:
         try:
             table = pq.read_table(file)

@@ -4,6 +4,7 @@ import asyncio
 import zlib
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
@@ -29,6 +30,7 @@ from hpcscientist.records.outcome import (
 )
 from hpcscientist.records.trial import Stage, TrialSpec
 from hpcscientist.results import store
+from hpcscientist.results.scan import part_files
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 
@@ -310,6 +312,22 @@ async def test_compaction_while_running_changes_no_number(tmp_path: Path) -> Non
     left = {path.name.split("-a")[0] for path in packed.paths.trials.iterdir()}
     assert "idea-0001" not in left
     assert (await packed.drive(plain, ScriptedProposer(*WORDS))).ran == []
+
+
+async def test_a_sweep_that_is_compacted_again_and_again(tmp_path: Path) -> None:
+    """Three compactions and the last one, each of more trials than a row group of logs has."""
+    bench = CampaignBench(tmp_path, ideas=120, compact_after=130, drift_every=0)
+    await bench.search(plain)
+    parts = [pq.read_table(file, columns=["trial"]) for file in part_files(bench.paths)]
+    trials = [set(part["trial"].to_pylist()) for part in parts]
+    assert len(trials) >= 3
+    assert min(map(len, trials)) > 128
+    assert set().union(*trials) | {t.name for t in bench.paths.trials.iterdir()} == set(
+        bench.state.trials
+    )
+    summary = read_rows(bench.paths)
+    assert [row.status for row in summary.rows] == ["baseline"] + 120 * ["scored"]
+    assert (summary.missing.count, summary.unreadable) == (0, 0)
 
 
 async def test_feedback_reaches_the_next_round(tmp_path: Path) -> None:

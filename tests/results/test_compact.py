@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from result_makers import FAILED, make_report, make_spec, put
 
@@ -260,3 +261,18 @@ def test_a_newer_result_stops_compaction_and_loses_nothing(paths: RunPaths) -> N
     with pytest.raises(RunDirectoryError, match="upgrade"):
         compact(paths)
     assert len(list(paths.trials.iterdir())) == 2
+
+
+def test_a_part_of_many_row_groups_and_another_after_it(paths: RunPaths) -> None:
+    """Logs of more than 128 trials are several row groups, each with a dictionary of its own."""
+    each = 130
+    for number in range(3):
+        for seed in range(number * each, (number + 1) * each):
+            put(paths, make_spec(f"t-{seed:03d}", seed=seed), {"accuracy": 0.5})
+        put(paths, make_spec("t-again", run=number + 1), FAILED)
+        compact(paths)
+    kept = [pq.ParquetFile(file).num_row_groups for file in logs.log_files(paths)]
+    assert min(kept) > 1
+    assert set(overview(paths, "accuracy").validation.of("idea-0001", 1)) == set(range(3 * each))
+    assert sorted(set(read(paths, ["run"]).table["run"].to_pylist())) == [1, 2, 3]
+    assert {logs.read(paths, f"t-{seed:03d}") for seed in range(0, 3 * each, 65)} == {"log\n"}
