@@ -130,9 +130,8 @@ def _merged_tables(files: list[Path], schema: Any, merged: list[Path]) -> Iterat
             for table in _row_groups(file, schema):
                 keys = list(zip(table["trial"].to_pylist(), table["run"].to_pylist(), strict=True))
                 known.update(keys)
-                if not seen.isdisjoint(keys):
-                    table = table.filter(pa.array([key not in seen for key in keys]))
-                yield table
+                fresh = [key not in seen for key in keys]
+                yield table if all(fresh) else table.filter(pa.array(fresh))
         except (pa.ArrowException, OSError):
             continue
         seen |= known
