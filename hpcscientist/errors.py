@@ -5,7 +5,8 @@
     │   ├── ConfigError                   hpcsci.toml, HPCSCI_* variables, command line
     │   ├── RecipeError                   a recipe's files, with file and line
     │   ├── ModelSpecError                a --model that means nothing
-    │   └── LibraryError                  a library of papers that cannot be made or read
+    │   ├── LibraryError                  a library of papers that cannot be made or read
+    │   └── NoRunDirectory                a folder given for a run directory that is none
     ├── ModelError                        a language model could not be used
     │   ├── EndpointError                 unreachable, refused, or out of retries
     │   ├── ReplyError                    no usable reply to this request
@@ -17,7 +18,8 @@
     ├── OutOfReach                        a service of the literature cannot be asked now
     ├── CampaignError
     │   ├── CampaignBusy                  another driver runs this campaign
-    │   ├── RunDirectoryError             the run directory cannot be read or written
+    │   ├── RunDirectoryError             the run directory cannot be read or written (see also
+    │   │                                 NoRunDirectory, which is both)
     │   ├── DiskFull                      no space left; nothing recorded was lost
     │   ├── BaselineFailed                the reference code does not run
     │   ├── BaselineNoisy                 it runs, and what it gives differs too much
@@ -137,6 +139,16 @@ class CampaignBusy(CampaignError):
 
 class RunDirectoryError(CampaignError):
     """The run directory cannot be read or written."""
+
+
+class NoRunDirectory(UsageError, RunDirectoryError):
+    """What was given for a run directory is none."""
+
+    def __init__(self, folder: Path, lacks: str) -> None:
+        super().__init__(
+            f"{folder}: is no run directory (no {lacks}); "
+            "give the folder that `hpcsci launch` named"
+        )
 
 
 class DiskFull(CampaignError):

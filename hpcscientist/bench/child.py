@@ -29,15 +29,15 @@ def main(target: str, arguments: str) -> None:
         begin, cpu_begin = time.perf_counter(), _cpu_s()
         ready()
     seconds, cpu_s = time.perf_counter() - begin, _cpu_s() - cpu_begin
-    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "peak_mb": _peak_mb()}))
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "peak_mb": peak_mb()}))
 
 
 def _cpu_s() -> float:
     return sum(os.times()[:4])
 
 
-def _peak_mb() -> float:
-    """Return the peak of resident memory in MiB.
+def peak_mb() -> float:
+    """Return the peak of this process's resident memory in MiB.
 
     Linux lets getrusage's maximum survive exec, so the parent's memory would count; the
     high-water mark in /proc starts anew.

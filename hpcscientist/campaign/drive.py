@@ -34,6 +34,7 @@ from hpcscientist.errors import (
     RunDirectoryError,
 )
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
 from hpcscientist.models.serving.plane import Tell
 from hpcscientist.records.events import (
     CampaignEnded,
@@ -169,6 +170,10 @@ def _run(
         known = _of_disk(paths, error)
         _record_stop(journal, generation, known)
         raise known from error
+    except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
+        unknown = HpcsciError(f"unexpected {type(error).__name__}: {one_line(str(error))}")
+        _record_stop(journal, generation, unknown)
+        raise
 
 
 def _check_data(config: CampaignConfig, journal: Journal) -> None:

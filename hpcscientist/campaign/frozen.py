@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 
 from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files import sealed
+from hpcscientist.errors import NoRunDirectory, RunDirectoryError
+from hpcscientist.files import sealed, toml
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.keywords import KeywordEmbedder
@@ -84,10 +84,10 @@ def write(paths: RunPaths, config: CampaignConfig) -> None:
 
 
 def read(paths: RunPaths) -> CampaignConfig:
-    """Read campaign.toml. Raises RunDirectoryError when it is missing or damaged."""
+    """Read campaign.toml. Raises NoRunDirectory when it is missing, RunDirectoryError."""
     path: Path = paths.campaign
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = toml.parse(path.read_text(encoding="utf-8"))
         if isinstance(data.get("settings"), dict):
             # Launched by a version that knew none of this: it ends by the rules it began with.
             data["settings"].setdefault("authoring", _NO_AUTHORING)
@@ -96,11 +96,8 @@ def read(paths: RunPaths) -> CampaignConfig:
             loop.setdefault("confirm", False)
             loop.setdefault("drift_every", 0)
         return CampaignConfig.model_validate(data, strict=False)
-    except FileNotFoundError as error:
-        raise RunDirectoryError(
-            f"{paths.root}: is no run directory (no {path.name}); "
-            "give the folder that `hpcsci launch` named"
-        ) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NoRunDirectory(paths.root, path.name) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise RunDirectoryError(f"{path}: cannot be read: {reason}; restore it") from error

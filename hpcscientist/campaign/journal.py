@@ -60,7 +60,7 @@ class Journal:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._file, self._size)
         except OSError as error:
-            raise RunDirectoryError(f"{path}: cannot be written: {error.strerror}") from error
+            raise _unusable(path, "written", error) from error
         for line in lines:
             self._keys.add(line.event.key)
             observe(line.event)
@@ -99,8 +99,14 @@ class Journal:
                 raise DiskFull(
                     f"{self._path.parent}: no space left; free some and run `hpcsci resume`"
                 ) from error
-            raise RunDirectoryError(f"{self._path}: cannot be written: {error.strerror}") from error
+            raise _unusable(self._path, "written", error) from error
         self._size += len(data)
+
+
+def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{path}: cannot be {what}: {error.strerror}; mend that and run `hpcsci resume`"
+    )
 
 
 def _parse(path: Path) -> tuple[list[Line], int]:
@@ -109,7 +115,7 @@ def _parse(path: Path) -> tuple[list[Line], int]:
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}") from error
+        raise _unusable(path, "read", error) from error
     texts = data.split(b"\n")
     texts.pop()  # what follows the last newline: nothing, or a torn line
     lines: list[Line] = []

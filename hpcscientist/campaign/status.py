@@ -7,19 +7,16 @@ from typing import Any
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.lock import read_holder
 from hpcscientist.campaign.state import CampaignState, fold
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import NoRunDirectory
 from hpcscientist.files.rundir import RunPaths
 
 SECONDS_PER_HOUR = 3600.0
 
 
 def read_state(paths: RunPaths) -> CampaignState:
-    """Return the state of a run directory. Raises RunDirectoryError if it is none."""
+    """Return the state of a run directory. Raises NoRunDirectory, RunDirectoryError."""
     if not paths.campaign.is_file():
-        raise RunDirectoryError(
-            f"{paths.root}: is no run directory (no {paths.campaign.name}); "
-            "give the folder that `hpcsci launch` named"
-        )
+        raise NoRunDirectory(paths.root, paths.campaign.name)
     return fold(journal.read(paths.journal))
 
 

@@ -318,6 +318,7 @@ for _command in (
     bench_campaigns.loop,
     bench_campaigns.steady,
     bench_campaigns.claims,
+    bench_campaigns.sweep,
     bench_statistics.null,
     bench_statistics.power,
 ):

@@ -1,4 +1,4 @@
-"""`hpcsci bench loop|steady|claims`: whole campaigns beside each other."""
+"""`hpcsci bench loop|steady|claims|sweep`: whole campaigns."""
 
 from __future__ import annotations
 
@@ -108,6 +108,39 @@ def claims(as_json: bool, folder: Path, campaigns: int, reproduce: bool, **given
         for line in (*reproducing.notes(again), *reproducing.failures(again)):
             click.echo(printable(line), err=as_json)
     show(figures, as_json)
+
+
+@click.command("sweep")
+@json_option
+@click.option(
+    "--at",
+    "marks",
+    multiple=True,
+    type=click.IntRange(2),
+    help="Measure at so many ideas; the most of them is the campaign's [30, 100, 300, 1000].",
+)
+@click.option("--seed", type=int, metavar="N", help="The campaign's seed.")
+@click.option(
+    "--allow-unsandboxed",
+    is_flag=True,
+    default=None,
+    help="Run trials although there is no sandbox.",
+)
+@dir_option(_WHERE)
+def sweep(as_json: bool, folder: Path, marks: tuple[int, ...], **given: Any) -> None:
+    """What one more idea costs the driver, after few ideas and after many.
+
+    A campaign of very short trials by --model search: the driver's memory, processor time and
+    fsyncs, and the processor time of `status` and `results`. The same command with its --dir goes
+    on after any interruption.
+    """
+    from hpcscientist.bench.sweep import figures as found  # noqa: PLC0415 (late, as all others)
+
+    options = found.Options(folder, _settled(given), tuple(sorted(set(marks))) or found.MARKS)
+    shown = found.figures(found.measure(options, lambda text: tell("sweep", text)), options.marks)
+    click.echo(found.table(shown), err=as_json)
+    if as_json:
+        show(shown, as_json)
 
 
 def _settled(given: dict[str, Any]) -> Any:

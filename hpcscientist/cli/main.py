@@ -15,7 +15,7 @@ import click
 
 from hpcscientist import __version__
 from hpcscientist.cli.lazy import LazyGroup
-from hpcscientist.errors import HpcsciError
+from hpcscientist.errors import HpcsciError, UsageError
 
 INTERRUPTED = 130
 
@@ -48,6 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     rest = [a for a in arguments if a != "--debug"] or ["--help"]
     try:
+        _check_working_directory()
         code = cli.main(rest, prog_name="hpcsci", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # the reader of our output has gone, as in `hpcsci results | head`
@@ -59,6 +60,16 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         return _fail(*_explain(error))
+
+
+def _check_working_directory() -> None:
+    """Raise UsageError where the folder that paths are relative to has been deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the working directory was deleted; go to a folder that is there"
+        ) from error
 
 
 def _explain(error: BaseException) -> tuple[str, int]:

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ConfigError
+from hpcscientist.files import toml
+from hpcscientist.records.bounds import misfit
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -50,7 +52,7 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path}: is no regular file; mend or remove it")
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = toml.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
     except PermissionError as error:
@@ -81,6 +83,9 @@ def validated(model: type[M], values: Mapping[str, Value]) -> M:
     tree: dict[str, Any] = {}
     keys = defaults(model)
     for key, entry in values.items():
+        odd = misfit(entry.value) or _nul(entry.value)
+        if odd is not None:
+            raise ConfigError(_blame(entry, odd, entry.value))
         *sections, name = key.split(".")
         node = tree
         for section in sections:
@@ -94,6 +99,14 @@ def validated(model: type[M], values: Mapping[str, Value]) -> M:
         place = [".".join(map(str, first["loc"][:n])) for n in range(len(first["loc"]), 0, -1)]
         key = next(key for key in place if key in values)
         raise ConfigError(_blame(values[key], first["msg"], first["input"])) from error
+
+
+def _nul(value: Any) -> str | None:
+    """Say so of a text with a NUL: no path, name or argument can hold one."""
+    texts = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(text, str) and "\0" in text for text in texts):
+        return "must hold no NUL character"
+    return None
 
 
 def _blame(value: Value, message: str, given: object) -> str:

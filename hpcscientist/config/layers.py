@@ -17,7 +17,8 @@ from typing import Any
 
 from hpcscientist.config.keys import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import Settings
-from hpcscientist.files import sealed
+from hpcscientist.errors import ConfigError
+from hpcscientist.files import sealed, toml
 
 # Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
 # addresses of literature services, the marks of a trial's processes, what the tests and the
@@ -51,8 +52,15 @@ def resolve(
     """
     keys = defaults(Settings)
     values = {key: Value(key, default, "default") for key, default in keys.items()}
-    user = Path(environ.get("HPCSCI_CONFIG") or _user_file(environ))
-    for path in (user, folder / "hpcsci.toml"):
+    named = environ.get("HPCSCI_CONFIG")
+    if named:
+        try:
+            values |= read_file(Path(named), keys)
+        except FileNotFoundError as error:
+            mend = "name one that is there, or unset it"
+            raise ConfigError(f"variable HPCSCI_CONFIG: {named} does not exist; {mend}") from error
+    unnamed = [] if named else [_user_file(environ)]
+    for path in (*unnamed, folder / "hpcsci.toml"):
         with contextlib.suppress(FileNotFoundError):
             values |= read_file(path, keys)
     for key, value, origin in _from_variables(environ, keys):
@@ -80,7 +88,7 @@ def _from_variables(
         value: Any = raw
         if not isinstance(keys[key], str):
             try:
-                parsed = tomllib.loads(f"value = {raw}")
+                parsed = toml.parse(f"value = {raw}")
                 value = parsed["value"] if len(parsed) == 1 else raw
             except tomllib.TOMLDecodeError:
                 value = raw

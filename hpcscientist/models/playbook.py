@@ -18,6 +18,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.playbook import Call, PlaybookEntry
+from hpcscientist.records.replies import STAGES, unknown_stage
 
 _NUMBER = re.compile(r"[0-9]+\Z")
 
@@ -124,6 +125,8 @@ def _read(path: Path) -> dict[Call, PlaybookEntry]:
             where = ".".join(str(part) for part in first["loc"])
             problem = f"{where}: {first['msg']}" if where else first["msg"]
             raise ModelSpecError(f"{path}:{number}: {one_line(problem)}") from error
+        if entry.stage not in STAGES:
+            raise ModelSpecError(f"{path}:{number}: {unknown_stage(entry.stage)}")
         if entry.call in entries:
             raise ModelSpecError(
                 f"{path}:{number}: the reply for idea {entry.idea}, stage {entry.stage}, ordinal "

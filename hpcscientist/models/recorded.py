@@ -18,11 +18,13 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from hpcscientist.errors import DiskFull, RunDirectoryError
+from hpcscientist.errors import DiskFull, ReplyError, RunDirectoryError
 from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
+from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
@@ -52,7 +54,8 @@ class RecordedModel:
     """A model whose every reply is recorded, and replayed where it is known.
 
     Concurrent calls are safe, also for one idea; two for one key are paid for once.
-    Besides what the inner model raises, it raises DiskFull and RunDirectoryError.
+    Besides what the inner model raises, it raises DiskFull and RunDirectoryError, and ReplyError
+    for a reply that cannot be recorded: that costs its idea, never the campaign.
     """
 
     def __init__(
@@ -77,13 +80,19 @@ class RecordedModel:
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Return the recorded reply, or ask the inner model and record its reply first."""
         call = (request.idea_id, request.key)
-        async with self._locks.setdefault(call, asyncio.Lock()):
-            chat = self._chat(request.idea_id)
-            reply = chat.reply(request.key)
-            if reply is None:
-                reply = await self._inner.complete(request)
-                chat.append(_line(request, reply))
-        self._on_reply(request, reply)
+        try:
+            async with self._locks.setdefault(call, asyncio.Lock()):
+                chat = self._chat(request.idea_id)
+                reply = chat.reply(request.key)
+                if reply is None:
+                    reply = await self._inner.complete(request)
+                    chat.append(_line(request, reply))
+            self._on_reply(request, reply)
+        except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
+            raise ReplyError(
+                f"{request.idea_id}: the reply to {request.key} cannot be recorded: "
+                f"{one_line(str(error))}"
+            ) from error
         return reply
 
     def prompts(self, idea_id: str, keys: tuple[str, ...] = ("",)) -> tuple[PromptRef, ...]:
@@ -123,8 +132,8 @@ class _Chat:
             reasoning=call.reasoning,
             finish=call.finish,
             model=call.model,
-            prompt_tokens=call.prompt_tokens,
-            completion_tokens=call.completion_tokens,
+            prompt_tokens=bounded(call.prompt_tokens),  # as earlier versions took any
+            completion_tokens=bounded(call.completion_tokens),
             tokens_estimated=call.tokens_estimated,
             latency_s=call.latency_s,
         )

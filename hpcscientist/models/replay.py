@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import Call
+from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import SURVEY_ID
 from hpcscientist.records.playbook import PlaybookEntry
 
@@ -77,8 +78,8 @@ def _entry(number: int, call: Call) -> PlaybookEntry:
         ordinal=call.ordinal,
         repair=call.repair,
         text=call.reply,
-        prompt_tokens=call.prompt_tokens,
-        completion_tokens=call.completion_tokens,
+        prompt_tokens=bounded(call.prompt_tokens),
+        completion_tokens=bounded(call.completion_tokens),
         tokens_estimated=call.tokens_estimated,
         reasoning=call.reasoning,
         finish=call.finish,

@@ -35,10 +35,10 @@ def retry_after_s(header: str | None, now: datetime) -> float | None:
     except ValueError:
         try:
             when = parsedate_to_datetime(header)
-        except ValueError:
+            aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+            seconds = (aware - now).total_seconds()
+        except (ValueError, OverflowError):  # no date, or one that no calendar has
             return None
-        aware = when if when.tzinfo else when.replace(tzinfo=UTC)
-        seconds = (aware - now).total_seconds()
     return seconds if 0 < seconds < float("inf") else None
 
 

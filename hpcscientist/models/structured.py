@@ -14,6 +14,7 @@ from hpcscientist.models.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompts import render
 from hpcscientist.models.text import strip_reasoning
 from hpcscientist.ports.model import Model
+from hpcscientist.records.bounds import misfit
 from hpcscientist.records.model import ModelReply, ModelRequest
 
 T = TypeVar("T", bound=BaseModel)
@@ -53,7 +54,16 @@ async def ask(
                 "repair": repair,
             }
         )
-        reply = await _complete(model, call, now, window)
+        try:
+            reply = await _complete(model, call, now, window)
+        except ReplyError as error:
+            if not repair:
+                raise
+            # A playbook's reply that is no good has no repair: the reply is what is to be mended.
+            raise ReplyError(
+                f"{request.idea_id}: no usable reply for {request.key}: {problem}; "
+                f"nor for its repair: {error}"
+            ) from error
         try:
             return parse(reply.text, reply_type)
         except Unusable as error:
@@ -114,6 +124,10 @@ def parse(text: str, reply_type: type[T]) -> T:
     for found in objects:
         # Once more through JSON: strict records take arrays for tuples from there alone.
         source = json.dumps(found)
+        odd = misfit(found, infinite=True)  # what takes for ever is answered by who estimates it
+        if odd is not None:
+            problems.append((len(source), odd))
+            continue
         try:
             return reply_type.model_validate_json(source)
         except ValidationError as error:

@@ -11,6 +11,7 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.retry import Transient
 from hpcscientist.models.text import estimate_tokens, split_reasoning
+from hpcscientist.records.bounds import MOST
 from hpcscientist.records.model import ModelReply, ModelRequest
 
 _SCHEMA_REFUSED = re.compile(
@@ -174,8 +175,9 @@ def _reasoning(message: dict[str, Any]) -> str:
 
 
 def _count(usage: dict[str, Any], key: str) -> int | None:
+    """Return a count of tokens; None where there is none, or one that cannot be true."""
     value = usage.get(key)
-    usable = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
     return value if usable else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from hpcscientist.files import toml
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.locate import Key, error_line, key_lines, line_of
 from hpcscientist.recipe.problem import Problem
+from hpcscientist.records.bounds import misfit
 from hpcscientist.records.trial import MetricSpec
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def read_document(path: Path) -> schema.RecipeSpec | list[Problem]:
     if isinstance(text, Problem):
         return [text]
     try:
-        document = tomllib.loads(text)
+        document = toml.parse(text)
     except tomllib.TOMLDecodeError as error:
         return [Problem(path, error_line(error, text), f"not TOML: {one_line(str(error))}")]
     lines = key_lines(text)
@@ -72,15 +73,17 @@ def read_text(path: Path) -> str | Problem:
 
 
 def _odd_values(value: Any, key: Key = ()) -> Iterator[tuple[Key, str]]:
-    """Yield what TOML can say and a recipe cannot: dates, and numbers that are not finite."""
+    """Yield what TOML can say and a recipe cannot: dates, NULs, numbers that no recipe needs."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from _odd_values(item, (*key, name))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _odd_values(item, (*key, index))
-    elif isinstance(value, float) and not math.isfinite(value):
-        yield key, f"{_dotted(key)}: must be a finite number"
+    elif (odd := misfit(value)) is not None:
+        yield key, f"{_dotted(key)}: {odd}"
+    elif isinstance(value, str) and "\0" in value:
+        yield key, f"{_dotted(key)}: must hold no NUL character"
     elif not isinstance(value, str | int | float):
         yield key, f"{_dotted(key)}: a date or time means nothing here; quote it if it is text"
 

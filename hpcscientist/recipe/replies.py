@@ -18,7 +18,7 @@ from hpcscientist.recipe.document import read_text
 from hpcscientist.recipe.problem import Problem
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.playbook import Call, PlaybookEntry
-from hpcscientist.records.replies import STAGES
+from hpcscientist.records.replies import STAGES, unknown_stage
 
 
 def playbook_problems(path: Path) -> Iterator[Problem]:
@@ -45,6 +45,8 @@ def seed_ideas(path: Path) -> tuple[list[Proposal], list[Problem]]:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         return [], [Problem(path, error.lineno, f"not JSON: {error.msg}")]
+    except (ValueError, RecursionError):
+        return [], [Problem(path, 1, "is nested too deeply, or holds a number of too many digits")]
     if not isinstance(value, list):
         return [], [Problem(path, 1, "must be a JSON array of proposals")]
     ideas: list[Proposal] = []
@@ -68,9 +70,7 @@ def _line_problems(line: str, number: int, seen: dict[Call, int]) -> Iterator[st
         yield f"the same call is answered in line {seen[call]} already; raise its ordinal"
     seen.setdefault(call, number)
     if entry.stage not in STAGES:
-        close = get_close_matches(entry.stage, STAGES, n=1)
-        mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(STAGES)}"
-        yield f"unknown stage {entry.stage!r}; {mend}"
+        yield unknown_stage(entry.stage)
     elif entry.reply is not None:
         schema = STAGES[entry.stage]
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hpcscientist.files.rundir import SURVEY
+from hpcscientist.files.text import one_line, printable
 from hpcscientist.records.base import Record
 
 BASELINE_ID = "baseline"
@@ -46,6 +47,12 @@ class Proposal(Record):
     interestingness: Score = 5
     feasibility: Score = 5
     novelty: Score = 5
+
+    @field_validator("title", mode="before")
+    @classmethod
+    def _one_plain_line(cls, title: object) -> object:
+        """It goes into tables, files and terminals, so nothing there may obey it."""
+        return one_line(printable(title), None) if isinstance(title, str) else title
 
 
 class PromptRef(Record):

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.bounds import MOST
 
 Call = tuple[int, str, int, int]
 
@@ -24,8 +25,8 @@ class PlaybookEntry(Record):
     repair: int = Field(default=0, ge=0)
     reply: dict[str, Any] | None = None
     text: str | None = None
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
+    prompt_tokens: int | None = Field(default=None, ge=0, le=MOST)
+    completion_tokens: int | None = Field(default=None, ge=0, le=MOST)
     tokens_estimated: bool = False
     reasoning: str = ""
     finish: str = "stop"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from pydantic import Field
 
 from hpcscientist.records.base import Record
@@ -85,3 +87,10 @@ STAGES: dict[str, type[Record]] = {
     "analyse": AnalysisReply,
     "extend": CodeReply,
 }
+
+
+def unknown_stage(name: str) -> str:
+    """Say that a stage is none, with the nearest that is."""
+    close = get_close_matches(name, STAGES, n=1)
+    mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(STAGES)}"
+    return f"unknown stage {name!r}; {mend}"

@@ -19,18 +19,17 @@ import pyarrow.parquet as pq
 
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.logs import LOG_SCHEMA, collect, log_files
-from hpcscientist.results.parts import arranged, clear_temporaries, keys_in, write_part
+from hpcscientist.results.parts import Key, arranged, clear_temporaries, keys_in, write_part
 from hpcscientist.results.scan import loose_files, part_files
 from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_of
 from hpcscientist.results.store import read_table, wanted_run
 
 MANY_PARTS: Final = 64
 _ROWS_AT_ONCE: Final = 100_000  # bounds memory: some 0.7 KiB a row
+_BYTES_AT_ONCE: Final = 32 << 20  # likewise: a trial's log and progress may have 1.5 MiB
 _SMALL_BYTES: Final = 32 << 20
 _LOGS_AT_ONCE: Final = 128
 _REMOVED: Final = ".removed-"
-
-_Key = tuple[str, int]
 
 
 def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
@@ -46,12 +45,13 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
         clear_temporaries(paths.results)
     for folder in paths.trials.glob(f"{_REMOVED}*"):
         _remove_tree(folder)
-    ended: dict[_Key, TrialPaths] = {}
-    tables = _loose_tables(paths, only, ended)
-    known = keys_in(part_files(paths))
-    fresh = (table for key, table in tables if key not in known)
+    loose = [f for f in loose_files(paths) if only is None or f.parent.name in only]
+    names = [file.parent.name for file in loose]
+    ended: dict[Key, TrialPaths] = {}
+    known = keys_in(part_files(paths), names)
+    fresh = (table for key, table in _tables(loose, only, ended) if key not in known)
     write_part(paths.results, "part", SCHEMA, map(arranged, _grouped(fresh)))
-    logged = keys_in(log_files(paths))
+    logged = keys_in(log_files(paths), names)
     unlogged = [(key, trial) for key, trial in ended.items() if key not in logged]
     write_part(paths.results, "logs", LOG_SCHEMA, _log_tables(unlogged))
     for trial in ended.values():
@@ -61,14 +61,12 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
     return len(ended)
 
 
-def _loose_tables(
-    paths: RunPaths, only: Collection[str] | None, ended: dict[_Key, TrialPaths]
-) -> Iterator[tuple[_Key, Any]]:
+def _tables(
+    files: Sequence[Path], only: Collection[str] | None, ended: dict[Key, TrialPaths]
+) -> Iterator[tuple[Key, Any]]:
     """Yield the result of each trial that may go, and enter it in `ended`."""
-    for file in loose_files(paths):
+    for file in files:
         trial = TrialPaths(file.parent)
-        if only is not None and trial.root.name not in only:
-            continue
         table = read_table(file)
         if table is None:
             continue
@@ -82,23 +80,29 @@ def _loose_tables(
 
 
 def _grouped(tables: Iterator[Any]) -> Iterator[Any]:
-    """Yield the tables joined to ones of a bounded number of rows."""
+    """Yield the tables joined to ones of bounded numbers of rows and bytes."""
     group: list[Any] = []
-    rows = 0
+    rows = size = 0
     for table in tables:
         group.append(table)
-        rows += table.num_rows
-        if rows >= _ROWS_AT_ONCE:
+        rows, size = rows + table.num_rows, size + table.nbytes
+        if rows >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
             yield pa.concat_tables(group)
-            group, rows = [], 0
+            group, rows, size = [], 0, 0
     if group:
         yield pa.concat_tables(group)
 
 
-def _log_tables(trials: Sequence[tuple[_Key, TrialPaths]]) -> Iterator[Any]:
-    for start in range(0, len(trials), _LOGS_AT_ONCE):
-        chunk = trials[start : start + _LOGS_AT_ONCE]
-        rows = [collect(trial, *key) for key, trial in chunk]
+def _log_tables(trials: Sequence[tuple[Key, TrialPaths]]) -> Iterator[Any]:
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for key, trial in trials:
+        rows.append(collect(trial, *key))
+        size += sum(len(text) for text in rows[-1].values() if isinstance(text, bytes))
+        if len(rows) >= _LOGS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield pa.Table.from_pylist(rows, schema=LOG_SCHEMA)
+            rows, size = [], 0
+    if rows:
         yield pa.Table.from_pylist(rows, schema=LOG_SCHEMA)
 
 
@@ -115,21 +119,32 @@ def _merge(files: list[Path], kind: str, schema: Any, arrange: Callable[[Any], A
 
 
 def _merged_tables(files: list[Path], schema: Any, merged: list[Path]) -> Iterator[Any]:
-    """Yield the rows of the files, a trial's only once; enter in `merged` what could be read."""
-    seen: set[_Key] = set()
+    """Yield the rows of the files, a trial's only once; enter in `merged` what could be read.
+
+    A file of which a part cannot be read stays, beside a copy of what could be read before that.
+    """
+    seen: set[Key] = set()
     for file in files:
+        known: set[Key] = set()  # of this file: a trial has several rows in it
         try:
-            table = pq.read_table(file)
+            for table in _row_groups(file, schema):
+                keys = list(zip(table["trial"].to_pylist(), table["run"].to_pylist(), strict=True))
+                known.update(keys)
+                fresh = [key not in seen for key in keys]
+                yield table if all(fresh) else table.filter(pa.array(fresh))
         except (pa.ArrowException, OSError):
             continue
+        seen |= known
         merged.append(file)
-        refuse_newer(version_of(table.schema), file)
-        table = conform(table) if schema is SCHEMA else table.cast(schema)
-        keys = list(zip(table["trial"].to_pylist(), table["run"].to_pylist(), strict=True))
-        if not seen.isdisjoint(keys):
-            table = table.filter(pa.array([key not in seen for key in keys]))
-        seen.update(keys)
-        yield table
+
+
+def _row_groups(file: Path, schema: Any) -> Iterator[Any]:
+    """Yield a file's rows in today's schema, one row group at a time."""
+    with pq.ParquetFile(file) as opened:
+        refuse_newer(version_of(opened.schema_arrow), file)
+        for number in range(opened.num_row_groups):
+            table = opened.read_row_group(number)
+            yield conform(table) if schema is SCHEMA else table.cast(schema)
 
 
 def _is_small(file: Path) -> bool:

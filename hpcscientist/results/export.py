@@ -1,15 +1,21 @@
 """`hpcsci results` in its four formats. A number that was not measured is null or empty,
 never 0 or nan. Which rows there are is the campaign's business.
+
+Titles and reasons hold words of models and of candidates. What a terminal would obey is taken out
+of them in every format, and in CSV what a spreadsheet would take for a formula is marked as text.
+JSON and CSV are UTF-8, whatever the locale says.
 """
 
 from __future__ import annotations
 
 import csv as csv_writer
+import io
 import json as json_writer
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Final, Literal, TextIO, get_args
 
+from hpcscientist.files.text import printable
 from hpcscientist.records.finding import ResultRow
 
 Format = Literal["table", "json", "csv", "arrow"]
@@ -21,18 +27,20 @@ _FIELDS = tuple(name for name, field in ResultRow.model_fields.items() if not fi
 _LISTS = {"parent_ids"}
 _WHOLE = {"round", "n", "attempts"}
 _TRUTHS = {"confirmed"}
+_FORMULA = tuple("=+-@＝＋－＠")  # what a spreadsheet takes for the beginning of one
 _WORDS = {"idea_id", "title", "status", "reason", "finding", "metric", "direction"}
 
 
 def write(rows: Sequence[ResultRow], form: Format, text: TextIO, binary: BinaryIO) -> None:
-    """Write rows in one format: Arrow to the binary stream, all others to the text stream."""
-    writers: dict[Format, Callable[[], None]] = {
-        "table": lambda: table(rows, text),
-        "json": lambda: json(rows, text),
-        "csv": lambda: csv(rows, text),
-        "arrow": lambda: arrow(rows, binary),
-    }
-    writers[form]()
+    """Write rows in one format: the table to the text stream, all others to the binary one."""
+    if form == "table":
+        table(rows, text)
+    elif form == "arrow":
+        arrow(rows, binary)
+    else:
+        whole = io.StringIO()
+        (json if form == "json" else csv)(rows, whole)
+        binary.write(whole.getvalue().encode())
 
 
 def json(rows: Sequence[ResultRow], stream: TextIO) -> None:
@@ -48,7 +56,7 @@ def csv(rows: Sequence[ResultRow], stream: TextIO) -> None:
     writer = csv_writer.writer(stream, lineterminator="\n")
     writer.writerow(_FIELDS)
     for row in rows:
-        writer.writerow([_cell(value) for value in _plain(row).values()])
+        writer.writerow([_cell(name, value) for name, value in _plain(row).items()])
 
 
 def arrow(rows: Sequence[ResultRow], stream: BinaryIO) -> None:
@@ -84,7 +92,8 @@ def table(rows: Sequence[ResultRow], stream: TextIO, width: int | None = None) -
         style = _STYLES.get(row.finding or row.status, "")
         grid.add_row(*(Text(cell) for cell in line), style=style)
     if rows:
-        console.print(Text(f"{rows[0].metric} ({rows[0].direction}); deltas against the baseline"))
+        head = f"{rows[0].metric} ({rows[0].direction}); deltas against the baseline"
+        console.print(Text(_printable(head, encoding)))
     console.width = max(room, 1 + sum(_widths(cells, columns)) + _GAP * len(columns))
     console.print(grid)
     for row in rows:
@@ -167,22 +176,27 @@ def _shorten_titles(cells: list[list[str]], columns: Sequence[_Column], room: in
 
 def _plain(row: ResultRow) -> dict[str, Any]:
     """Return a row as JSON values; numbers that are not finite were not measured."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.model_dump(mode="json").items()
-    }
+    return {name: _value(value) for name, value in row.model_dump(mode="json").items()}
 
 
-def _cell(value: Any) -> Any:
+def _value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return printable(value) if isinstance(value, str) else value
+
+
+def _cell(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return " ".join(value) if isinstance(value, list) else value
+    text = " ".join(value) if isinstance(value, list) else value
+    if name in _WORDS | _LISTS and text and text.startswith(_FORMULA):
+        return f"'{text}"
+    return text
 
 
 def _printable(text: str, encoding: str) -> str:
     """Return text on one line that the stream can encode, control characters shown."""
-    line = "".join(c if c.isprintable() else " " for c in text)
-    return line.encode(encoding, "replace").decode(encoding)
+    return printable(text).encode(encoding, "replace").decode(encoding)
 
 
 def _arrow_type(name: str, pa: Any) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hpcscientist.files.atomic import sync_folder
@@ -16,6 +17,9 @@ from hpcscientist.results.schema import SCHEMA
 
 # Small row groups: a reader that wants one metric skips the others by their statistics.
 ROW_GROUP: Final = 16_384
+
+Key = tuple[str, int]
+"""A trial's id and its run."""
 
 
 def write_part(folder: Path, kind: str, schema: Any, tables: Iterable[Any]) -> Path | None:
@@ -53,16 +57,24 @@ def clear_temporaries(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def keys_in(files: Sequence[Path]) -> set[tuple[str, int]]:
-    """Return (trial, run) of all rows of compacted files; unreadable files hold none."""
-    keys: set[tuple[str, int]] = set()
+def keys_in(files: Sequence[Path], trials: Collection[str]) -> set[Key]:
+    """Return (trial, run) of the rows that compacted files hold of some trials.
+
+    Unreadable files hold none. Row groups that by their statistics hold no such trial are not
+    read, so that a compaction costs no more for what was compacted before it.
+    """
+    if not trials:
+        return set()
+    wanted = ds.field("trial").isin(sorted(trials))
+    keys: set[Key] = set()
     for file in files:
         try:
-            table = pq.read_table(file, columns=["trial", "run"], read_dictionary=["trial"])
+            # As plain strings: each row group has a dictionary of its own, and Arrow groups or
+            # joins by none that differs between them.
+            table = pq.read_table(file, columns=["trial", "run"], filters=wanted)
         except (pa.ArrowException, OSError):
             continue
-        pairs = table.group_by(["trial", "run"]).aggregate([])
-        keys.update(zip(pairs["trial"].to_pylist(), pairs["run"].to_pylist(), strict=True))
+        keys.update(zip(table["trial"].to_pylist(), table["run"].to_pylist(), strict=True))
     return keys
 
 

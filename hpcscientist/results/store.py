@@ -18,6 +18,7 @@ import pyarrow as pa
 from hpcscientist.files import sealed
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.records.bounds import bounded
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,
@@ -158,7 +159,7 @@ def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
         "predictions_hash": report.predictions_hash,
         "package_version": source.package_version,
         "model": source.model,
-        "tokens": spec.tokens,
+        "tokens": bounded(spec.tokens),  # a campaign of an earlier version may have taken any
         "package_hash": source.package_hash or None,
     }
     columns = {name: [value] * rows for name, value in same.items()}

@@ -5,6 +5,7 @@ import random
 import zlib
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
@@ -31,7 +32,9 @@ from hpcscientist.records.outcome import (
     Scored,
 )
 from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.results import compact as compaction
 from hpcscientist.results import store
+from hpcscientist.results.scan import part_files
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 
@@ -313,6 +316,24 @@ async def test_compaction_while_running_changes_no_number(tmp_path: Path) -> Non
     left = {path.name.split("-a")[0] for path in packed.paths.trials.iterdir()}
     assert "idea-0001" not in left
     assert (await packed.drive(plain, ScriptedProposer(*WORDS))).ran == []
+
+
+async def test_a_sweep_that_is_compacted_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compactions of more trials than a row group of logs has; 130 of them: see test_compact."""
+    monkeypatch.setattr(compaction, "_LOGS_AT_ONCE", 4)
+    bench = CampaignBench(tmp_path, ideas=12, compact_after=10, drift_every=0)
+    await bench.search(plain)
+    parts = [pq.read_table(file, columns=["trial"]) for file in part_files(bench.paths)]
+    trials = [set(part["trial"].to_pylist()) for part in parts]
+    assert len(trials) >= 3
+    assert min(map(len, trials)) > 4
+    loose = {trial.name for trial in bench.paths.trials.iterdir()}
+    assert set().union(*trials) | loose == set(bench.state.trials)
+    summary = read_rows(bench.paths)
+    assert [row.status for row in summary.rows] == ["baseline"] + 12 * ["scored"]
+    assert (summary.missing.count, summary.unreadable) == (0, 0)
 
 
 async def test_feedback_reaches_the_next_round(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.trial import Isolation
+from hpcscientist.system import gpus
 
 UP = "Slurmctld(primary) at head is UP"
 DOWN = "Slurmctld(primary) at head is DOWN"
@@ -44,6 +46,38 @@ def test_without_slurm_trials_run_here(recipe: Recipe, programs: Path, tmp_path:
     placement = placed(recipe, tmp_path, local={"slots": 3})
     assert (placement.backend, placement.slots, placement.in_flight) == ("local", 3, 6)
     assert "no Slurm" in placement.why
+
+
+def test_a_trial_that_asks_for_more_gpus_than_there_are(
+    recipe: Recipe, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resources = recipe.spec.resources.model_copy(update={"gpus": 2})
+    recipe = replace(recipe, spec=recipe.spec.model_copy(update={"resources": resources}))
+    for visible, has in (("", "has none"), ("3", "has 1"), ("3,-1,2", "has 1")):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        with pytest.raises(UsageError, match=f"resources.gpus asks for 2 a trial .* {has};"):
+            placed(recipe, tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert placed(recipe, tmp_path).backend == "local"
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ((), 0),
+        (("null", "nvidiactl", "nvidia-uvm"), 0),
+        (("nvidia0", "nvidia1", "nvidiactl", "dri"), 2),
+        (("kfd", "dri"), None),
+        (("dxg",), None),
+    ],
+)
+def test_gpus_are_counted_by_their_devices(
+    tmp_path: Path, names: tuple[str, ...], found: int | None
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    assert gpus.count({}, tmp_path) == found
+    assert gpus.count({}, tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize(("says", "backend"), [(UP, "slurm"), (DOWN, "local")])

@@ -68,6 +68,16 @@ def test_whole_number_is_taken_for_a_float(tmp_path: Path) -> None:
         ("[serving]\ndtype = 'int3'", "serving.dtype"),
         ("[serving]\nengine = 3", "serving.engine"),
         ("[serving.engine]\nx = [1]", "serving.engine"),
+        ("[ideation]\ntemperature = inf", "ideation.temperature: must be a finite number"),
+        ("[client]\ntimeout_s = inf", "client.timeout_s: must be a finite number"),
+        ("[authoring]\nhopeless = nan", "authoring.hopeless: must be a finite number"),
+        (f"[loop]\ndebug_rounds = {10**30}", "loop.debug_rounds: must be a number of at most"),
+        (f"[client]\ntimeout_s = {10**400}", "client.timeout_s: must be a number of at most"),
+        ("[serving.engine]\nx = inf", "serving.engine: x: must be a finite number"),
+        ('run_dir = "a\\u0000b"', "run_dir: must hold no NUL"),
+        ('[loop]\nbank = ["a", "a\\u0000b"]', "loop.bank: must hold no NUL"),
+        (f"ideas = {'9' * 5000}", "too many digits"),
+        (f"x = {'[' * 5000}{']' * 5000}", "nested too deeply"),
     ],
 )
 def test_bad_file_is_refused_by_name(text: str, says: str, tmp_path: Path) -> None:
@@ -129,6 +139,11 @@ def test_a_folder_that_may_not_be_read_is_named_with_its_mend(tmp_path: Path) ->
         os.seteuid(65534)  # root may read anything
     try:
         with pytest.raises(ConfigError, match=r"hpcsci\.toml: may not be read.*go to a folder"):
-            resolve({}, {"HPCSCI_CONFIG": "/nonexistent"}, closed)
+            resolve({}, {"XDG_CONFIG_HOME": "/nonexistent"}, closed)
     finally:
         os.seteuid(user)
+
+
+def test_a_users_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"HPCSCI_CONFIG: .*nowhere\.toml does not exist"):
+        resolve({}, {"HPCSCI_CONFIG": str(tmp_path / "nowhere.toml")}, tmp_path)

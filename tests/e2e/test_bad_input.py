@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from campaigns import TinyCampaign, hpcsci
+from campaigns import HPCSCI, TinyCampaign, hpcsci
 
 pytestmark = pytest.mark.e2e
 
@@ -52,15 +53,18 @@ TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandbo
         ((*TINY, "--run-dir", "tiny"), 2, "--run-dir"),
         ((*TINY, "--run-dir", "tiny/recipe.toml"), 2, "--run-dir"),
         ((*TINY, "--run-dir", "/proc/run"), 1, "--run-dir"),
+        ((*TINY, "--run-dir", "tiny/recipe.toml/run", "--dry-run"), 2, "recipe.toml: is no folder"),
         ((*TINY, "--backend", "pbs"), 2, "--backend"),
         ((*TINY, "--site", "nowhere.toml"), 2, "slurm/sites"),
         ((*TINY, "--site", "tiny/recipe.toml"), 2, "tiny/recipe.toml: unknown key"),
         ((*TINY, "--account", "a b"), 2, "--account"),
         ((*TINY, "--image", "nowhere.sif"), 2, "--image"),
-        (("resume", "tiny"), 1, "run directory"),
-        (("status", "nowhere"), 1, "run directory"),
-        (("results", "nowhere"), 1, "run directory"),
-        (("cancel", "nowhere"), 1, "run directory"),
+        (("resume", "tiny"), 2, "run directory"),
+        (("status", "nowhere"), 2, "run directory"),
+        (("results", "nowhere"), 2, "run directory"),
+        (("cancel", "nowhere"), 2, "run directory"),
+        (("resume", "tiny/recipe.toml"), 2, "run directory"),
+        (("reproduce", "./tiny/recipe.toml"), 2, "run directory"),
         (("results", "tiny", "--format", "xml"), 2, "--format"),
         (("lanch",), 2, "lanch"),
         (("bench", "speed"), 2, "startup"),
@@ -70,6 +74,23 @@ TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandbo
 )
 def test_wrong_use(folder: Path, arguments: tuple[str, ...], code: int, says: str) -> None:
     check_refused(folder, code, says, *arguments)
+
+
+def test_a_working_directory_that_was_deleted(folder: Path) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    arguments = [*HPCSCI, "status", str(folder)]
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD" && exec "$0" "$@"', *arguments],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        "hpcsci: the working directory was deleted; go to a folder that is there\n"
+    )
 
 
 def test_malformed_toml_names_the_line(folder: Path) -> None:

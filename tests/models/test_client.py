@@ -265,6 +265,8 @@ async def test_another_400_is_no_reason_to_fall_back(
         ({"prompt_tokens": "5", "completion_tokens": -1}, (2, 1, True)),
         ({"prompt_tokens": True, "completion_tokens": None}, (2, 1, True)),
         ("lots", (2, 1, True)),
+        ({"prompt_tokens": 10**30, "completion_tokens": 10**19}, (2, 1, True)),
+        ({"prompt_tokens": 2**53, "completion_tokens": 2**53 + 1}, (2**53, 1, True)),
         ({"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}, (5, 6, False)),
     ],
 )
@@ -462,6 +464,9 @@ NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
         ("nan", None),
         ("inf", None),
         ("soon", None),
+        ("9" * 400, None),
+        ("Tue, 01 Jan 99999999999999999999 12:00:10 GMT", None),
+        ("Tue, 01 Jan 2030 12:00:10 +99999999999999", None),
         (None, None),
     ],
 )

@@ -73,6 +73,9 @@ async def test_exhausted_or_a_hole(tmp_path: Path, idea_id: str, error: type[Exc
         ('{"idea": 1, "stage": "code", "text": "x", "reply": {}}', "either 'reply' or 'text'"),
         ('{"idea": 1, "stage": "code", "text": "x", "ideas": 1}', "ideas: Extra"),
         (GOOD, "is in line 1 already"),
+        ('{"idea": 1, "stage": "cdoe", "text": "x"}', "did you mean 'code'?"),
+        (f'{GOOD[:-1]}, "ordinal": 2, "prompt_tokens": {10**19}}}', "prompt_tokens: "),
+        (f'{GOOD[:-1]}, "ordinal": 2, "completion_tokens": {10**30}}}', "completion_tokens: "),
     ],
 )
 def test_malformed_lines_have_their_place(tmp_path: Path, line: str, said: str) -> None:

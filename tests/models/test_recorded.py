@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.errors import DiskFull, EndpointError, RunDirectoryError
+from hpcscientist.errors import DiskFull, EndpointError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.replay import read_run
+from hpcscientist.records.bounds import MOST
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 
@@ -257,3 +259,34 @@ async def test_lines_of_earlier_versions_are_replayed(tmp_path: Path) -> None:
     chat(tmp_path).write_text(json.dumps(line) + "\n")
     again = await recorded(Counting(5), tmp_path).complete(request())
     assert again == first.model_copy(update={"reasoning": "", "finish": ""})
+
+
+async def test_a_reply_that_cannot_be_recorded_costs_its_idea_alone(tmp_path: Path) -> None:
+    class Odd(Counting):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            good = await super().complete(request)
+            return ModelReply.model_validate(good.model_dump() | {"prompt_tokens": -1})
+
+    model = RecordedModel(Odd(), RunPaths(tmp_path), lambda request, reply: None)
+    with pytest.raises(ReplyError, match=r"idea-0001: the reply to debug/1 cannot be recorded"):
+        await model.complete(request())
+
+    def overflows(request: ModelRequest, reply: ModelReply) -> None:
+        raise OverflowError("too large")
+
+    model = RecordedModel(Counting(), RunPaths(tmp_path), overflows)
+    with pytest.raises(ReplyError, match=r"debug/2 cannot be recorded: too large"):
+        await model.complete(request(2))
+
+
+async def test_counts_that_an_earlier_version_took_are_bounded(tmp_path: Path) -> None:
+    heard: list[ModelReply] = []
+    model = RecordedModel(Counting(), RunPaths(tmp_path), lambda request, reply: None)
+    await model.complete(request())
+    chat = RunPaths(tmp_path).idea("idea-0001").chat
+    line = json.loads(chat.read_text()) | {"prompt_tokens": 10**30, "completion_tokens": 10**19}
+    chat.write_text(json.dumps(line) + "\n")
+    again = RecordedModel(Counting(), RunPaths(tmp_path), lambda _, reply: heard.append(reply))
+    await again.complete(request())
+    assert [(reply.prompt_tokens, reply.completion_tokens) for reply in heard] == [(MOST, MOST)]
+    assert [(e.prompt_tokens, e.completion_tokens) for e in read_run(tmp_path)] == [(MOST, MOST)]

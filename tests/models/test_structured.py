@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from hpcscientist.errors import ReplyError
+from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.structured import Unusable, ask, find_objects, parse
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal
@@ -103,6 +105,8 @@ def test_bare_line_breaks_in_strings_are_forgiven() -> None:
         ('{"n":' * 100_000, "cut off"),
         ('{"rating": ' + "9" * 10_000 + "}", "cut off"),
         ('{"a":1,"b":1,"c":1,"d":1}', "2 more"),
+        ('{"note": "n", "edits": [{"file": NaN}]}', "edits[0].file: must be a finite number"),
+        ('{"note": "n", "rating": ' + "9" * 30 + "}", "rating: must be a number of at most"),
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, said: str) -> None:
@@ -204,3 +208,21 @@ def test_a_proposal() -> None:
     fields = dict.fromkeys(("title", "hypothesis", "method", "experiment_plan", "summary"), "x")
     text = json.dumps(fields | {"parent_ids": ["idea-0001"], "novelty": 7})
     assert parse(text, Proposal).parent_ids == ("idea-0001",)
+
+
+async def test_a_bad_reply_without_a_repair_is_what_is_told(tmp_path: Path) -> None:
+    book = tmp_path / "book.jsonl"
+    book.write_text('{"idea": 1, "stage": "code", "reply": {"edits": []}}\n')
+    asked = ModelRequest(
+        idea_id="idea-0001", stage="code", messages=(Message(role="user", content="x"),)
+    )
+    with pytest.raises(ReplyError, match=r"for code/1: note: Field required; nor for its repair: "):
+        await ask(PlaybookModel(book), asked, Reply)
+
+
+def test_a_title_is_one_plain_line_from_the_beginning() -> None:
+    words = ("title", "hypothesis", "method", "experiment_plan", "summary")
+    reply = dict.fromkeys(words, "x") | {"title": "  a\r\nb\x1b[31m\u202e c\u0085"}
+    assert parse(json.dumps(reply), Proposal).title == "a b [31m c"
+    with pytest.raises(Unusable, match="title: "):
+        parse(json.dumps(reply | {"title": "\u202e\r"}), Proposal)

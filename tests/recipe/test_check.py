@@ -43,6 +43,10 @@ def test_sound_recipes_have_no_problems(folder):
         ('direction = "maximize"', 'direction = "up"', "maximize"),
         ("seconds = 5", "seconds = -5", "greater than 0"),
         ("seconds = 5", "seconds = inf", "finite"),
+        ("seeds = 5", f"seeds = {10**30}", "seeds: must be a number of at most"),
+        ("seeds = 5", f"seeds = {'9' * 5000}", "not TOML: a number of too many digits"),
+        ("seeds = 5", f"seeds = {'[' * 5000}{']' * 5000}", "not TOML: nested too deeply"),
+        ('title = "Two', 'title = "\\u0000Two', "title: must hold no NUL"),
         ("seconds = 20", "seconds = 2020-01-01", "date"),
         ("cpus = 1", "cpu = 1", "did you mean 'cpus'"),
         ("low = 0.01", "low = 5.0", "low < high"),
@@ -180,3 +184,9 @@ def test_faults_of_seed_ideas_have_their_lines(folder):
     ]
     (folder / "seed_ideas.json").write_text('{"a": 1}')
     assert only(folder)[2] == "must be a JSON array of proposals"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, f"[{'9' * 5000}]"])
+def test_seed_ideas_that_no_parser_takes(folder, text):
+    (folder / "seed_ideas.json").write_text(text)
+    assert only(folder)[:2] == ("seed_ideas.json", 1)

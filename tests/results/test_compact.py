@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from result_makers import FAILED, make_report, make_spec, put
 
@@ -261,3 +262,59 @@ def test_a_newer_result_stops_compaction_and_loses_nothing(paths: RunPaths) -> N
     with pytest.raises(RunDirectoryError, match="upgrade"):
         compact(paths)
     assert len(list(paths.trials.iterdir())) == 2
+
+
+def test_a_part_of_many_row_groups_and_another_after_it(paths: RunPaths) -> None:
+    """Logs of more than 128 trials are several row groups, each with a dictionary of its own."""
+    each = 130
+    for number in range(3):
+        for seed in range(number * each, (number + 1) * each):
+            put(paths, make_spec(f"t-{seed:03d}", seed=seed), {"accuracy": 0.5})
+        put(paths, make_spec("t-again", run=number + 1), FAILED)
+        compact(paths)
+    kept = [pq.ParquetFile(file).num_row_groups for file in logs.log_files(paths)]
+    assert min(kept) > 1
+    assert set(overview(paths, "accuracy").validation.of("idea-0001", 1)) == set(range(3 * each))
+    assert sorted(set(read(paths, ["run"]).table["run"].to_pylist())) == [1, 2, 3]
+    assert {logs.read(paths, f"t-{seed:03d}") for seed in range(0, 3 * each, 65)} == {"log\n"}
+
+
+def test_much_text_is_compacted_and_merged_a_little_at_a_time(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MANY_PARTS", 2)
+    monkeypatch.setattr(compaction, "_BYTES_AT_ONCE", 10_000)
+    for seed in range(9):
+        put(paths, make_spec(f"t-{seed}", seed=seed), FAILED, log=f"{seed}" * 4_000)
+        if seed % 3 == 2:
+            compact(paths)
+    (merged,) = logs.log_files(paths)
+    opened = pq.ParquetFile(merged).metadata
+    held = [opened.row_group(number).num_rows for number in range(opened.num_row_groups)]
+    assert sum(held) == 9
+    assert max(held) < 4
+    assert [logs.read(paths, f"t-{seed}") for seed in range(9)] == [
+        f"{seed}" * 4_000 for seed in range(9)
+    ]
+
+
+def test_a_part_that_breaks_in_its_middle_is_left_by_a_merge(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MANY_PARTS", 2)
+    monkeypatch.setattr(compaction, "_BYTES_AT_ONCE", 1_000)
+    for seed in range(8):
+        put(paths, make_spec(f"t-{seed}", seed=seed), {"accuracy": 0.5}, log=f"{seed}" * 4_000)
+        if seed == 2:
+            broken = logs.log_files(paths)[0]
+            groups = pq.ParquetFile(broken).metadata
+            data = bytearray(broken.read_bytes())
+            start = groups.row_group(groups.num_row_groups - 1).column(3).data_page_offset
+            data[start : start + 16] = bytes(16)
+            broken.write_bytes(data)
+        if seed % 2:
+            compact(paths)
+    assert broken.exists()
+    assert [logs.read(paths, f"t-{seed}") for seed in range(2, 8)] == [
+        f"{seed}" * 4_000 for seed in range(2, 8)
+    ]

@@ -6,8 +6,10 @@ import csv as csv_reader
 import io
 import json as json_reader
 import math
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -53,13 +55,14 @@ MEASURED: dict[str, Any] = {
     "cpu_hours": 0.5,
     "attempts": 2,
 }
+MEASURED_DOWN = MEASURED | {"delta": -0.5}
 ROWS = [row(3, **MEASURED), row(4, reason="timeout: ran past\n30 s", mean=math.nan)]
 
 
 def as_text(form: export.Format, rows: list[ResultRow]) -> str:
-    stream = io.StringIO()
-    export.write(rows, form, stream, io.BytesIO())
-    return stream.getvalue()
+    stream, raw = io.StringIO(), io.BytesIO()
+    export.write(rows, form, stream, raw)
+    return stream.getvalue() + raw.getvalue().decode()
 
 
 def test_json_has_the_contract_s_fields_in_order_and_nulls() -> None:
@@ -158,3 +161,46 @@ def test_json_and_csv_import_neither_arrow_nor_rich() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert done.returncode == 0
+
+
+BEYOND = "Größer → 大"
+HOSTILE = "a\rb\x1b[31m\u202ec\x85d\u2028e"
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "table", "arrow"])
+def test_no_words_of_strangers_command_whoever_reads_them(form: export.Format) -> None:
+    stream, raw = io.StringIO(), io.BytesIO()
+    rows = [row(1, title=HOSTILE, reason=f"{HOSTILE}\n{HOSTILE}", metric=HOSTILE)]
+    export.write(rows, form, stream, raw)
+    if form == "arrow":
+        table = pa.ipc.open_stream(raw.getvalue()).read_all().to_pylist()
+        text = " ".join(str(value) for value in table[0].values())
+    else:
+        text = stream.getvalue() + raw.getvalue().decode()
+    assert not [c for c in text if c != "\n" and not c.isprintable()]
+
+
+def test_csv_keeps_a_row_a_line_and_gives_a_spreadsheet_no_formula() -> None:
+    titles = ["=1+1", "+1", "-log", "@SUM(A1)", "\t=1+1", '"a",b\r\nc', "＝1", "plain"]
+    text = as_text("csv", [row(n, title=title, **MEASURED_DOWN) for n, title in enumerate(titles)])
+    assert len(text.split("\n")) == 1 + len(titles) + 1
+    found = list(csv_reader.DictReader(io.StringIO(text, newline="")))
+    assert [line["title"] for line in found] == [
+        *("'=1+1", "'+1", "'-log", "'@SUM(A1)", " =1+1", '"a",b  c', "'＝1", "plain")
+    ]
+    assert {line["delta"] for line in found} == {"-0.5"}  # a number stays one
+    assert [r["title"] for r in json_reader.loads(as_text("json", [row(1, title="=1")]))] == ["=1"]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_exports_are_utf8_whatever_the_locale(form: str) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_export as t;"
+        "from hpcscientist.results import export;"
+        "export.write([t.row(1, title=t.BEYOND)], sys.argv[2], sys.stdout, sys.stdout.buffer)"
+    )
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), form]
+    done = subprocess.run(command, check=False, capture_output=True, env=os.environ | ascii_only)
+    assert done.returncode == 0, done.stderr
+    assert BEYOND in done.stdout.decode("utf-8")

@@ -197,3 +197,11 @@ def _rows(data: bytes) -> list[dict[str, Any]]:
 def _write(path: Path, table: Any) -> None:
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
+
+
+def test_tokens_beyond_any_count_are_bounded(tmp_path: Path) -> None:
+    """A campaign of an earlier version took whatever a server had counted."""
+    paths, spec = TrialPaths(tmp_path), make_spec("t-1").model_copy(update={"tokens": 10**30})
+    report = make_report(spec, {"accuracy": 0.5})
+    write_result(paths, spec, report)
+    assert read_result(paths) == report

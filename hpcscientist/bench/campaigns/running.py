@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpcscientist.bench.campaigns.measuring import Ran, measured
 from hpcscientist.campaign import frozen
-from hpcscientist.campaign.drive import drive
+from hpcscientist.campaign.drive import Observer, drive
 from hpcscientist.campaign.launching import furnishing, launch
 from hpcscientist.campaign.launching.rendering import check
 from hpcscientist.config.layers import KEY_VARIABLES
@@ -26,11 +26,17 @@ Tell = Callable[[str], None]
 _FREE = {"run_dir", "allow_unsandboxed", "client", "local", "paths"}
 
 
-def run(name: str, settings: Settings, folder: Path, tell: Tell) -> Ran:
+def run(
+    name: str,
+    settings: Settings,
+    folder: Path,
+    tell: Tell,
+    observe: Observer = lambda event, state: None,
+) -> Ran:
     """Run the campaign of `settings` in `folder`/`name` to its end, from wherever it stands.
 
-    Raises UsageError where that folder holds a campaign of other settings, and what a launch or a
-    driver raises.
+    `observe` is told every event as it is recorded. Raises UsageError where that folder holds a
+    campaign of other settings, and what a launch or a driver raises.
     """
     paths, working = RunPaths(folder / name), Path.cwd()
     if settings.nodes:
@@ -48,7 +54,7 @@ def run(name: str, settings: Settings, folder: Path, tell: Tell) -> Ran:
     tell(f"{name}: running, see `hpcsci status {paths.root}`")
     keys = {name: os.environ[name] for name in KEY_VARIABLES if name in os.environ}
     try:
-        drive(paths, lambda event, state: None)
+        drive(paths, observe)
     finally:
         os.environ.update(keys)  # a driver drops them, and the next campaign needs them again
     ran = measured(name, paths)

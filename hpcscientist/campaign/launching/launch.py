@@ -279,8 +279,9 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
         path = (folder / settings.run_dir).absolute()
         if not str(path).isprintable():  # it goes into TOML, JSON and people's terminals
             raise UsageError(f"{str(path)!r}: has unprintable characters; give another --run-dir")
-        if path.exists() and not path.is_dir():
-            raise UsageError(f"{path}: is no folder; give another --run-dir")
+        for place in (path, *path.parents):
+            if place.exists() and not place.is_dir():
+                raise UsageError(f"{place}: is no folder; give another --run-dir")
         if path.is_dir() and any(path.iterdir()):
             raise not_empty(path)
         return path

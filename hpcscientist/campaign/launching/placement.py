@@ -15,6 +15,7 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import Isolation
+from hpcscientist.system import gpus
 
 Kind = Literal["local", "slurm"]
 
@@ -61,6 +62,7 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
         )
         slots = in_flight * recipe.spec.seeds
     else:
+        _check_gpus(recipe)
         cores = len(os.sched_getaffinity(0))
         slots = settings.local.slots or max(1, cores // recipe.spec.resources.cpus)
         in_flight = settings.loop.ideas_in_flight or max(_FEWEST, 2 * slots)
@@ -73,6 +75,17 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
         slots=slots,
         in_flight=in_flight,
     )
+
+
+def _check_gpus(recipe: Recipe) -> None:
+    """Raise UsageError where a trial asks for more GPUs than this machine is known to have."""
+    asked, here = recipe.spec.resources.gpus, gpus.count(os.environ)
+    if here is not None and asked > here:
+        has = f"has {here}" if here else "has none"
+        raise UsageError(
+            f"recipe {recipe.spec.name}: resources.gpus asks for {asked} a trial and this machine "
+            f"{has}; lower it in recipe.toml, or launch where they are (--backend slurm)"
+        )
 
 
 def choose_backend(settings: Settings) -> tuple[Kind, str]:

@@ -44,6 +44,7 @@ class Knowledge:
     tells: bool = True
     evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
     _ideas: dict[str, Idea] = field(default_factory=dict)
+    _scores: dict[str, PastScore] = field(default_factory=dict)  # of ideas that have ended
     _findings: dict[str, Finding] = field(default_factory=dict)
     _judged: tuple[int, int] = (0, 0)
     _told: Feedback | None = None
@@ -54,13 +55,18 @@ class Knowledge:
 
     def scores(self, before: int) -> tuple[PastScore, ...]:
         """Mean primary metric of the ideas numbered below `before`, in order of numbers."""
-        past = []
-        for idea_id, idea in self._ideas.items():
-            if idea.number < before:
-                values = self._values(self.state.ideas[idea_id])
-                mean = fmean(values.values()) if values else None
-                past.append(PastScore(idea_id=idea_id, value=mean))
-        return tuple(past)
+        return tuple(self._score(i) for i, idea in self._ideas.items() if idea.number < before)
+
+    def _score(self, idea_id: str) -> PastScore:
+        """Reckoned once an idea: asked of all of them at every proposal, it must cost nothing."""
+        known = self._scores.get(idea_id)
+        if known is not None:
+            return known
+        values = self._values(self.state.ideas[idea_id])
+        score = PastScore(idea_id=idea_id, value=fmean(values.values()) if values else None)
+        if self.state.ideas[idea_id].ended is not None:
+            self._scores[idea_id] = score
+        return score
 
     def feedback(self) -> Feedback:
         """The findings so far as text for a prompt, most informative first."""

@@ -307,6 +307,8 @@ def _parsed(path: Path, record: type[M]) -> M:
         return record.model_validate_json(_read(path, _LARGEST_RECORD))
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:  # a file was given for a folder
+        raise FileNotFoundError(*error.args) from error
     except (OSError, ValueError) as error:
         raise RunDirectoryError(
             f"{path}: cannot be read: {one_line(str(error))}; have the folder handed on anew"
