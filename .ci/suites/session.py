@@ -118,3 +118,5 @@ class Session:
             self.gate()
         for suite in suites:
             self.suite(suite)
+        if self.only and not self.report.results:
+            self.report.problems.append(f"no case's name contains {self.only!r}")
