@@ -76,6 +76,7 @@ CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
         ("tests/slurm/test_faults_driver.py", "tests/slurm/test_faults_campaign.py"),
     ),
     ("sandbox", MARKERS, ("tests/*/test_hostile_*.py",)),
+    ("sandbox", ("apptainer",), ("tests/e2e/test_cheats_*.py",)),
     ("controller", MARKERS, ("tests/e2e/test_controller.py", "tests/e2e/test_following.py")),
     ("doctor", ("slurm",), ("tests/doctor/*.py",)),
     ("benchmarks", ("slurm", "full"), ("tests/bench/*.py",)),

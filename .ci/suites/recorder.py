@@ -10,6 +10,7 @@ case that did not pass the session ends: the next one shall not meet what this o
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -32,6 +33,7 @@ class Recorder:
         self._events = Path(request["events"])
         self._cases: list[str] | None = request["cases"]
         self._logs: list[str] = request["logs"]
+        self._output = os.dup(1)  # pytest puts another file in its place while a case runs
         self._session: pytest.Session | None = None
         self._limits: dict[str, float] = {}
         self._reports: list[pytest.TestReport] = []
@@ -76,8 +78,9 @@ class Recorder:
         """Tell that a case begins."""
         self._reports = []
         self._began = time.monotonic()
-        limit, ends = self._limits.get(nodeid, 0.0), logs.positions(self._logs)
-        self._tell("begin", case=nodeid, limit_s=limit, logs=ends)
+        ends, said = logs.positions(self._logs), os.fstat(self._output).st_size
+        limit = self._limits.get(nodeid, 0.0)
+        self._tell("begin", case=nodeid, at=self._began, limit_s=limit, logs=ends, said=said)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what set-up, test and tear-down came to."""

@@ -13,9 +13,13 @@ def main() -> None:
     """Serve until the standard input ends. Arguments: PLACE=FOLDER, what to mount where."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    for bind in sys.argv[1:]:
-        place, _, folder = bind.partition("=")
-        subprocess.run(["mount", "--bind", folder, place], check=True)
+    # Opened first: what is mounted on one place may hide the next one's folder.
+    binds = [bind.partition("=") for bind in sys.argv[1:]]
+    opened = [(place, os.open(folder, os.O_RDONLY)) for place, _, folder in binds]
+    for place, folder in opened:
+        mount = ["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{folder}", place]
+        subprocess.run(mount, check=True, pass_fds=[folder])
+        os.close(folder)
     if sys.argv[1:]:
         shm = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
         subprocess.run(shm, check=True)

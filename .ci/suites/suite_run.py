@@ -37,7 +37,6 @@ class SuiteRun:
     services: Services = field(init=False)
     _room: Room | None = None
     _count: int = 0  # of pytest processes
-    _mark: int = 0  # where the output of the case that runs begins
 
     @property
     def folder(self) -> Path:
@@ -73,7 +72,7 @@ class SuiteRun:
     def close(self) -> None:
         """End everything. Raises RoomFailed."""
         self._leave()
-        if hasattr(self, "services") and "cluster" in self.suite.needs:
+        if hasattr(self, "services") and {"cluster", "packages"} & set(self.suite.needs):
             # What a cluster that was killed made outside the room is seen from a new one.
             self._enter()
             self.services.down()
@@ -148,7 +147,7 @@ class SuiteRun:
     ) -> Iterator[tuple[str, Try]]:
         begun: dict[str, Any] | None = None
         last: tuple[str, Try] | None = None
-        read, deadline, began = 0, time.monotonic() + _SILENT_S, time.monotonic()
+        read, deadline = 0, time.monotonic() + _SILENT_S
         while True:
             ended = process.poll() is not None
             lines = _lines(file)
@@ -158,9 +157,8 @@ class SuiteRun:
                     yield last
                     last = None
                 if event["event"] == "begin":
-                    begun, began = event, time.monotonic()
-                    deadline = began + (event["limit_s"] or self.suite.limit_s) + _MARGIN_S
-                    self._mark = output.stat().st_size
+                    begun = event
+                    deadline = time.monotonic() + _limit_of(event, self.suite)
                 elif event["event"] == "end":
                     last = event["case"], self._ended(event, begun, which)
                     begun, deadline = None, time.monotonic() + _SILENT_S
@@ -177,9 +175,9 @@ class SuiteRun:
             time.sleep(_POLL_S)
         words = "hung" if hung else f"pytest ended ({process.returncode})"
         if begun is not None:
-            seconds = time.monotonic() - began
+            rooms.stop(process)
             outcome = HUNG if hung else FAILED
-            yield begun["case"], self._died(begun, which, outcome, words, seconds, output)
+            yield begun["case"], self._died(begun, which, outcome, words, output)
         elif last is not None and (hung or process.returncode != 0):
             # It took down what cases shared: the last one's try is not good then.
             why = f"{words} after the last case: see {output}"
@@ -199,20 +197,25 @@ class SuiteRun:
         which: str,
         outcome: str,
         words: str,
-        seconds: float,
         output: Path,
     ) -> Try:
         folder = self._log_folder(begun["case"], which)
         with output.open("rb") as said:
-            said.seek(self._mark)
+            said.seek(begun["said"])
             (folder / "pytest.txt").write_bytes(said.read())
         logs.cut(_positions(begun), logs.positions(self.services.log_folders), folder)
+        seconds = time.monotonic() - begun["at"]
         return Try(outcome, seconds, f"{words} in the middle of it", str(folder))
 
     def _log_folder(self, case: str, which: str) -> Path:
         folder = self.logs / logs.folder_name(case) / which
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def _limit_of(begun: dict[str, Any], suite: Suite) -> float:
+    """How long a case that has begun may take, in seconds, before its pytest is ended."""
+    return float(begun["limit_s"] or suite.limit_s) + _MARGIN_S
 
 
 def _positions(event: dict[str, Any] | None) -> dict[str, logs.Position]:
