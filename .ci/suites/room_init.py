@@ -1,12 +1,17 @@
-"""Process 1 of a room: mounts what the room has for itself, reaps, ends when its input ends."""
+"""Process 1 of a room: makes what the room has for itself, reaps, ends when its input ends."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
+
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # ioctls of netdevice(7)
 
 
 def main() -> None:
@@ -23,6 +28,7 @@ def main() -> None:
     if sys.argv[1:]:
         shm = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
         subprocess.run(shm, check=True)
+    _loopback_up()
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -36,6 +42,15 @@ def main() -> None:
             _reap()
         if 0 in ready and not os.read(0, 4096):
             return
+
+
+def _loopback_up() -> None:
+    """What `ip link set lo up` does, which is not yet there on a bare machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        told = fcntl.ioctl(any_socket, _GET_FLAGS, struct.pack("16sh14x", b"lo", 0))
+        _, flags = struct.unpack("16sh14x", told)
+        if not flags & _UP:
+            fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
 
 
 def _reap() -> None:

@@ -1,8 +1,9 @@
-"""Rooms: a process and mount namespace for commands; when it closes, all in it has ended.
+"""Rooms: process, mount and network namespaces for commands; as one closes, all in it ends.
 
 Process 1 of a room ends when the pipe to it closes, and with it the kernel ends every process of
-the room and takes away every mount: also those of daemons that nobody knows of, and also where
-this program is killed with -9. What commands write to /tmp, /var/tmp and /dev/shm is the room's.
+the room and takes away every mount and bridge: also those of daemons that nobody knows of, and
+also where this program is killed with -9. What commands write to /tmp, /var/tmp and /dev/shm is
+the room's. In a room without the machine's network no port can be taken, by whom or for whom ever.
 """
 
 from __future__ import annotations
@@ -28,18 +29,22 @@ class RoomFailed(Exception):
 
 
 class Room:
-    """An open room. `folder`: where its /tmp and /var/tmp lie; without one it has the machine's."""
+    """An open room. `folder`: where its /tmp and /var/tmp lie; without one it has the machine's.
 
-    def __init__(self, folder: Path | None) -> None:
+    `network`: whether it has the machine's, or one of its own with nothing but a loopback.
+    """
+
+    def __init__(self, folder: Path | None, network: bool = True) -> None:
         binds = []
         for name, place in _TEMPORARY.items() if folder else ():
             assert folder is not None
             (folder / name).mkdir(exist_ok=True)
             (folder / name).chmod(0o1777)
             binds.append(f"{place}={folder / name}")
-        apart = ("unshare", "--pid", "--fork", "--mount", "--mount-proc")
+        own = ("--pid", "--mount") if network else ("--pid", "--mount", "--net")
+        self._enter = ["nsenter", *own]
         self._unshare = subprocess.Popen(
-            [*apart, sys.executable, "-I", str(_INIT), *binds],
+            ["unshare", *own, "--fork", "--mount-proc", sys.executable, "-I", str(_INIT), *binds],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -71,8 +76,14 @@ class Room:
         self, argv: Sequence[str | Path], cwd: Path, env: Mapping[str, str], output: Path
     ) -> subprocess.Popen[bytes]:
         """Start a command in the room: no terminal, no input, its output appended to a file."""
-        enter = ["nsenter", f"--target={self.first}", "--pid", "--mount", "--"]
-        line = [*enter, "env", f"--chdir={cwd}", *map(str, argv)]
+        line = [
+            *self._enter,
+            f"--target={self.first}",
+            "--",
+            "env",
+            f"--chdir={cwd}",
+            *map(str, argv),
+        ]
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("ab") as file:
             return subprocess.Popen(

@@ -88,14 +88,14 @@ class Services:
         else:
             self._do([PYTHON, "-m", "venv", self.clone / ".venv"], _INSTALL_S)
             self._do([self.python, "-m", "pip", "install", "-q", ".[dev]"], _INSTALL_S)
-        if "packages" in self.needs:
+        if {"cluster", "packages"} & set(self.needs):
             self._do([self._devcluster, "install"], _INSTALL_S)
+        if "image" in self.needs:
+            image = self._answer([self._devcluster, "image"], _IMAGE_S).splitlines()[-1]
+            self.variables["HPCSCI_TEST_IMAGE"] = image
 
     def up(self) -> None:
         """Bring up what runs; a second time from scratch if need be. Raises ServicesFailed."""
-        if "image" in self.needs and "HPCSCI_TEST_IMAGE" not in self.variables:
-            image = self._answer([self._devcluster, "image"], _IMAGE_S).splitlines()[-1]
-            self.variables["HPCSCI_TEST_IMAGE"] = image
         if "cluster" not in self.needs:
             return
         for last in (False, True):

@@ -49,13 +49,12 @@ class SuiteRun:
         self.logs.mkdir(parents=True, exist_ok=True)
         cache = self.work.folder / "cache"
         cache.mkdir(exist_ok=True)
-        self._enter()
+        self._enter(network=True)  # for what is installed
         assert self._room is not None
         output = self.logs / "services.txt"
         self.services = Services(self.folder, cache, output, self.suite.needs, self._room)
         self.services.prepare(self.repository)
-        self.services.down()
-        self.services.up()
+        self.fresh()
 
     @property
     def logs(self) -> Path:
@@ -72,20 +71,26 @@ class SuiteRun:
     def close(self) -> None:
         """End everything. Raises RoomFailed."""
         self._leave()
-        if hasattr(self, "services") and {"cluster", "packages"} & set(self.suite.needs):
+        if hasattr(self, "services") and self._has_cluster:
             # What a cluster that was killed made outside the room is seen from a new one.
             self._enter()
             self.services.down()
             self._leave()
 
-    def _enter(self) -> None:
+    def _enter(self, network: bool = False) -> None:
+        # A cluster's ports and bridges are its suite's own; other suites may fetch something.
+        network = network or not self._has_cluster
         try:
-            self._room = Room(self.folder)
+            self._room = Room(self.folder, network)
         except rooms.RoomFailed as failure:
             raise ServicesFailed(str(failure)) from None
         self.work.owns(self._room.first)
         if hasattr(self, "services"):
             self.services.room = self._room
+
+    @property
+    def _has_cluster(self) -> bool:
+        return bool({"cluster", "packages"} & set(self.suite.needs))
 
     def _leave(self) -> None:
         room, self._room = self._room, None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .records import GOOD, PASSED, Result
+from .records import GOOD, NOT_RUN, PASSED, Result
 
 _HEAD = ("suite", "case", "first try", "second try", "seconds", "log")
 
@@ -42,7 +42,7 @@ class Report:
 
     def table(self, whole: bool) -> str:
         """Return the table; passed cases are folded to a line a suite unless it shall be whole."""
-        listed = [each for each in self.results if whole or not _plain(each)]
+        listed = [each for each in self.results if whole or not (_plain(each) or _not_run(each))]
         lines = _aligned([_HEAD, *(self._row(result) for result in listed)]) if listed else []
         for suite in dict.fromkeys(result.suite for result in self.results):
             of_suite = [result for result in self.results if result.suite == suite]
@@ -69,16 +69,22 @@ def _plain(result: Result) -> bool:
     return len(result.tries) == 1 and result.tries[0].outcome == PASSED
 
 
+def _not_run(result: Result) -> bool:
+    return result.tries[-1].outcome == NOT_RUN
+
+
 def _summary(suite: str, results: Sequence[Result]) -> str:
     at_once = sum(_plain(result) for result in results)
     again = sum(len(result.tries) > 1 and result.good for result in results)
     gpu = sum(result.good and result.tries[-1].outcome != PASSED for result in results)
-    red = sum(not result.good for result in results)
+    left = sum(map(_not_run, results))
+    red = sum(not result.good for result in results) - left
     seconds = sum(result.seconds for result in results)
     parts = [f"{at_once} passed at the first try"]
     parts += [f"{again} at the second"] if again else []
     parts += [f"{gpu} lack a GPU"] if gpu else []
     parts += [f"{red} RED"] if red else []
+    parts += [f"{left} NOT RUN"] if left else []
     return f"{suite}: {len(results)} cases, {', '.join(parts)}, {seconds:.0f} s"
 
 

@@ -22,6 +22,11 @@ DAEMON = """
 mkdir -p /tmp/disk && mount -t tmpfs tmpfs /tmp/disk && touch /tmp/disk/on
 setsid sh -c 'echo up > /tmp/daemon; exec sleep 3600' >/dev/null 2>&1 &
 """
+LISTEN = """
+import socket
+server = socket.create_server(("127.0.0.1", 22))
+socket.create_connection(server.getsockname())
+"""
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -83,13 +88,17 @@ def test_kill_of_its_holder_ends_it(folder: Path) -> None:
     until_gone(*first)
 
 
-def test_exit_status_output_and_limit(folder: Path) -> None:
-    room = Room(folder)
+def test_exit_status_output_limit_and_a_network_of_its_own(folder: Path) -> None:
+    room = Room(folder, network=False)
     output = folder / "out"
     try:
         words = ["sh", "-c", "echo $HOME; pwd; tty; exit 7"]
         assert room.run(words, Path("/srv"), ENV | {"HOME": "/h"}, output, LIMIT_S) == 7
         assert output.read_text().splitlines() == ["/h", "/srv", "not a tty"]
+        own = ["python3", "-c", "import socket; print(socket.if_nameindex())"]
+        assert room.run(own, Path("/"), ENV, folder / "net", LIMIT_S) == 0
+        assert (folder / "net").read_text() == "[(1, 'lo')]\n"
+        assert room.run(["python3", "-c", LISTEN], Path("/"), ENV, output, LIMIT_S) == 0
         assert room.run(["sleep", "3600"], Path("/"), ENV, output, 0.1) == 124
     finally:
         room.close()
