@@ -108,6 +108,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, An
 
 
 # Ten trials come before: a pilot and four seeds of the reference, and of the idea.
+@pytest.mark.full
 @pytest.mark.parametrize(
     "moment",
     [

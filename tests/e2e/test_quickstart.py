@@ -1,10 +1,15 @@
-"""The first command of README: each of the playbook's ideas has the outcome it deserves."""
+"""The first command of README: each of the playbook's ideas has the outcome it deserves.
+
+HPCTEST_QUICKSTART names a folder with that command's `stdout` and `stderr`, and its campaign as
+`run`: .ci/gate has run it already. Without it the campaign is run here.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,6 +28,11 @@ pytestmark = pytest.mark.e2e
 def launched(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    earlier = os.environ.get("HPCTEST_QUICKSTART")
+    if earlier:
+        folder = Path(earlier)
+        said = [(folder / name).read_text() for name in ("stdout", "stderr")]
+        return folder, subprocess.CompletedProcess(["launch"], 0, *said)
     folder = tmp_path_factory.mktemp("quickstart")
     return folder, hpcsci("launch", "--ideas", "16", "--run-dir", "run", cwd=folder)
 
