@@ -76,14 +76,9 @@ class Room:
         self, argv: Sequence[str | Path], cwd: Path, env: Mapping[str, str], output: Path
     ) -> subprocess.Popen[bytes]:
         """Start a command in the room: no terminal, no input, its output appended to a file."""
-        line = [
-            *self._enter,
-            f"--target={self.first}",
-            "--",
-            "env",
-            f"--chdir={cwd}",
-            *map(str, argv),
-        ]
+        # Signals too: what a shell starts in the background ignores those of the keyboard.
+        usual = ("env", f"--chdir={cwd}", "--default-signal=INT,QUIT,TERM,HUP")
+        line = [*self._enter, f"--target={self.first}", "--", *usual, *map(str, argv)]
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("ab") as file:
             return subprocess.Popen(
