@@ -37,7 +37,7 @@ class Workplace:
         self._save()
 
     @classmethod
-    def claim(cls, base: Path, end_cluster: Callable[[], None]) -> Workplace:
+    def claim(cls, base: Path, end_cluster: Callable[[], object]) -> Workplace:
         """Make the folder, after ending what earlier runs left. Raises Busy.
 
         `end_cluster` is called where an earlier run was: its cluster may be half there.

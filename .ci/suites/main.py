@@ -61,7 +61,9 @@ def _run(
     work: Workplace | None = None
     code = 0
     try:
-        work = Workplace.claim(leftovers.BASE, lambda: _end_cluster(repository))
+        work = Workplace.claim(leftovers.BASE, lambda: _devcluster(repository, "down"))
+        if any(suite.has_cluster for suite in suites) and lives(_devcluster(repository, "status")):
+            raise Busy("a development cluster is up on this machine: slurm/devcluster down first")
         Session(repository, work, report, given.only).run(suites, with_gate)
     except Busy as busy:
         return _refuse(str(busy))
@@ -82,17 +84,25 @@ def _run(
     return code or int(report.red)
 
 
-def _end_cluster(repository: Path) -> None:
-    """End what is left of a cluster of an earlier run that was killed."""
-    line = [str(repository / "slurm" / "devcluster"), "down"]
-    subprocess.run(
-        line,
+def lives(status: str) -> bool:
+    """Whether any part of a development cluster runs, from what its `status` tells.
+
+    None of an earlier run's does: they end with it. So it is somebody's who works with it.
+    """
+    return any(line.split()[1:2] == ["ok"] for line in status.splitlines())
+
+
+def _devcluster(repository: Path, command: str) -> str:
+    """Run a command of slurm/devcluster and return what it says; how it ends does not matter."""
+    return subprocess.run(
+        [str(repository / "slurm" / "devcluster"), command],
         env=environment(Path("/")),
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        text=True,
         check=False,
         timeout=300,
-    )
+    ).stdout
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:

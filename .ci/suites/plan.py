@@ -33,6 +33,11 @@ class Suite:
     limit_s: int = 900
     may_be_empty: bool = False
 
+    @property
+    def has_cluster(self) -> bool:
+        """Whether a cluster is brought up, by the suite or by its tests."""
+        return bool({"cluster", "packages"} & set(self.needs))
+
 
 SUITES = (
     Suite("smoke", "nothing yet: kept for a smoke of the cluster", may_be_empty=True),

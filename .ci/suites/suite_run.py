@@ -71,7 +71,7 @@ class SuiteRun:
     def close(self) -> None:
         """End everything. Raises RoomFailed."""
         self._leave()
-        if hasattr(self, "services") and self._has_cluster:
+        if hasattr(self, "services") and self.suite.has_cluster:
             # What a cluster that was killed made outside the room is seen from a new one.
             self._enter()
             self.services.down()
@@ -79,7 +79,7 @@ class SuiteRun:
 
     def _enter(self, network: bool = False) -> None:
         # A cluster's ports and bridges are its suite's own; other suites may fetch something.
-        network = network or not self._has_cluster
+        network = network or not self.suite.has_cluster
         try:
             self._room = Room(self.folder, network)
         except rooms.RoomFailed as failure:
@@ -87,10 +87,6 @@ class SuiteRun:
         self.work.owns(self._room.first)
         if hasattr(self, "services"):
             self.services.room = self._room
-
-    @property
-    def _has_cluster(self) -> bool:
-        return bool({"cluster", "packages"} & set(self.suite.needs))
 
     def _leave(self) -> None:
         room, self._room = self._room, None
@@ -105,7 +101,7 @@ class SuiteRun:
     def collect(self) -> tuple[list[Case], list[str]]:
         """Return all marked tests, and what could not be read, a line each."""
         events: list[dict[str, Any]] = []
-        process, file, _ = self._start(None, ["--collect-only", "-q", "tests"])
+        process, file, _ = self._start(None, ["--collect-only", "-qq", "tests"])
         try:
             process.wait(_SILENT_S)
         except subprocess.TimeoutExpired:
