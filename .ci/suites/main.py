@@ -61,7 +61,12 @@ def _run(
     work: Workplace | None = None
     code = 0
     try:
-        work = Workplace.claim(leftovers.BASE, lambda: _devcluster(repository, "down"))
+        # A signal waits until the folder is known, so that it is removed.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            work = Workplace.claim(leftovers.BASE, lambda: _devcluster(repository, "down"))
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         if any(suite.has_cluster for suite in suites) and lives(_devcluster(repository, "status")):
             raise Busy("a development cluster is up on this machine: slurm/devcluster down first")
         Session(repository, work, report, given.only).run(suites, with_gate)
