@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import time
@@ -151,5 +152,30 @@ def test_small_run_on_the_cluster(cluster: Cluster, shared: Path) -> None:
     assert all(figure["value"] > 0 for figure in found.values())
     with_target = [figure for figure in found.values() if figure["target"] is not None]
     assert all(figure["ratio"] > 0 and figure["compared_with"] for figure in with_target)
+    assert list(shared.iterdir()) == []
+    assert cluster.queue("bench") == []
+
+
+@pytest.mark.slurm
+@pytest.mark.apptainer
+@pytest.mark.timeout(1800)  # trials of 10 s, one a task, after a bare array of the same
+def test_all_parts_in_containers_on_the_cluster(cluster: Cluster, shared: Path) -> None:
+    image = os.environ.get("HPCSCI_TEST_IMAGE")
+    if image is None:
+        pytest.skip("NOT TESTED: HPCSCI_TEST_IMAGE names no image")
+    size = ("--trials", "16", "--size", "20", "--size", "80")
+    done = cluster.hpcsci(
+        *("bench", "slurm", "--json", "--image", image, "--dir", shared, *size),
+        cwd=shared,
+        timeout=1700,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [figure["name"] for figure in json.loads(done.stdout)]
+    assert {name for name in found if name.startswith("driver's CPU time")} == {
+        "driver's CPU time, 20 trials",
+        "driver's CPU time, 80 trials",
+    }
+    assert any(name.endswith("16 trials of 10 s") for name in found), found
+    assert any(name.endswith("16 trials of 1 s") for name in found), found
     assert list(shared.iterdir()) == []
     assert cluster.queue("bench") == []

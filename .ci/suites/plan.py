@@ -1,0 +1,113 @@
+"""Which suites there are, what each needs, and which test belongs to which.
+
+A test belongs to the first suite, in the order of `CLAIMS`, that claims it: by marker, by file, or
+by both. Those that are not marked belong to the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+# A test with one of these markers is none of the gate's; tests/conftest.py leaves them out there.
+MARKERS = ("slurm", "apptainer", "serving", "full")
+
+
+class UnknownSuite(Exception):
+    """A name that is no suite's; the message says which there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A group of tests that use the same services.
+
+    `needs`: of "packages" (what the cluster is made of, nothing started), "cluster", "image" (for
+    containers), "engine" (vLLM's CPU build). `limit_s`: when a case that names no limit of its own
+    is given up as hanging; several times what the slowest was measured to take.
+    """
+
+    name: str
+    holds: str
+    needs: tuple[str, ...] = ()
+    limit_s: int = 900
+    may_be_empty: bool = False
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether a cluster is brought up, by the suite or by its tests."""
+        return bool({"cluster", "packages"} & set(self.needs))
+
+
+SUITES = (
+    Suite("smoke", "nothing yet: kept for a smoke of the cluster", may_be_empty=True),
+    Suite(
+        "cluster",
+        "the development cluster: up, down, its own faults",
+        ("packages",),
+        may_be_empty=True,
+    ),
+    Suite(
+        "slurm",
+        "trials and campaigns under Slurm's faults; the same findings as locally",
+        ("cluster", "image"),
+    ),
+    Suite("once", "drivers killed around sbatch: every trial exactly once", ("cluster",)),
+    Suite(
+        "sandbox",
+        "hostile candidates in the real container, here and on Slurm",
+        ("cluster", "image"),
+    ),
+    Suite("containers", "real containers on this machine", ("image",)),
+    Suite("controller", "the driver as a job of its own, and following it", ("cluster",)),
+    Suite("doctor", "hpcsci doctor on a real cluster", ("cluster", "image")),
+    Suite(
+        "serving",
+        "vLLM's CPU engine and Ray, on the cluster and beside it",
+        ("cluster", "image", "engine"),
+        1800,
+    ),
+    Suite("long", "whole campaigns in processes of their own; every kind of kill", (), 1800),
+    Suite("benchmarks", "hpcsci bench on the cluster, small", ("cluster", "image"), 1800),
+)
+
+# Suite, markers of which a test has one, files. First match wins: what is special stands first.
+CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("serving", ("serving",), ("*",)),
+    ("cluster", MARKERS, ("tests/slurm/test_devcluster*.py",)),
+    (
+        "once",
+        ("slurm",),
+        ("tests/slurm/test_faults_driver.py", "tests/slurm/test_faults_campaign.py"),
+    ),
+    ("sandbox", MARKERS, ("tests/*/test_hostile_*.py",)),
+    ("sandbox", ("apptainer",), ("tests/e2e/test_cheats_*.py",)),
+    ("controller", MARKERS, ("tests/e2e/test_controller.py", "tests/e2e/test_following.py")),
+    ("doctor", ("slurm",), ("tests/doctor/*.py",)),
+    ("benchmarks", ("slurm", "full"), ("tests/bench/*.py",)),
+    ("slurm", ("slurm",), ("*",)),
+    ("containers", ("apptainer",), ("*",)),
+    ("long", ("full",), ("*",)),
+)
+
+
+def suite_of(file: str, markers: Collection[str]) -> str | None:
+    """Name the suite of a test, given its file from the repository's root; None: the gate's."""
+    for name, wanted, files in CLAIMS:
+        if set(wanted) & set(markers) and any(fnmatchcase(file, glob) for glob in files):
+            return name
+    return None
+
+
+def chosen(names: Sequence[str]) -> tuple[Suite, ...]:
+    """Return the suites of these names in their usual order; all for none. Raises UnknownSuite."""
+    there = [suite.name for suite in SUITES]
+    for name in names:
+        if name not in there:
+            raise UnknownSuite(f"no suite {name!r}: there are {', '.join(there)}")
+    return tuple(suite for suite in SUITES if not names or suite.name in names)
+
+
+def listing() -> str:
+    """Say what each suite holds, a line each."""
+    return "\n".join(f"{suite.name:<12}{suite.holds}" for suite in SUITES)
