@@ -152,6 +152,7 @@ class World(ABC):
         self.over = threading.Event()
         self.struck: asyncio.Event | None = None
         self._twists: dict[str, list[Callable[[Asked, Answer], Answer]]] = {}
+        self._blocked: list[str] = []
         self._slurm: dict[str, Any] = {}
         self._watch: dict[str, Any] = {}
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -188,13 +189,22 @@ class World(ABC):
     async def fault(self, *words: str) -> None:
         """Break the development cluster, or mend it: slurm/devcluster's commands."""
 
+    def node(self, trial: str) -> str:
+        """The node where a trial's candidate began last."""
+        return "n1"
+
+    def fault_now(self, *words: str) -> None:
+        """As `fault`, in this very thread: for a `twist`."""
+
     @abstractmethod
-    async def user(self, *words: str) -> None:
+    async def user(self, *words: str, fails: bool = False, names: str = "") -> None:
         """A command of Slurm's that somebody gives by hand."""
 
     # -- the driver ---------------------------------------------------------------------------------
 
-    def site(self, slurm: dict[str, Any] | None = None, watch: dict[str, Any] | None = None) -> None:
+    def site(
+        self, slurm: dict[str, Any] | None = None, watch: dict[str, Any] | None = None
+    ) -> None:
         """Say more in the site profile."""
         self._slurm |= slurm or {}
         self._watch |= watch or {}
@@ -263,6 +273,12 @@ class World(ABC):
         await asyncio.sleep(0)
         self.over = threading.Event()
 
+    async def killed_in_a_command(self) -> None:
+        """Kill the driver in the midst of a command that is twisted to silence."""
+        assert self.struck is not None
+        await self.struck.wait()
+        await self.kill_driver()
+
     async def cancel(self, *trials: str) -> None:
         """The campaign gives trials up; all of them unless some are named."""
         running = [self._running[name] for name in trials or self._running]
@@ -285,12 +301,22 @@ class World(ABC):
         for word in words:
             assert word in str(caught.value), str(caught.value)
 
-    async def end(self, look: bool = True) -> None:
+    async def end(self) -> None:
         """All trials have ended: so has all that is in the queue, and nothing is left."""
         await self.ended()
-        if look:
-            await self.look("end", Look.over, rounds=0)
+        await self.look("end", Look.over, rounds=0)
         await self.backend.close()
+        self._is_clean()
+
+    async def leave(self, look: bool = True) -> None:
+        """The driver gives up, with all that is in the queue."""
+        closing = asyncio.create_task(self.backend.close())
+        if look:
+            await self.look("given up", Look.over, rounds=0)
+        await closing
+        self._is_clean()
+
+    def _is_clean(self) -> None:
         self._journal.close()
         self._lock.release()
         left = list(self.paths.submission.iterdir()) if self.paths.submission.exists() else []
@@ -310,8 +336,14 @@ class World(ABC):
         for name in expected:
             reports = self.reports(name)
             assert [one.run for one in reports] == list(range(1, len(reports) + 1))
-            assert read_result(self.paths.trial(name)) == reports[-1]
+            assert not reports or read_result(self.paths.trial(name)) == reports[-1]
         assert len(self.jobs) == jobs, self.jobs
+
+    def check_refused(self, *trials: str, jobs: int | None = None) -> None:
+        """Check that no trial has ended: each will be run when what is wrong is mended."""
+        found = {name: self.reports(name) for name in trials}
+        assert not any(found.values()), self.story()
+        assert jobs is None or len(self.jobs) == jobs
 
     def reports(self, trial: str) -> list[TrialReport]:
         """Every report of a trial in the journal, in order."""
@@ -339,6 +371,10 @@ class World(ABC):
 
     # -- the commands --------------------------------------------------------------------------------
 
+    def block(self, program: str) -> None:
+        """The next such command is neither carried out nor answered; see `silence`."""
+        self._blocked.append(program)
+
     def twist(self, program: str, how: Callable[[Asked, Answer], Answer]) -> None:
         """Spoil the next answer of a command that is otherwise carried out."""
         self._twists.setdefault(program, []).append(how)
@@ -351,6 +387,9 @@ class World(ABC):
         return Answer(1, "", f"{asked.program}: error: Unable to contact slurm controller\n")
 
     def _answer(self, asked: Asked) -> Answer:
+        if asked.program in self._blocked:
+            self._blocked.remove(asked.program)
+            return self.silence(asked, Answer())
         answer = self.reply(asked)
         if asked.program == "sbatch" and answer.code == 0:
             self._submitted(asked, answer)

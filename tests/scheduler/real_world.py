@@ -53,7 +53,9 @@ class RealWorld(World):
         self.case, self.cluster = case, cluster
         self._path = os.environ["PATH"]
         self._mend: list[tuple[str, ...]] = []
-        version = subprocess.run(["sbatch", "--version"], capture_output=True, text=True, check=True)
+        version = subprocess.run(
+            ["sbatch", "--version"], capture_output=True, text=True, check=True
+        )
         self.recording = Recording(
             [f"Slurm {version.stdout.split()[-1]}", "Recorded from slurm/devcluster."],
             [Section("start")],
@@ -179,23 +181,28 @@ class RealWorld(World):
             (self.bench.root / f"{what}-{name}").unlink()
 
     async def fault(self, *words: str) -> None:
-        filled = [self.nodes(one[3:])[-1] if one.startswith("of ") else one for one in words]
-        if words[0] == "set":
-            undo = ("set", *(f"{one.partition('=')[0]}=" for one in filled[1:]))
-        else:
-            undo = _MEND.get(words[0], ())
-            undo = (*undo, filled[1]) if words[0] in ("kill", "cut") else undo
-        if undo and undo != tuple(filled):
-            self._mend.append(undo)
-        await asyncio.to_thread(_devcluster, *filled)
-        self._mend = [one for one in self._mend if one != tuple(filled)]
+        await asyncio.to_thread(self.fault_now, *words)
 
-    async def user(self, *words: str) -> None:
+    def fault_now(self, *words: str) -> None:
+        undo = _MEND.get(words[0], ())
+        if words[0] == "set":
+            undo = ("set", *(f"{one.partition('=')[0]}=" for one in words[1:]))
+        elif words[0] in ("kill", "cut"):
+            undo = (*undo, words[1])
+        if undo and undo != words:
+            self._mend.append(undo)
+        _devcluster(*words)
+        self._mend = [one for one in self._mend if one != words]
+
+    def node(self, trial: str) -> str:
+        return self.nodes(trial)[-1]
+
+    async def user(self, *words: str, fails: bool = False, names: str = "") -> None:
         given = Asked(words[0], words[1:], "", self._environment())
         done = await asyncio.to_thread(self._call, given)
-        assert done.code == 0, (words, done)
-        if words[0] == "sbatch":
-            self.names.add("OTHER", done.out.split()[-1])
+        assert (done.code != 0) == fails, (words, done)
+        if names:
+            self.names.add(names, done.out.split()[-1])
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "PATH": self._path}
@@ -214,6 +221,9 @@ class RealWorld(World):
         super().close()
         for words in reversed(self._mend):
             _devcluster(*words)
+        for partition in ("batch", "scavenge"):
+            update = ["scontrol", "update", f"PartitionName={partition}", "State=UP"]
+            subprocess.run(update, check=False)
         rows = subprocess.run(
             ["squeue", "--me", "--noheader", "--format=%F %j"],
             capture_output=True,

@@ -29,14 +29,16 @@ def main() -> int:
     reason = why_not()
     if reason is not None:
         sys.exit(reason)
-    wanted = sys.argv[1:] or [n for n, c in CASES.items() if not c.by_hand and not path_of(n).exists()]
+    wanted = sys.argv[1:] or [
+        n for n, c in CASES.items() if not c.by_hand and not path_of(n).exists()
+    ]
     os.environ["HPCTEST_USER"] = getpass.getuser()  # cases drive from this very process
     cluster, failed = open_cluster(), 0
     try:
         for name in wanted:
             world = RealWorld(name, cluster, cluster.make_folder())
             try:
-                asyncio.run(CASES[name].play(world))
+                asyncio.run(asyncio.wait_for(CASES[name].play(world), 400))
                 path_of(name).write_text(world.recording.text())
                 print(f"{name}: recorded", flush=True)
             except Exception:  # noqa: BLE001 (the other cases are recorded all the same)

@@ -21,6 +21,7 @@ from recordings import SEPARATOR, Recording, Said, Section
 
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution import presence
+from hpcscientist.execution.backends.slurm import sweep
 from hpcscientist.execution.backends.slurm.batches import BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm, failure
 from hpcscientist.execution.backends.slurm.queue import accounted, queued
@@ -47,6 +48,7 @@ class ScriptedWorld(World):
         self._fresh: list[tuple[str, str]] = []
         self._used: dict[str, int] = {}
         super().__init__(folder / "bench", PYTHON, folder / "commands")
+        self._patch.setattr(sweep, "_POLL_S", 0.01)  # time.sleep of a thread: the only one left
 
     @property
     def _section(self) -> Section:
@@ -136,7 +138,9 @@ class ScriptedWorld(World):
             command = "sbatch SCRIPT"
         return Said(command, tuple(self.names.hide(one) for one in options(script)))
 
-    def _unknown(self, asked: Asked, said: Said | None = None, mine: Said | None = None) -> NotRecorded:
+    def _unknown(
+        self, asked: Asked, said: Said | None = None, mine: Said | None = None
+    ) -> NotRecorded:
         was = said.text() if said else "nothing"
         return NotRecorded(
             f"{self.case}, {self._section.name!r}: asked\n{(mine or self._said(asked)).text()}\n"
@@ -226,8 +230,10 @@ class ScriptedWorld(World):
     async def fault(self, *words: str) -> None:
         self.heed()
 
-    async def user(self, *words: str) -> None:
+    async def user(self, *words: str, fails: bool = False, names: str = "") -> None:
         self.heed()
+        if names:
+            self.names.add(names, str(FIRST_JOB - 1))
 
     def _spec(self, name: str) -> TrialSpec:
         return TrialSpec.model_validate_json(self.paths.trial(name).spec.read_bytes())
@@ -288,5 +294,15 @@ def _waiting(job: str, script: str) -> str:
     found = dict(re.findall(r"^#SBATCH --([a-z-]+)=(.*)$", script, re.MULTILINE))
     name, comment = found["job-name"], found["comment"]
     tasks = found["array"].partition("%")[0]
-    fields = (job, tasks, "PENDING", "None", "", name, comment, job, found.get("partition", "batch"))
+    fields = (
+        job,
+        tasks,
+        "PENDING",
+        "None",
+        "",
+        name,
+        comment,
+        job,
+        found.get("partition", "batch"),
+    )
     return SEPARATOR.join(fields)

@@ -47,6 +47,7 @@ class TurnedLoop(asyncio.SelectorEventLoop):
         """Run in a thread; until its end the clock stands still."""
         self._turned.working += 1
         future = super().run_in_executor(executor, func, *args)
+
         def ended(done: asyncio.Future[Any]) -> None:
             self._turned.working -= 1
 
