@@ -80,9 +80,7 @@ def scheduler(
 
 
 @pytest.fixture
-def make(
-    kind: str, bench: Bench, allocation: Allocation | None, scheduler: None
-) -> Iterator[Make]:
+def make(kind: str, bench: Bench, allocation: Allocation | None, scheduler: None) -> Iterator[Make]:
     site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
 
     def made(paths: RunPaths, slots: int) -> Backend:

@@ -38,7 +38,7 @@ from hpcscientist.execution.backends.slurm.states import Phase, phase
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.events import CampaignStarted, DriverStarted, NoteTaken, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
-from hpcscientist.records.site import Site, SlurmSite, WatchSite
+from hpcscientist.records.site import Site
 from hpcscientist.records.trial import TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.element import MODULE
@@ -61,10 +61,12 @@ while not told("finish"):
     if told("stop"):
         os.kill(worker(), signal.SIGSTOP)
         linger()
-    if told("grow"):
-        held = []
-        while True:
+    if told("grow"):  # too far for Slurm, which may spare the worker: then that goes, too
+        held, child = [], os.fork()
+        while child == 0:
             held.append(b"x" * (64 << 20))
+        os.waitpid(child, 0)
+        os.kill(worker(), signal.SIGKILL)
     time.sleep(0.05)
 predict()
 tell("finished")
@@ -228,7 +230,8 @@ class World(ABC):
         )
         slurm = {"memory_margin_mb": 256, "pack_s": 0.0, "python": self.bench.python} | self._slurm
         watch = self.usual_watch() | self._watch
-        site = Site(slurm=SlurmSite(**slurm), watch=WatchSite(**watch))
+        profile = json.dumps({"slurm": slurm, "watch": watch})
+        site = Site.model_validate_json(profile)
         self.backend = SlurmBackend(
             *(self.paths, site, self.campaign, MODULE),
             notify=lambda name, text: self._journal.record(NoteTaken(name=name, text=text)),
@@ -419,6 +422,11 @@ class World(ABC):
                 await asyncio.sleep(0.1)
         await asyncio.sleep(0.3)
 
+    def _raise_what_drives_raised(self) -> None:
+        for task in self._running.values():
+            if task.done() and not task.cancelled():
+                task.result()
+
     async def submitted(self, *trials: str, times: int = 2) -> None:
         """Wait until trials have been submitted so many times."""
         for name in trials:
@@ -432,6 +440,7 @@ class World(ABC):
         try:
             async with asyncio.timeout(HOUR_S):
                 while not condition():  # noqa: ASYNC110 (files, and another thread)
+                    self._raise_what_drives_raised()
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise AssertionError(f"never: {what}\n{self.story()}") from None

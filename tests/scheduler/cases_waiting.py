@@ -37,7 +37,7 @@ async def bad_account(w: World) -> None:
 
 @case()
 async def impossible_memory(w: World) -> None:
-    await refused(w, "memory", "none", memory="none", extra=["--mem=9000000M"])
+    await refused(w, "Memory", memory="none", extra=["--mem=9000000M"])
 
 
 @case()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import subprocess
@@ -113,8 +114,9 @@ class RealWorld(World):
         until = asyncio.get_running_loop().time() + LIMIT_S
         while True:
             seen, said = await asyncio.to_thread(self._see)
-            if seen is not None and when(seen):
-                break
+            with contextlib.suppress(KeyError):  # it is not submitted yet
+                if when(seen):
+                    break
             assert asyncio.get_running_loop().time() < until, (
                 f"{self.case}: never {name!r}\n" + "\n".join(one.text() for one in said)
             )
@@ -127,7 +129,7 @@ class RealWorld(World):
         for failed in self.server.failures:
             raise failed
 
-    def _see(self) -> tuple[Look | None, list[Said]]:
+    def _see(self) -> tuple[Look, list[Said]]:
         said: list[Said] = []
         looker = _Looker(self, said)
         queue = accounts = None
@@ -139,10 +141,7 @@ class RealWorld(World):
             accounts = accounted(looker, self.jobs)
         except SchedulerError:
             pass
-        try:
-            return Look(queue, accounts, dict(self.places)), said
-        except LookupError:
-            return None, said
+        return Look(queue, accounts, dict(self.places)), said
 
     def _is_ours(self, name: str, job: str) -> bool:
         return self.campaign in name or self.names.known(job)

@@ -170,7 +170,7 @@ class Names:
         """Return a text with what the symbols stand for."""
         for value, symbol in sorted(self._symbols.items(), key=lambda one: -len(one[1])):
             text = re.sub(rf"(?<![A-Z]){symbol}(?![A-Z0-9])", value.replace("\\", "\\\\"), text)
-        text = text.replace("UID", "1000").replace("TIME", "1700000000")
+        text = re.sub(r"\bTIME\b", "1700000000", text)
         while "ELEMENT" in text:
             self._unknown += 1
             text = text.replace("ELEMENT", str(self._unknown), 1)

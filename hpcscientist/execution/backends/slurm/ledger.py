@@ -88,6 +88,7 @@ class ArrayTask:
     ended_at: float = 0.0
     started: bool = False
     stopping: bool = False
+    absences: int = 0  # rounds in a row in which Slurm did not know it
 
     def end(self, cause: Cause, state: str, killed_by: int = 0) -> None:
         """Note that the task will never run again under its job id."""
@@ -108,7 +109,6 @@ class LiveBatch:
     folder: BatchFolder
     job_id: str | None
     tasks: list[ArrayTask]
-    absences: int = 0
     hopeless: int = 0
 
     def live_tasks(self) -> list[ArrayTask]:
