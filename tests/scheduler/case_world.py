@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import getpass
 import json
+import os
 import secrets
 import socket
-import os
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -142,6 +142,7 @@ class World(ABC):
         self.specs: list[TrialSpec] = []
         self.places: dict[str, list[tuple[str, int]]] = {}
         self.jobs: list[str] = []
+        self._heeded: dict[str, int] = {}
         self.names = Names(
             {
                 self.campaign: "CAMPAIGN",
@@ -164,7 +165,7 @@ class World(ABC):
         self.server = CommandServer(server_folder, self._answer)
         self._patch.setenv("PATH", on_path(self.server))
 
-    # -- what each world does in its own way ------------------------------------------------------
+    # -- what each world does in its own way -------------------------
 
     @abstractmethod
     def reply(self, asked: Asked) -> Answer:
@@ -174,7 +175,7 @@ class World(ABC):
     async def look(
         self, name: str, when: Callable[[Look], bool] = lambda look: True, rounds: int = 1
     ) -> None:
-        """Wait until Slurm's answers are so, and then until the backend has asked `rounds` times."""
+        """Wait until Slurm answers so, and then until the backend has asked `rounds` times."""
 
     @abstractmethod
     async def begin(self, *trials: str, node: str = "n1") -> None:
@@ -186,6 +187,7 @@ class World(ABC):
 
     async def untell(self, what: str, *trials: str) -> None:
         """Take back what candidates were told, before they run again."""
+        return None
 
     @abstractmethod
     async def fault(self, *words: str) -> None:
@@ -197,12 +199,13 @@ class World(ABC):
 
     def fault_now(self, *words: str) -> None:
         """As `fault`, in this very thread: for a `twist`."""
+        return None
 
     @abstractmethod
     async def user(self, *words: str, fails: bool = False, names: str = "") -> None:
         """A command of Slurm's that somebody gives by hand."""
 
-    # -- the driver ---------------------------------------------------------------------------------
+    # -- the driver --------------------------------------------------
 
     def site(
         self, slurm: dict[str, Any] | None = None, watch: dict[str, Any] | None = None
@@ -325,7 +328,7 @@ class World(ABC):
         left = list(self.paths.submission.iterdir()) if self.paths.submission.exists() else []
         assert left == []
 
-    # -- what came of it ----------------------------------------------------------------------------
+    # -- what came of it ---------------------------------------------
 
     def check(self, *, jobs: int, **expected: str) -> None:
         """Check each trial's story, one word a run, and how many arrays there were.
@@ -372,7 +375,7 @@ class World(ABC):
         """The number of a trial's latest array."""
         return self.places[trial][-1][0]
 
-    # -- the commands --------------------------------------------------------------------------------
+    # -- the commands ------------------------------------------------
 
     def block(self, program: str) -> None:
         """The next such command is neither carried out nor answered; see `silence`."""
@@ -422,6 +425,22 @@ class World(ABC):
                 await asyncio.sleep(0.1)
         await asyncio.sleep(0.3)
 
+    def heeded(self) -> dict[str, list[tuple[str, int]]]:
+        """Where trials are, as far as the case has heard: what it waits for may be over soon.
+
+        A new array counts once the case has waited for it, by `begin`, `submitted` or a look.
+        """
+        return {
+            name: places[: self._heeded.get(name, len(places))]
+            for name, places in self.places.items()
+        }
+
+    def heed_places(self, *trials: str) -> None:
+        """Take note of where trials are now."""
+        for name in trials:
+            if name in self.places:
+                self._heeded[name] = len(self.places[name])
+
     def _raise_what_drives_raised(self) -> None:
         for task in self._running.values():
             if task.done() and not task.cancelled():
@@ -434,12 +453,13 @@ class World(ABC):
                 f"{name} is submitted {times} times",
                 lambda n=name: self.server.failures or len(self.places.get(n, ())) >= times,
             )
+            self.heed_places(name)
 
     async def reached(self, what: str, condition: Callable[[], object]) -> None:
         """Wait for something of the driver's."""
         try:
             async with asyncio.timeout(HOUR_S):
-                while not condition():  # noqa: ASYNC110 (files, and another thread)
+                while not condition():
                     self._raise_what_drives_raised()
                     await asyncio.sleep(0.1)
         except TimeoutError:

@@ -33,7 +33,7 @@ async def completed(w: World) -> None:
 
 @case()
 async def ended_without_a_result(w: World) -> None:
-    """COMPLETED, and yet there is no result: it is the machine's failure once none can be hidden."""
+    """COMPLETED, yet there is no result: the machine's failure, once none can be hidden."""
     w.site(slurm={"setup": ["exit 0"]})
     w.retries = 0
     await w.start("a")

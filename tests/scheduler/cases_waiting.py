@@ -54,6 +54,7 @@ async def submit_limit_that_is_known(w: World) -> None:
     await w.start(*TEN, memory_mb=100)
     await w.begin(*TEN[:4])
     await w.tell("finish", *TEN[:8])
+    await w.look("eight ended", lambda q: all(q.state(n) == "COMPLETED" for n in TEN[:8]), rounds=0)
     await w.submitted(*TEN[8:], times=1)
     await w.begin(*TEN[8:])
     await w.tell("finish", *TEN)
@@ -148,7 +149,7 @@ async def dependency_never_satisfied(w: World) -> None:
     await w.user("scontrol", "update", f"JobId={w.job('a')}", f"Dependency=afterok:{other}")
     await w.user("scontrol", "release", w.job("a"))
     await w.look(
-        "it can never run", lambda q: q.reason("a") == "DependencyNeverSatisfied", rounds=3
+        "it can never run", lambda q: q.reason("a") == "DependencyNeverSatisfied", rounds=0
     )
     await w.fails(SchedulerRefused, "DependencyNeverSatisfied", w.job("a"))
     await w.leave()

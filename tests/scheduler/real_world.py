@@ -66,7 +66,7 @@ class RealWorld(World):
     def usual_watch(self) -> dict[str, Any]:
         return dict(IMPATIENT)
 
-    # -- answers ---------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------
 
     def reply(self, asked: Asked) -> Answer:
         answer = self._call(asked)
@@ -123,6 +123,7 @@ class RealWorld(World):
             self._raise_early()
             await asyncio.sleep(0.2)
         self.recording.sections.append(Section(name, said))
+        self.heed_places(*(one for one in self.places if one not in self._heeded))
         await self.asked_again(rounds)
 
     def _raise_early(self) -> None:
@@ -133,20 +134,16 @@ class RealWorld(World):
         said: list[Said] = []
         looker = _Looker(self, said)
         queue = accounts = None
-        try:
+        with contextlib.suppress(SchedulerError):
             queue = [row for row in queued(looker) if self._is_ours(row.name, row.job_id)]
-        except SchedulerError:
-            pass
-        try:
+        with contextlib.suppress(SchedulerError):
             accounts = accounted(looker, self.jobs)
-        except SchedulerError:
-            pass
-        return Look(queue, accounts, dict(self.places)), said
+        return Look(queue, accounts, self.heeded()), said
 
     def _is_ours(self, name: str, job: str) -> bool:
         return self.campaign in name or self.names.known(job)
 
-    # -- what happens ----------------------------------------------------------------------------------
+    # -- what happens ------------------------------------------------
 
     async def begin(self, *trials: str, node: str = "n1") -> None:
         for name in trials:
@@ -154,6 +151,7 @@ class RealWorld(World):
             times = len(self._began.get(name, ())) + 1
             await self.reached(f"{name} begins", lambda n=name, t=times: self._begun(n) >= t)
             self._began.setdefault(name, []).append(node)
+            self.heed_places(name)
         await asyncio.sleep(0.5)
 
     @property

@@ -1,6 +1,8 @@
 """Make recordings anew, on the development cluster that is up.
 
-    python tests/scheduler/record.py [CASE ...]     as root; without names: every one that is missing
+    python tests/scheduler/record.py [CASE ...]
+
+As root. Without names it records every one that is missing.
 
 A case's recording is written only when the case itself came out as it should.
 """

@@ -36,13 +36,16 @@ _OWN = re.compile(
 )
 
 
+_NOTHING = Answer()
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """A command line, the script's options where there are some, and its answer: all normalised."""
 
     command: str
     options: tuple[str, ...] = ()
-    answer: Answer = Answer()
+    answer: Answer = _NOTHING
 
     @property
     def program(self) -> str:

@@ -7,6 +7,7 @@ that was not recorded is an error that shows both.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import time
@@ -54,7 +55,7 @@ class ScriptedWorld(World):
     def _section(self) -> Section:
         return self.recording.sections[self._at]
 
-    # -- answers ---------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------
 
     def reply(self, asked: Asked) -> Answer:
         match asked.program:
@@ -147,7 +148,7 @@ class ScriptedWorld(World):
             f"where was recorded\n{was}\nRecord anew: python tests/scheduler/record.py {self.case}"
         )
 
-    # -- what happens ----------------------------------------------------------------------------------
+    # -- what happens ------------------------------------------------
 
     async def look(
         self, name: str, when: Callable[[Look], bool] = lambda look: True, rounds: int = 1
@@ -170,6 +171,7 @@ class ScriptedWorld(World):
         self.heed()
         self._at, self._fresh = at, []
         assert when(self._seen()), f"{self.case}: at {name!r} the recording is not what is wanted"
+        self.heed_places(*(one for one in self.places if one not in self._heeded))
         await self.asked_again(rounds)
         self.heed()
 
@@ -183,15 +185,11 @@ class ScriptedWorld(World):
             return _Answering(lambda words: self._table(Asked(program, words)))
 
         queue = accounts = None
-        try:
+        with contextlib.suppress(SchedulerError):
             queue = queued(asked("squeue"))
-        except SchedulerError:
-            pass
-        try:
+        with contextlib.suppress(SchedulerError):
             accounts = accounted(asked("sacct"), self.jobs)
-        except SchedulerError:
-            pass
-        return Look(queue, accounts, self.places)
+        return Look(queue, accounts, self.heeded())
 
     async def begin(self, *trials: str, node: str = "n1") -> None:
         for name in trials:
@@ -203,6 +201,7 @@ class ScriptedWorld(World):
                 if record.parent.name in self._batches(job):
                     BatchFolder(record.parent).log(job, number).touch()
             presence.announce(paths, spec.run)
+            self.heed_places(name)
         await asyncio.sleep(2.5)
         self.heed()
 
