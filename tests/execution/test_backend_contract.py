@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import executing_slurm
 import pytest
 from trialkit import CAMPAIGN, Bench, assert_gone, assert_nothing_runs
 
@@ -37,6 +38,7 @@ Make = Callable[[RunPaths, int], Backend]
 IMPATIENT = WatchSite(round_min_s=0.5, round_max_s=1.0, files_s=0.1, gather_s=0.1, visible_s=0.0)
 KINDS = (
     "local",
+    "slurm here",  # with a scheduler that runs arrays on this machine
     "steps here",  # with stand-ins for srun and scancel
     pytest.param("slurm", marks=pytest.mark.slurm),
     pytest.param("steps", marks=pytest.mark.slurm),
@@ -50,7 +52,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bench(kind: str, request: pytest.FixtureRequest) -> Bench:
-    if kind in ("local", "steps here"):
+    if kind in ("local", "slurm here", "steps here"):
         return Bench(request.getfixturevalue("tmp_path")).prepare()
     root = request.getfixturevalue("cluster").as_user(getpass.getuser())
     return Bench(request.getfixturevalue("shared"), str(root.python)).prepare()
@@ -64,7 +66,21 @@ def allocation(kind: str, request: pytest.FixtureRequest) -> Allocation | None:
 
 
 @pytest.fixture
-def make(kind: str, bench: Bench, allocation: Allocation | None) -> Iterator[Make]:
+def scheduler(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    if kind != "slurm here":
+        yield
+        return
+    folder = tmp_path_factory.mktemp("slurm")
+    commands = executing_slurm.install(folder)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    yield
+    executing_slurm.end_everything(folder)
+
+
+@pytest.fixture
+def make(kind: str, bench: Bench, allocation: Allocation | None, scheduler: None) -> Iterator[Make]:
     site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
 
     def made(paths: RunPaths, slots: int) -> Backend:
@@ -76,7 +92,7 @@ def make(kind: str, bench: Bench, allocation: Allocation | None) -> Iterator[Mak
 
     yield made
     assert_nothing_runs()
-    if kind == "slurm":
+    if kind.startswith("slurm"):
         assert live_jobs(Slurm(), CAMPAIGN) == []
 
 

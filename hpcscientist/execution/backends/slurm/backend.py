@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hpcscientist.errors import SchedulerSilent
+from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.ledger import Durations, Entry, Ledger, adopt
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
@@ -153,17 +153,17 @@ class SlurmBackend:
 
     async def _step(self) -> None:
         """Do whatever is due."""
-        if self._outbox.is_due(time.monotonic()) and await self._has_limits():
+        if self._outbox.is_due(clock.now()) and await self._has_limits():
             assert self._limits is not None
             with self._listening():
                 is_first = not self._ledger.batches
                 if await self._outbox.submit(self._limits, self._total) and is_first:
-                    self._backoff.begin(time.monotonic())
+                    self._backoff.begin(clock.now())
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
-            self._backoff.hurry(time.monotonic(), _STOP_POLL_S)
-        if self._must_look() and time.monotonic() >= self._backoff.due:
+            self._backoff.hurry(clock.now(), _STOP_POLL_S)
+        if self._must_look() and clock.now() >= self._backoff.due:
             await self._round()
         if self._progress.look():
             self._outbox.ease()
@@ -177,7 +177,7 @@ class SlurmBackend:
         return self._limits is not None
 
     async def _round(self) -> None:
-        self._backoff.done(time.monotonic())
+        self._backoff.done(clock.now())
         said, known = self._site.slurm.accounting, self._limits
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
@@ -204,7 +204,7 @@ class SlurmBackend:
         try:
             yield
         except SchedulerSilent as error:
-            now = time.monotonic()
+            now = clock.now()
             self._backoff.done(now)
             self._outbox.hold(now + self._backoff.interval)
             self._notify("silent", f"Slurm does not answer ({error}); it is asked again")
@@ -231,7 +231,7 @@ class SlurmBackend:
 
     def _pause_s(self) -> float:
         """Return the seconds until something is due."""
-        now = time.monotonic()
+        now = clock.now()
         waits = [_IDLE_S]
         if self._outbox:
             waits.append(self._outbox.due - now)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import statistics
-import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcscientist.execution import folders
+from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import Batch, BatchFolder, Slot
 from hpcscientist.execution.backends.slurm.states import Cause, Phase
 from hpcscientist.ports.backend import OnEnd, OnTrial
@@ -33,7 +33,7 @@ class Entry:
     on_end: OnEnd
     done: asyncio.Future[None]
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=clock.now)
     began: bool = False
     stopping: bool = False
 
@@ -88,12 +88,13 @@ class ArrayTask:
     ended_at: float = 0.0
     started: bool = False
     stopping: bool = False
+    absences: int = 0  # rounds in a row in which Slurm did not know it
 
     def end(self, cause: Cause, state: str, killed_by: int = 0) -> None:
         """Note that the task will never run again under its job id."""
         if self.cause is None:
             self.phase, self.cause, self.state = Phase.ENDED, cause, state
-            self.killed_by, self.ended_at = killed_by, time.monotonic()
+            self.killed_by, self.ended_at = killed_by, clock.now()
 
     def remaining(self) -> list[tuple[int, Entry]]:
         """Return who still waits, in order."""
@@ -108,7 +109,6 @@ class LiveBatch:
     folder: BatchFolder
     job_id: str | None
     tasks: list[ArrayTask]
-    absences: int = 0
     hopeless: int = 0
 
     def live_tasks(self) -> list[ArrayTask]:

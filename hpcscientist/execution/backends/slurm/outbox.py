@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.errors import DiskFull, SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.slurm import batches
+from hpcscientist.execution.backends.slurm import batches, clock
 from hpcscientist.execution.backends.slurm.batches import Batch, BatchFolder
 from hpcscientist.execution.backends.slurm.ledger import Durations, Entry, Ledger, live_batch
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
@@ -96,7 +96,7 @@ class Outbox:
 
     @property
     def due(self) -> float:
-        """When the next submission is due, by the monotonic clock."""
+        """When the next submission is due, by the event loop's clock."""
         if not self._waiting:
             return float("inf")
         gathered = min(entry.since for entry in self._waiting) + self._gather_s
@@ -112,7 +112,7 @@ class Outbox:
 
     def ease(self) -> None:
         """Something ended: there may be room again."""
-        self._not_before = min(self._not_before, time.monotonic())
+        self._not_before = min(self._not_before, clock.now())
 
     async def submit(self, limits: SlurmLimits, slots: int) -> bool:
         """Submit what there is room for, as few arrays as possible; tell whether any was.
@@ -137,7 +137,7 @@ class Outbox:
             )
             self.lacks_room = not tasks
             if self.lacks_room:
-                self.hold(time.monotonic() + _LIMIT_PAUSE_S)
+                self.hold(clock.now() + _LIMIT_PAUSE_S)
                 break
             taken = group[: sum(len(task) for task in tasks)]
             batch = batches.make_batch(
@@ -149,7 +149,7 @@ class Outbox:
         return done
 
     def _slots_learned(self) -> int:
-        return self._learned if time.monotonic() < self._learned_until else _UNLIMITED
+        return self._learned if clock.now() < self._learned_until else _UNLIMITED
 
     async def _submit(self, batch: Batch, taken: list[Entry], limits: SlurmLimits) -> bool:
         folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
@@ -185,7 +185,7 @@ class Outbox:
             self._notify("submit limit", f"Slurm's submit limit is reached ({error}); waiting")
             return
         if _CLOSED.search(str(error)):
-            self.hold(time.monotonic() + _LIMIT_PAUSE_S)
+            self.hold(clock.now() + _LIMIT_PAUSE_S)
             self._notify("closed", f"Slurm takes no jobs there now ({error}); waiting")
             return
         raise SchedulerRefused(
@@ -195,7 +195,7 @@ class Outbox:
 
     def _learn(self, tasks: int) -> None:
         """Fit below a limit that could not be read, for a while; and wait for room."""
-        now = time.monotonic()
+        now = clock.now()
         own = self._ledger.count_live()
         self._learned, self._learned_until = max(1, (own + tasks) // 2), now + _LEARNED_S
         # With nothing of ours in the queue only others can make room, or nobody ever will.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends.leftovers import keep_log
+from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.ledger import (
     ArrayTask,
     Durations,
@@ -46,11 +47,11 @@ class Progress:
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
-        return max(0.0, self._next - time.monotonic())
+        return max(0.0, self._next - clock.now())
 
     def look(self) -> bool:
         """Look at the files of tasks that run or have ended; tell whether anything ended."""
-        now = time.monotonic()
+        now = clock.now()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
         )
@@ -140,7 +141,7 @@ class Progress:
         patience = self._watch.visible_s
         if task.cause is not Cause.DONE:
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
-        return time.monotonic() - task.ended_at < patience
+        return clock.now() - task.ended_at < patience
 
 
 def _note_started(live: LiveBatch) -> None:

@@ -16,6 +16,7 @@ from hpcscientist.execution.backends.slurm.states import Cause, Phase, cause, ph
 # Separated by a character that no name, comment or reason of ours or Slurm's contains.
 _SEP = "\x1f"
 _SQUEUE = _SEP.join(("%F", "%K", "%T", "%r", "%N", "%j", "%k", "%A", "%P"))
+_TRIES = 3
 _SACCT = "JobID,State,ExitCode,NodeList,JobName,Comment,Start,End"
 
 
@@ -64,18 +65,43 @@ class AccountRow:
         return cause(self.state)
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What squeue printed. `unread`: lines that cannot be read, so that rows may be missing."""
+
+    rows: list[QueueRow]
+    unread: list[str]
+
+
 def queued(slurm: Slurm, campaign_id: str | None = None) -> list[QueueRow]:
     """Return the user's jobs that the controller knows, those that ended a while ago included.
 
-    `campaign_id` restricts them to one campaign. Raises SchedulerError.
+    `campaign_id` restricts them to one campaign. An answer with lines that cannot be read is
+    asked for anew, until they come again: then they are some job's with an odd name. Raises
+    SchedulerError.
     """
+    found = queue_table(slurm)
+    for _ in range(_TRIES - 1):
+        before = found.unread
+        if not before:
+            break
+        found = queue_table(slurm)
+        if found.unread == before:
+            break
+    if campaign_id is None:
+        return found.rows
+    return [row for row in found.rows if naming.marked(campaign_id, row.name, row.comment)]
+
+
+def queue_table(slurm: Slurm) -> Table:
+    """Return what one squeue printed. Raises SchedulerError."""
     # An id that is not ours may be 'all' of a large user's: --me is the narrowest filter that
     # needs no list of ids, and ids purged meanwhile would make squeue fail.
     text = slurm.run("squeue", "--me", "--noheader", "--states=all", f"--format={_SQUEUE}")
-    rows = [row for line in text.splitlines() if (row := _queue_row(line)) is not None]
-    if campaign_id is None:
-        return rows
-    return [row for row in rows if naming.marked(campaign_id, row.name, row.comment) is not None]
+    lines = [(line, _queue_row(line)) for line in text.split("\n") if line]
+    return Table(
+        [row for _, row in lines if row is not None], [line for line, row in lines if row is None]
+    )
 
 
 def accounted(slurm: Slurm, job_ids: Collection[str]) -> list[AccountRow]:
@@ -121,7 +147,7 @@ def _ranges(text: str) -> Iterator[range]:
 
 
 def _queue_row(line: str) -> QueueRow | None:
-    """Return a row; None for one that cannot be read: it is some other job's, or comes again."""
+    """Return a row; None for one that cannot be read."""
     fields = line.split(_SEP)
     if len(fields) < 9:
         return None
@@ -148,6 +174,8 @@ def _account_row(line: str) -> AccountRow | None:
         return None
     number, state, code, node, name, said, _start, _end = fields[:8]
     job, _, task = number.partition("_")
+    if "." in number:
+        return None  # a step, of a sacct that shows them all the same
     if task.startswith("[") and phase(state) is not Phase.ENDED:
         return None  # what still waits is squeue's to tell
     exit_code, _, signal = code.partition(":")

@@ -21,7 +21,7 @@ from hpcscientist.execution.backends.slurm.queue import (
     QueueRow,
     accounted,
     accounted_by_name,
-    queued,
+    queue_table,
 )
 from hpcscientist.execution.backends.slurm.states import (
     Cause,
@@ -31,8 +31,11 @@ from hpcscientist.execution.backends.slurm.states import (
     is_held_by_slurm,
 )
 
-# One answer may be a controller's that is just coming up.
-ABSENCES = 2
+# One answer may be a controller's that is just coming up. Accounting hears of an end some seconds
+# later than the controller forgets it, and of some never.
+ABSENCES, LAGS = 2, 6
+# Lines that cannot be read as often in a row are no accident: some job has an odd name.
+UNREAD = 10
 HOPELESS = 3
 
 
@@ -85,10 +88,13 @@ class Rounds:
 
     def __init__(self, slurm: Slurm, ledger: Ledger, campaign_id: str) -> None:
         self._slurm, self._ledger, self._campaign_id = slurm, ledger, campaign_id
+        self._unread = 0
 
     async def ask(self, accounting: bool) -> Findings:
         """Make one round. Raises SchedulerError when squeue fails."""
-        rows = await asyncio.to_thread(queued, self._slurm)
+        table = await asyncio.to_thread(queue_table, self._slurm)
+        rows = table.rows
+        self._unread = self._unread + 1 if table.unread else 0
         found, controllers = Findings(), 0
         mine: dict[str, list[QueueRow]] = {}
         for row in rows:
@@ -114,7 +120,8 @@ class Rounds:
                     found.changed = True
             if live.job_id is not None:
                 _apply(live, mine.get(live.job_id, ()), found)
-        await self._account(set(mine), mine, accounting, found)
+        if not 0 < self._unread < UNREAD:  # what is not there may have been in such a line
+            await self._account(set(mine), mine, accounting, found)
         return found
 
     async def _account(
@@ -166,6 +173,7 @@ def _apply(live: LiveBatch, rows: Iterable[QueueRow], found: Findings) -> None:
             task = live.tasks[number]
             if task.cause is not None:
                 continue
+            task.absences = 0
             found.changed |= task.state != row.state
             task.phase, task.state, task.reason = row.phase, row.state, row.reason
             task.node = row.node or task.node
@@ -219,19 +227,21 @@ def _settle(
     for task in missing:
         row = known.get(task.number) or known.get(None)
         if row is None or row.cause is Cause.VANISHED:
-            gone.append(task)  # unknown, or accounting has not heard of its end yet
+            task.absences += 1  # unknown, or accounting has not heard of its end yet
+            if task.absences >= (ABSENCES if row is None else LAGS):
+                gone.append(task)
             continue
         task.node = row.node or task.node
         task.end(row.cause, row.state, row.signal)
         found.changed = True
-    live.absences = live.absences + 1 if gone else 0
-    if gone and live.absences >= ABSENCES:
-        found.changed = True
-        if job is None:
-            found.void.append(live)
-            return
-        for task in gone:
-            task.end(Cause.VANISHED, "UNKNOWN")
+    if not gone:
+        return
+    found.changed = True
+    if job is None:
+        found.void.append(live)
+        return
+    for task in gone:
+        task.end(Cause.VANISHED, "UNKNOWN")
 
 
 def _is_of(row: AccountRow, live: LiveBatch) -> bool:

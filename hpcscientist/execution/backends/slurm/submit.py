@@ -20,6 +20,7 @@ from typing import Any
 
 import submitit
 
+from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.batches import Batch, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
@@ -44,9 +45,16 @@ class ArrayExecutor(submitit.SlurmExecutor):
         return str(self._make_submission_file_text(command, ""))
 
     def submit_file(self, slurm: Slurm, path: Path, environment: Mapping[str, str]) -> str:
-        """Submit a script and return the job id. Raises SchedulerError."""
+        """Submit a script and return the job id. Raises SchedulerError.
+
+        What sbatch says may be lost though the array was made: that is silence, not a no.
+        """
         output = slurm.run(*self._make_submission_command(path), environment=environment)
-        return str(self._get_job_id_from_submission_command(output))
+        try:
+            return str(self._get_job_id_from_submission_command(output))
+        except submitit.core.utils.FailedSubmissionError as error:
+            said = output.strip()[:100] or "nothing"
+            raise SchedulerSilent(f"sbatch named no job; it said: {said}") from error
 
 
 def command(site: SlurmSite, module: str, folder: Path) -> str:
