@@ -12,7 +12,7 @@ from campaigns import TinyCampaign, hpcsci
 from hpcscientist.campaign import journal
 from hpcscientist.records.events import BudgetDecided
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 SECONDS = {"pilot": 20.0, "half": 21.0, "full": 22.0}
 

@@ -233,6 +233,7 @@ def test_status_fits_the_contract(
     assert status["gpu_hours"] == 0
 
 
+@pytest.mark.full
 def test_same_seed_gives_the_same_findings(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     done = hpcsci("launch", "--ideas", "4", "--run-dir", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -241,6 +242,7 @@ def test_same_seed_gives_the_same_findings(rows: list[dict[str, Any]], tmp_path:
         assert (first["mean"], first["delta"]) == (second["mean"], second["delta"])
 
 
+@pytest.mark.full
 def test_exhausted_playbook_says_so_and_ends_normally(tmp_path: Path) -> None:
     playbook = tmp_path / "short.jsonl"
     lines = (shipped_folder() / "digits" / "playbook.jsonl").read_text().splitlines()
