@@ -4,7 +4,8 @@ As the same user it could otherwise stop, trace and kill its worker, the driver 
 trial, and so escape whatever is kept from outside. In a namespace of process ids (see
 pid_namespaces(7)) all of these are out of its reach, and the kernel ends whatever is left of it
 with the namespace's first process. Root makes one as it is, others within a user namespace, in
-which they stay who they are and come to hold no capability.
+which they stay who they are and come to hold no capability. Shared memory, System V's and /dev/shm,
+is its own as well, and goes with it.
 
 Where the kernel or the site forbids it, a candidate runs among all the user's processes; then its
 worker may be lost to it: see `campaign.trials` and `backends.local`.
@@ -23,7 +24,7 @@ from typing import NoReturn
 
 from hpcscientist.system.processes import PR_SET_PDEATHSIG, prctl
 
-_NEWNS, _NEWUSER, _NEWPID = 0x00020000, 0x10000000, 0x20000000
+_NEWNS, _NEWIPC, _NEWUSER, _NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _REC, _PRIVATE = 1 << 14, 1 << 18
 _CONTROLS = b"/sys/fs/cgroup"  # by it a user's other processes could be frozen and killed
@@ -41,7 +42,7 @@ def is_possible() -> bool:
             separate()
             first = os.fork()
             if first == 0:
-                _hide_others()
+                _hide_others(1)
                 os._exit(0)
             os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) != 0)
         finally:
@@ -66,11 +67,12 @@ def separate() -> None:
             file.write(text)
 
 
-def become_first(told: int, tell: int) -> None:
+def become_first(told: int, tell: int, shared_mb: int) -> None:
     """Be the namespace's first process, and return in a child of it: the candidate to be.
 
     `tell` is the writing end of a pipe whose reading end `told` only the guard keeps open. The
-    candidate's status is written to it, as `wait` has it; see `status_of`. Raises OSError.
+    candidate's status is written to it, as `wait` has it; see `status_of`. `shared_mb` bounds what
+    /dev/shm holds, MiB. Raises OSError.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(told)
@@ -79,7 +81,7 @@ def become_first(told: int, tell: int) -> None:
     if poll.poll(0):  # nobody reads it: the guard died before the lines above
         os._exit(_LOST_EXIT)
     os.setsid()
-    _hide_others()
+    _hide_others(shared_mb)
     candidate = os.fork()
     if candidate:
         _be_first(candidate, tell)
@@ -125,11 +127,17 @@ def close_all_but(*kept: int) -> None:
                 continue  # the one of the listing itself
 
 
-def _hide_others() -> None:
-    """Have /proc show this namespace alone, and nobody's control groups written. Raises OSError."""
-    _unshare(_NEWNS)
+def _hide_others(shared_mb: int) -> None:
+    """Have /proc show this namespace alone, shared memory begin empty, and control groups be read.
+
+    Raises OSError.
+    """
+    _unshare(_NEWNS | _NEWIPC)
     _mount(None, b"/", None, _REC | _PRIVATE)
     _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
+    with contextlib.suppress(OSError):  # there is none
+        options = f"size={shared_mb}m,mode=1777".encode()
+        _mount(b"tmpfs", b"/dev/shm", b"tmpfs", _NOSUID | _NODEV, options)
     with contextlib.suppress(OSError):  # there are none, or they are kept from us already
         _mount(_CONTROLS, _CONTROLS, None, _BIND | _REC)
         _mount(None, _CONTROLS, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
@@ -140,6 +148,8 @@ def _unshare(flags: int) -> None:
         raise OSError(ctypes.get_errno(), "unshare failed")
 
 
-def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int) -> None:
-    if _LIBC.mount(source, target, kind, ctypes.c_ulong(flags), None) != 0:
+def _mount(
+    source: bytes | None, target: bytes, kind: bytes | None, flags: int, options: bytes = b""
+) -> None:
+    if _LIBC.mount(source, target, kind, ctypes.c_ulong(flags), options) != 0:
         raise OSError(ctypes.get_errno(), "mount failed", os.fsdecode(target))

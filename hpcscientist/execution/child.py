@@ -36,10 +36,10 @@ def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
         resource.RLIMIT_NPROC: tasks_of_all() + 2 * bounds.processes,
     }
 
-    set_apart = bounds.apart and apart.is_possible()
+    apart_mb = bounds.memory_mb if bounds.apart and apart.is_possible() else 0
 
     def prepare() -> None:
-        leave_guard(life, set_apart)
+        leave_guard(life, apart_mb)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 (no imports here)
             file.write(_OOM_SCORE)

@@ -30,23 +30,23 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal
 _LOST_EXIT = 137
 
 
-def leave_guard(life: int, set_apart: bool = False) -> None:
+def leave_guard(life: int, apart_mb: int = 0) -> None:
     """Fork; return in the child, which is to become the candidate, and guard it in the parent.
 
-    `life` is the reading end of the worker's pipe; `set_apart`: the candidate shall see no process
-    but its own. Call it in a child of the worker's, single threaded and about to run another
-    program. Raises OSError.
+    `life` is the reading end of the worker's pipe; `apart_mb`: the candidate shall see no process
+    but its own, and have so much shared memory (0: it runs among all others). Call it in a child of
+    the worker's, single threaded and about to run another program. Raises OSError.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
     told, tell = os.pipe()
-    if set_apart:
+    if apart_mb:
         apart.separate()
     candidate = os.fork()
     if candidate:
         _guard(candidate, life, told)
-    if set_apart:
-        apart.become_first(told, tell)
+    if apart_mb:
+        apart.become_first(told, tell, apart_mb)
         os.setsid()
         return
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -111,6 +111,7 @@ class TrialSpec(Record):
     """One execution of one attempt. `run` counts reruns after machine failures, from 1.
 
     `budget` is the pilot's, the full one (see `Budget`), or a step of the recipe by its name.
+    `alone`: on a machine that runs several side by side, nothing is run beside it.
     """
 
     trial_id: str
@@ -130,6 +131,7 @@ class TrialSpec(Record):
     host: Host = Host()
     provenance: Provenance
     tokens: int = 0
+    alone: bool = False  # specs of earlier versions lack it
     queued_at: float
 
 

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from trialkit import Bench, assert_gone, assert_nothing_runs, noted_pid
+from trialkit import Bench, assert_ended, assert_nothing_runs
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends import local, stopping
 from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
+from hpcscientist.execution.backends.slots import Held
 from hpcscientist.execution.presence import Presence
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result
@@ -29,7 +30,7 @@ from hpcscientist.worker.local import run_trial
 DRIVER = """
 import asyncio, pathlib, sys
 from hpcscientist.execution.backends.local import LocalBackend
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.worker.local import run_trial
 paths = RunPaths(pathlib.Path(sys.argv[1]))
@@ -66,8 +67,7 @@ def test_sweep_stops_what_a_killed_driver_left(bench: Bench) -> None:
     for paths in trials:
         assert presence.live_worker(paths) is None
         assert not paths.result.exists()
-        for name in ("daemon", "main"):
-            assert_gone(noted_pid(paths, name))
+        assert_ended(paths, "daemon", "main")
     assert_nothing_runs()
     assert sweep(bench.run) == 0
 
@@ -101,23 +101,30 @@ async def test_a_worker_of_another_host_counts_as_lost(bench: Bench) -> None:
     assert paths.result.exists()
 
 
+async def suspend(paths: TrialPaths) -> None:
+    """Stop (SIGSTOP) the worker of a trial once its candidate has begun."""
+    async with asyncio.timeout(300):
+        while not (paths.out / "main").exists():  # noqa: ASYNC110 (another process's file)
+            await asyncio.sleep(0.02)
+    worker = presence.live_worker(paths)
+    assert worker is not None
+    worker.suspend()
+
+
 async def test_a_worker_that_does_not_listen_is_killed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.5)
-    spec = bench.trial("os.kill(os.getppid(), signal.SIGSTOP)\nlinger('main')")
+    spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = LocalBackend(bench.run, 1, run_trial)
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
-    async with asyncio.timeout(300):
-        while not (paths.out / "main").exists():  # noqa: ASYNC110 (another process's file)
-            await asyncio.sleep(0.02)
+    await suspend(paths)
     await backend.close()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert presence.live_worker(paths) is None
-    assert_gone(noted_pid(paths, "main"))
-    assert_nothing_runs()
+    assert_ended(paths, "main")
 
 
 async def test_a_worker_that_hangs_is_given_up(
@@ -125,7 +132,7 @@ async def test_a_worker_that_hangs_is_given_up(
 ) -> None:
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(local, "_longest_s", lambda trial: -58.0)
-    spec = bench.trial("os.kill(os.getppid(), signal.SIGSTOP)\nlinger('main')")
+    spec = bench.trial("linger('main')")
     backend = LocalBackend(bench.run, 1, run_trial)
     monkeypatch.setattr(LocalBackend, "_submit", slow_limit(LocalBackend._submit, monkeypatch))
     await backend.run([spec], nothing, nothing)
@@ -137,11 +144,11 @@ def slow_limit(submit: object, monkeypatch: pytest.MonkeyPatch) -> object:
     """Give submitit's own controller an ordinary limit: only ours is under test."""
     assert callable(submit)
 
-    def wrapped(self: LocalBackend, trial: TrialSpec, folder: Path) -> object:
+    def wrapped(self: LocalBackend, trial: TrialSpec, folder: Path, held: Held) -> object:
         ours = local._longest_s
         with monkeypatch.context() as patch:
             patch.setattr(local, "_longest_s", lambda trial: 600.0)
-            job = submit(self, trial, folder)
+            job = submit(self, trial, folder, held)
         assert local._longest_s is ours
         return job
 
@@ -169,8 +176,17 @@ async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.Monk
 
 
 async def test_a_worker_runs_without_numpy(bench: Bench) -> None:
-    spec = bench.trial("note('maps', pathlib.Path(f'/proc/{os.getppid()}/maps').read_text())")
-    await LocalBackend(bench.run, 1, run_trial).run([spec], nothing, nothing)
-    known = (bench.run.trial(spec.trial_id).out / "maps").read_text()  # its guard's, a fork of it
+    spec = bench.trial("linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(backend.run([spec], nothing, nothing))
+    await suspend(paths)
+    worker = presence.live_worker(paths)
+    assert worker is not None
+    known = Path(f"/proc/{worker.pid}/maps").read_text()
+    worker.resume()
+    await backend.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
     assert "pyarrow" in known
     assert "numpy" not in known

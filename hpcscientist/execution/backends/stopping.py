@@ -77,6 +77,7 @@ def sweep(paths: RunPaths) -> int:
     while not stopping.step():
         psutil.wait_procs(alive(), timeout=_POLL_S)
     for trial in trials:
+        presence.withdraw(paths.trial(trial))
         scratch.remove_of(paths.trial(trial))
     campaign = _campaign(paths, trials)
     if campaign is not None:
