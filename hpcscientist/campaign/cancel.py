@@ -22,7 +22,7 @@ from hpcscientist.execution import folders
 from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
-from hpcscientist.execution.backends.stopping import sweep
+from hpcscientist.execution.backends.stopping import clear_submission, sweep
 from hpcscientist.files.rundir import RunPaths
 
 # Seconds: how long a driver may take to see the request, and to stop its own processes.
@@ -86,6 +86,8 @@ def cancel(
             if paths.submission.is_dir():  # or a resume takes those arrays for cancelled by others
                 folders.empty(paths.submission)
         sweep(paths)
+        if slurm is None:
+            clear_submission(paths)
         paths.cancel_request.unlink(missing_ok=True)
     finally:
         lock.release()

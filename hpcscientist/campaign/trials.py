@@ -241,9 +241,16 @@ class TrialRunner:
 
 def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
     """Whether the folder already holds this run's spec (the driver was killed since)."""
+    if presence.live_worker(trial, spec.run) is not None:
+        return True  # whatever it reads there: it would take another text for tampering
     try:
         old = TrialSpec.model_validate_json(trial.spec.read_bytes())
     except (OSError, ValueError):
         return False
     # An idea that tries versions side by side may have spent more by now; that is no other run.
-    return old.model_copy(update={"queued_at": spec.queued_at, "tokens": spec.tokens}) == spec
+    same: dict[str, object] = {"queued_at": spec.queued_at, "tokens": spec.tokens}
+    if presence.began(trial, spec.run) is not None:  # on another host, where it may go on
+        ours = spec.provenance
+        version = {"package_version": ours.package_version, "package_hash": ours.package_hash}
+        same["provenance"] = old.provenance.model_copy(update=version)
+    return old.model_copy(update=same) == spec

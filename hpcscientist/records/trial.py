@@ -78,7 +78,7 @@ class Limits(Record):
     """What a trial may use. Seconds, MiB, counts.
 
     `output_mb` bounds all that is written together and so each single file. `processes` counts
-    threads too; `open_files` is for each process.
+    threads too; `open_files` is for each process. `scorer_s` and `scorer_mb` bound the scorer.
     """
 
     deadline_s: float = Field(gt=0)
@@ -88,6 +88,8 @@ class Limits(Record):
     gpus: int = Field(ge=0)
     processes: int = Field(default=1024, ge=16)
     open_files: int = Field(default=4096, ge=64)
+    scorer_s: float = Field(default=120.0, gt=0)  # specs of earlier versions lack these two
+    scorer_mb: int = Field(default=4096, gt=0)
 
 
 class Sources(Record):

@@ -124,3 +124,11 @@ def test_a_driver_that_was_stopped_is_ended(
     assert told in said[-1]
     assert str(driver.pid) in said[0]
     assert not paths.cancel_request.exists()
+
+
+def test_folders_of_jobs_that_killed_drivers_left_are_removed(tmp_path: Path) -> None:
+    paths = paths_on("local", tmp_path)
+    (paths.submission / "idea-0001-a1-pilot-0-1").mkdir(parents=True)
+    (paths.submission / "idea-0001-a1-pilot-0-1" / "4711_submitted.pkl").touch()
+    assert not cancel.cancel(paths)
+    assert list(paths.submission.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from trialkit import Bench, assert_ended, assert_nothing_runs
+from trialkit import CAMPAIGN, Bench, assert_ended, assert_nothing_runs
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
@@ -22,9 +22,10 @@ from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
 from hpcscientist.execution.backends.slots import Held
 from hpcscientist.execution.presence import Presence
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.outcome import MachineFailed, Scored
+from hpcscientist.records.trial import TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
+from hpcscientist.system import processes
 from hpcscientist.worker.local import run_trial
 
 DRIVER = """
@@ -70,6 +71,95 @@ def test_sweep_stops_what_a_killed_driver_left(bench: Bench) -> None:
         assert_ended(paths, "daemon", "main")
     assert_nothing_runs()
     assert sweep(bench.run) == 0
+
+
+async def until_gone(pids: list[int]) -> None:
+    async with asyncio.timeout(300):
+        while any(map(processes.is_alive, pids)):  # noqa: ASYNC110 (other processes)
+            await asyncio.sleep(0.02)
+
+
+async def test_what_killed_drivers_left_of_ended_jobs_is_removed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    for name in ("killed", "alive"):
+        paths = bench.run.trial(bench.trial("linger('main')", name).trial_id)
+        killed_driver(bench.run, name, ready=[paths.out / "main"])
+    jobs = processes.naming(bench.run.submission.absolute() / "killed-1")
+    processes.kill_trees(jobs)
+    await until_gone([*jobs, *processes.marked(CAMPAIGN, "killed")])
+    assert len(list((tmp_path / "scratch").iterdir())) == 2
+    await LocalBackend(bench.run, 1, run_trial).close()
+    assert [folder.name for folder in bench.run.submission.iterdir()] == ["alive-1"]
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    sweep(bench.run)
+    stopping.clear_submission(bench.run)
+    assert list(bench.run.submission.iterdir()) == []
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_worker_that_died_with_its_driver_is_told_lost(bench: Bench) -> None:
+    spec = bench.trial("linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    killed_driver(bench.run, spec.trial_id, ready=[paths.out / "main"])
+    jobs = processes.naming(bench.run.submission.absolute(), below=True)
+    processes.kill_trees(jobs)
+    await until_gone(jobs)
+    told: list[TrialReport | None] = []
+    backend = LocalBackend(bench.run, 1, run_trial)
+    await backend.run([spec], nothing, lambda spec, report: told.append(report))
+    await backend.close()
+    (report,) = told
+    assert report is not None
+    assert isinstance(report.outcome, MachineFailed)
+    assert "the worker and the driver" in report.outcome.detail
+    assert report.usage.node
+    assert_nothing_runs()
+
+
+async def test_a_worker_that_was_stopped_on_purpose_is_not_lost(bench: Bench) -> None:
+    spec = bench.trial("await_file(TRIAL.parent.parent / 'go') or predict()")
+    paths = bench.run.trial(spec.trial_id)
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(backend.run([spec], nothing, nothing))
+    async with asyncio.timeout(300):
+        while presence.live_worker(paths) is None:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.02)
+    await backend.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    (bench.run.root / "go").touch()
+    again = LocalBackend(bench.run, 1, run_trial)
+    told: list[object] = []
+    await again.run([spec], nothing, lambda spec, report: told.append(report))
+    assert told == [None]
+    assert paths.result.exists()
+
+
+async def test_the_deadline_of_a_worker_that_stands_still_is_kept_by_the_driver(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_OVERTIME_S", "_HELD_S"):
+        monkeypatch.setattr(local, name, 0.5)
+    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
+    spec = bench.trial("linger('main')", deadline_s=5.0)
+    paths = bench.run.trial(spec.trial_id)
+    told: list[TrialReport | None] = []
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(
+        backend.run([spec], nothing, lambda spec, report: told.append(report))
+    )
+    await suspend(paths)
+    await asyncio.wait_for(call, 300)
+    await backend.close()
+    (report,) = told
+    assert report is not None
+    assert isinstance(report.outcome, MachineFailed)
+    assert "stopped or traced" in report.outcome.detail
+    assert_ended(paths, "main")
 
 
 def test_sweep_of_an_empty_run_directory(tmp_path: Path) -> None:
@@ -175,7 +265,7 @@ async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.Monk
         await backend.run([bench.trial("predict()")], nothing, nothing)
 
 
-async def test_a_worker_runs_without_numpy(bench: Bench) -> None:
+async def test_a_worker_runs_without_numpy_and_threads(bench: Bench) -> None:
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = LocalBackend(bench.run, 1, run_trial)
@@ -184,6 +274,7 @@ async def test_a_worker_runs_without_numpy(bench: Bench) -> None:
     worker = presence.live_worker(paths)
     assert worker is not None
     known = Path(f"/proc/{worker.pid}/maps").read_text()
+    assert worker.num_threads() == 1, "what a thread held stays held in what is forked beside it"
     worker.resume()
     await backend.close()
     with pytest.raises(asyncio.CancelledError):

@@ -36,9 +36,8 @@ from hpcscientist.execution.backends.crowd import Crowd
 from hpcscientist.execution.backends.leftovers import keep_log
 from hpcscientist.execution.backends.machine import gpu_names, memory_mb
 from hpcscientist.execution.backends.slots import Held, Need, Slots
-from hpcscientist.execution.backends.stopping import stop_processes, sweep
+from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
-from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
 from hpcscientist.execution.trial import node_name
 from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
@@ -88,6 +87,7 @@ class LocalBackend:
         self._paths, self._entry = paths, entry
         self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
         self._crowd = Crowd(self._run)
+        self._let_go = False
 
     @property
     def slots(self) -> int:
@@ -99,14 +99,17 @@ class LocalBackend:
         await self._crowd.run(trials, on_start, on_end)
 
     async def close(self) -> None:
-        """Stop what still runs. Idempotent."""
+        """Stop what still runs, and remove what killed drivers left of ended jobs. Idempotent."""
         await self._crowd.close()
+        if not self._let_go:
+            clear_submission(self._paths)
 
     def avoid(self, nodes: Collection[str]) -> None:
         """There is but one node."""
 
     def let_go(self) -> None:
-        """Nothing outlives the driver here: what runs is stopped."""
+        """Nothing outlives the driver here: what runs is stopped, and left to be cleared up."""
+        self._let_go = True
 
     async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnEnd) -> None:
         paths = self._paths.trial(trial.trial_id)
@@ -228,7 +231,7 @@ class LocalBackend:
 
 def _longest_s(trial: TrialSpec) -> float:
     """Return the seconds after which a job of this trial can only be hanging."""
-    return trial.limits.deadline_s + SCORING_S + _SLACK_S
+    return trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S
 
 
 def _need(trial: TrialSpec) -> Need:
