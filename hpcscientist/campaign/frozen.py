@@ -14,6 +14,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import sealed, toml
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
@@ -75,6 +76,15 @@ class CampaignConfig(Record):
         view = Path(self.views[Split.VALIDATION])
         labels = sealed.path_of(self.labels[Split.VALIDATION])
         return is_intact(view, labels, self.data_hash)
+
+    def has_intact_image(self) -> bool:
+        """Whether an unpacked image is the one of the launch. Reads all of it.
+
+        One that is a file is looked at by the workers, once a node: see `execution.image`.
+        """
+        if self.image is None or self.image_hash is None or not Path(self.image).is_dir():
+            return True
+        return hash_image(Path(self.image)) == self.image_hash
 
 
 def write(paths: RunPaths, config: CampaignConfig) -> None:

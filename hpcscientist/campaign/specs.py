@@ -67,6 +67,8 @@ def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
         output_mb=recipe.resources.output_mb,
         cpus=recipe.resources.cpus,
         gpus=recipe.resources.gpus,
+        scorer_s=recipe.scorer.seconds,
+        scorer_mb=recipe.scorer.memory_mb,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hpcscientist.campaign.losses import Losses
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
     AttemptReviewed,
@@ -47,6 +48,7 @@ class TrialState:
     run: int
     phase: Phase = "queued"
     report: TrialReport | None = None
+    driver: int = 0  # the generation that had it started, 0: none has
 
 
 @dataclass(slots=True)
@@ -94,6 +96,7 @@ class CampaignState:
     completion_tokens: int = 0
     cpu_s: float = 0.0
     gpu_s: float = 0.0
+    losses: Losses = field(default_factory=Losses)
     stopped: DriverStopped | None = None
     ended: bool = False
 
@@ -117,6 +120,7 @@ class CampaignState:
                 self.campaign_id = event.campaign_id
             case DriverStarted():
                 self.stopped = None
+                self.losses.driver_started()
                 self._requeue()
             case DriverStopped():
                 self.stopped = event
@@ -161,6 +165,7 @@ class CampaignState:
                     self.ideas[event.idea_id].spent = event
             case IdeaEnded():
                 self.ideas[event.idea_id].ended = event
+                self.losses.idea_ended(event.idea_id)
 
     def _requeue(self) -> None:
         for trial in self.trials.values():
@@ -196,10 +201,14 @@ class CampaignState:
                     attempt = self.confirming.setdefault((event.idea_id, event.attempt), {})
                     attempt[event.trial_id] = queued
             case TrialStarted():
-                self._move(self.trials[event.trial_id], "running")
+                trial = self.trials[event.trial_id]
+                trial.driver = event.generation
+                self._move(trial, "running")
+                self.losses.started(event.trial_id)
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
                 trial.report = event.report
+                self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
                 self.cpu_s += event.report.usage.cpu_s

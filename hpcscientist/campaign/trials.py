@@ -2,7 +2,7 @@
 
 A trial that has a report in the journal is never run again; one that has a result file is
 read; only then is the intent journalled and the backend asked. What the machine spoilt is
-run again within the budget; what the idea spoilt is not.
+run again within the budget; what the idea spoilt is not, its worker included (see `losses`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from hpcscientist.campaign import losses
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import spent
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.errors import DiskFull
+from hpcscientist.errors import DiskFull, MachineTrouble
+from hpcscientist.execution import presence
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
+from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 
@@ -63,8 +65,9 @@ class TrialRunner:
 
         Each report is journalled as soon as its trial has ended. A MachineFailed report is
         returned only when this driver's retries are used up. Raises DiskFull when the run
-        directory's disk is full: then the campaign stops instead of spending retries. Raises
-        SplitGuarded, before anything runs, where one may not see the test split.
+        directory's disk is full, and MachineTrouble when the machine fails idea after idea: then
+        the campaign stops instead of spending retries. Raises SplitGuarded, before anything runs,
+        where one may not see the test split.
         """
         for spec in specs:
             spent.check(spec, self.state)
@@ -82,7 +85,7 @@ class TrialRunner:
                 await self.backend.run(missing, self._started, self._ended)
             reports |= {spec.trial_id: self._collect(spec) for spec in pending}
             pending = [
-                spec.model_copy(update={"run": spec.run + 1})
+                self._again(spec, spec.run + 1)
                 for spec in pending
                 if isinstance(reports[spec.trial_id].outcome, MachineFailed)
                 and self._runs[spec.trial_id] <= self.retries
@@ -103,7 +106,12 @@ class TrialRunner:
             return spec
         failed = trial.report is not None and isinstance(trial.report.outcome, MachineFailed)
         again = failed and not self._runs[spec.trial_id]
-        return spec.model_copy(update={"run": trial.run + 1 if again else trial.run})
+        return self._again(spec, trial.run + 1 if again else trial.run)
+
+    def _again(self, spec: TrialSpec, run: int) -> TrialSpec:
+        """Return a later run; with nothing beside it where an earlier one was lost."""
+        alone = self.state.losses.of(spec.trial_id) > 0
+        return spec.model_copy(update={"run": run, "alone": alone})
 
     def _recorded(self, spec: TrialSpec) -> TrialReport | None:
         trial = self.state.trials.get(spec.trial_id)
@@ -161,6 +169,7 @@ class TrialRunner:
         if report is None or report.run != spec.run:
             report = known or self._lost(spec)
             self._keep_report(spec, report)
+        report = self._blamed(spec, report)
         outcome = report.outcome
         if isinstance(outcome, MachineFailed):
             if report.usage.node and outcome.failure not in _NOT_THE_NODES:
@@ -168,7 +177,31 @@ class TrialRunner:
             if self._is_full(report, outcome):
                 self._stop_for_space(spec)
         self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report))
+        if isinstance(outcome, MachineFailed) and (pattern := self.state.losses.pattern()):
+            raise MachineTrouble(
+                f"{pattern}, at last {spec.trial_id} ({outcome.failure.value}: {outcome.detail}); "
+                "mend that and run `hpcsci resume`"
+            )
         return report
+
+    def _blamed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
+        """Return the report of a lost run; the idea has failed where its code is why."""
+        with_driver = self._is_of_earlier_driver(spec)
+        if with_driver and losses.is_loss(report):
+            self._runs[spec.trial_id] -= 1  # it cost this driver nothing
+        if not self.state.losses.are_its_own_doing(spec.idea_id, report, with_driver):
+            return report
+        assert isinstance(report.outcome, MachineFailed)
+        count = self.state.losses.of(spec.trial_id) + 1
+        detail = f"its code ended or stopped its worker {count} times: {report.outcome.detail}"
+        failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
+        report = report.model_copy(update={"outcome": failed})
+        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        return report
+
+    def _is_of_earlier_driver(self, spec: TrialSpec) -> bool:
+        trial = self.state.trials[spec.trial_id]
+        return trial.run == spec.run and 0 < trial.driver < self.generation
 
     def _keep_report(self, spec: TrialSpec, report: TrialReport) -> None:
         """Write the result that the worker could not, unless the disk is the reason."""
@@ -194,6 +227,7 @@ class TrialRunner:
 
     def _lost(self, spec: TrialSpec) -> TrialReport:
         now = time.time()
+        began = presence.began(self.paths.trial(spec.trial_id), spec.run)
         return TrialReport(
             trial_id=spec.trial_id,
             run=spec.run,
@@ -201,15 +235,22 @@ class TrialRunner:
                 failure=MachineFailure.LOST,
                 detail=f"the worker ended without a result; see {spec.trial_id}/log",
             ),
-            usage=Usage(started_at=now, ended_at=now),
+            usage=Usage(started_at=began or now, ended_at=now, node=node_name(os.environ)),
         )
 
 
 def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
     """Whether the folder already holds this run's spec (the driver was killed since)."""
+    if presence.live_worker(trial, spec.run) is not None:
+        return True  # whatever it reads there: it would take another text for tampering
     try:
         old = TrialSpec.model_validate_json(trial.spec.read_bytes())
     except (OSError, ValueError):
         return False
     # An idea that tries versions side by side may have spent more by now; that is no other run.
-    return old.model_copy(update={"queued_at": spec.queued_at, "tokens": spec.tokens}) == spec
+    same: dict[str, object] = {"queued_at": spec.queued_at, "tokens": spec.tokens}
+    if presence.began(trial, spec.run) is not None:  # on another host, where it may go on
+        ours = spec.provenance
+        version = {"package_version": ours.package_version, "package_hash": ours.package_hash}
+        same["provenance"] = old.provenance.model_copy(update=version)
+    return old.model_copy(update=same) == spec

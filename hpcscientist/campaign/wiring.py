@@ -86,6 +86,10 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
                 f"{sealed.path_of(key)}: the labels of this campaign are gone; restore them, or "
                 "set paths.private to where they lie"
             )
+    if not config.has_intact_image():
+        raise RunDirectoryError(
+            f"{config.image}: was changed since launch; restore the image, or launch a new campaign"
+        )
     if config.isolation is Isolation.NONE and not config.has_intact_data():
         raise RunDirectoryError(
             f"{config.views[Split.VALIDATION]}: the prepared data changed since launch; restore "

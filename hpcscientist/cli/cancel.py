@@ -16,6 +16,6 @@ from hpcscientist.files.rundir import RunPaths
 def cancel(directory: Path) -> None:
     """Stop the campaign in DIR and leave nothing running; it can be resumed."""
     paths = RunPaths(directory.absolute())
-    alive = cancelling.cancel(paths)
+    alive = cancelling.cancel(paths, tell=lambda text: click.echo(text, err=True))
     was = "stopped" if alive else "was not running; nothing of it is left"
     click.echo(f"{paths.root}: {was}", err=True)

@@ -11,6 +11,7 @@ import resource
 import signal
 from collections.abc import Callable
 
+from hpcscientist.execution import apart
 from hpcscientist.execution.guard import leave_guard
 from hpcscientist.execution.usage import tasks_of_all
 from hpcscientist.execution.watch import Bounds
@@ -35,8 +36,10 @@ def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
         resource.RLIMIT_NPROC: tasks_of_all() + 2 * bounds.processes,
     }
 
+    apart_mb = bounds.memory_mb if bounds.apart and apart.is_possible() else 0
+
     def prepare() -> None:
-        leave_guard(life)
+        leave_guard(life, apart_mb)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 (no imports here)
             file.write(_OOM_SCORE)

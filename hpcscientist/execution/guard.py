@@ -6,7 +6,8 @@ once more: its child becomes the candidate, and it stays behind as their guard. 
 orphan below it, ends as the candidate ends, and ends them all when the worker is gone, which it
 knows by a pipe that only the worker holds open.
 
-It never becomes another program: that would cost more than many a trial.
+It never becomes another program: that would cost more than many a trial. Nor is it in the
+namespace of a candidate that is set apart (see `apart`), which therefore cannot touch it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import select
 import signal
 from typing import NoReturn
 
+from hpcscientist.execution import apart
 from hpcscientist.system.processes import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -28,27 +30,35 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal
 _LOST_EXIT = 137
 
 
-def leave_guard(life: int) -> None:
+def leave_guard(life: int, apart_mb: int = 0) -> None:
     """Fork; return in the child, which is to become the candidate, and guard it in the parent.
 
-    `life` is the reading end of the worker's pipe. Call it in a child of the worker's, single
-    threaded and about to run another program. Raises OSError.
+    `life` is the reading end of the worker's pipe; `apart_mb`: the candidate shall see no process
+    but its own, and have so much shared memory (0: it runs among all others). Call it in a child of
+    the worker's, single threaded and about to run another program. Raises OSError.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
+    told, tell = os.pipe()
+    if apart_mb:
+        apart.separate()
     candidate = os.fork()
     if candidate:
-        _guard(candidate, life)
+        _guard(candidate, life, told)
+    if apart_mb:
+        apart.become_first(told, tell, apart_mb)
+        os.setsid()
+        return
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:  # it died before the line above
         os._exit(_LOST_EXIT)
     os.setsid()
 
 
-def _guard(candidate: int, life: int) -> NoReturn:
+def _guard(candidate: int, life: int, told: int) -> NoReturn:
     status = 0
     try:
-        status = _wait(candidate, life)
+        status = apart.status_of(told, _wait(candidate, life, told))
     except BaseException:  # noqa: BLE001 (whatever it was: nothing may be left, nobody is told)
         status = signal.SIGKILL
         _end_all()
@@ -57,8 +67,8 @@ def _guard(candidate: int, life: int) -> NoReturn:
         os._exit(_LOST_EXIT)
 
 
-def _wait(candidate: int, life: int) -> int:
-    """Wait for the candidate's end or the worker's; return the candidate's status."""
+def _wait(candidate: int, life: int, told: int) -> int:
+    """Wait for the candidate's end or the worker's; return the status of our child."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -68,7 +78,7 @@ def _wait(candidate: int, life: int) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.chdir("/")
-    _close_all_but(life, woken, wake)
+    apart.close_all_but(life, told, woken, wake)
     poll = select.poll()
     poll.register(life, 0)  # an end of the pipe is told unasked
     poll.register(woken, select.POLLIN)
@@ -81,16 +91,6 @@ def _wait(candidate: int, life: int) -> int:
                 _end_all()
                 return signal.SIGKILL
             os.read(woken, 4096)
-
-
-def _close_all_but(*kept: int) -> None:
-    """Close what the worker had open: whoever waits for the end of a pipe must not wait for us."""
-    for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
-        if descriptor not in kept:
-            try:
-                os.close(descriptor)
-            except OSError:
-                continue  # the one of the listing itself
 
 
 def _end_all() -> None:

@@ -40,6 +40,7 @@ class Presence(Record):
     started: float
     run: int
     token: str = ""
+    gpus: tuple[str, ...] = ()  # as CUDA_VISIBLE_DEVICES names them; earlier versions lack it
 
 
 def announce(paths: TrialPaths, run: int) -> Presence:
@@ -51,6 +52,7 @@ def announce(paths: TrialPaths, run: int) -> Presence:
         started=me.create_time(),
         run=run,
         token=os.urandom(8).hex(),
+        gpus=tuple(filter(None, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))),
     )
     write_text(paths.worker, here.model_dump_json() + "\n")
     return here
@@ -103,6 +105,36 @@ def read(paths: TrialPaths) -> Presence | None:
         return Presence.model_validate_json(paths.worker.read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def began(paths: TrialPaths, run: int) -> float | None:
+    """Return when a worker announced itself for a run, seconds since the epoch; None: none did."""
+    known = read(paths)
+    if known is None or known.run != run:
+        return None
+    try:
+        return paths.worker.stat().st_mtime
+    except OSError:
+        return None
+
+
+def died(paths: TrialPaths, run: int) -> bool:
+    """Tell whether a worker of a run began here and is gone, though this machine was not restarted.
+
+    Whoever stops a worker withdraws it: see `withdraw`.
+    """
+    known = read(paths)
+    if known is None or known.host != socket.gethostname() or known.run != run:
+        return False
+    if known.pid == os.getpid() or live_worker(paths, run) is not None:
+        return False
+    return bool(known.started > psutil.boot_time() - _CLOCK_SLACK_S)
+
+
+def withdraw(paths: TrialPaths) -> None:
+    """Forget a worker that was stopped on purpose and left no result. Raises OSError."""
+    if not paths.result.exists():
+        paths.worker.unlink(missing_ok=True)
 
 
 def live_worker(paths: TrialPaths, run: int | None = None) -> psutil.Process | None:

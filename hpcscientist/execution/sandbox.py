@@ -85,6 +85,7 @@ def run_candidate(
         watched=(paths.out, work),
         processes=limits.processes,
         open_files=limits.open_files,
+        apart=spec.isolation is Isolation.NONE,  # containers do that themselves
     )
     given, is_root = environment(spec, work), os.geteuid() == 0
     if spec.isolation is Isolation.NONE:

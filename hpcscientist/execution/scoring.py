@@ -39,8 +39,6 @@ from hpcscientist.records.outcome import (
 )
 from hpcscientist.records.trial import TrialSpec
 
-DEADLINE_S = 120.0
-_MEMORY_MB = 4096  # the scorer's own allowance, whatever the candidate's was
 _BAD_PREDICTIONS_EXIT = 3
 _REPLY_BYTES = 64 * 1024
 
@@ -133,11 +131,12 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     predictions = private / Path(spec.sources.predictions).name
     home = private / "home"
     home.mkdir()
+    limits = spec.limits
     # -P: a module planted beside the scorer or in its working directory is not imported.
     command = [sys.executable, "-P", "-B", spec.sources.scorer]
     labels = sealed.path_of(spec.sources.labels)
     command += ["--predictions", str(predictions), "--labels", str(labels)]
-    bounds = Bounds(DEADLINE_S, max(_MEMORY_MB, spec.limits.memory_mb), spec.limits.output_mb)
+    bounds = Bounds(limits.scorer_s, max(limits.scorer_mb, limits.memory_mb), limits.output_mb)
     out, err = io.BytesIO(), io.BytesIO()
     ended = supervise(
         command,
@@ -159,7 +158,9 @@ def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
     if ended.reason is Reason.EXITED and ended.exit_code == _BAD_PREDICTIONS_EXIT:
         return idea_failed(_BAD, said or "the scorer refused the predictions")
     if ended.reason is not Reason.EXITED:
-        return _failed(f"the scorer passed its bound of {ended.reason.value}")
+        bounds = f"{spec.limits.scorer_s:g} s, {spec.limits.scorer_mb} MiB"
+        mend = "raise seconds or memory_mb in [scorer] of recipe.toml"
+        return _failed(f"the scorer passed its bound of {ended.reason.value} ({bounds}): {mend}")
     if ended.exit_code != 0:
         how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
         return _failed(f"the scorer failed ({how}): {said}")

@@ -10,6 +10,7 @@ Call it from the main thread: the kernel ties the child's life to the thread tha
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import selectors
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from hpcscientist.execution import apart
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.child import preparation
 from hpcscientist.execution.usage import cpu_s
@@ -70,7 +72,7 @@ def supervise(
     brood, before, begun = Brood(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
-        brood.watch(process)
+        brood.watch(process, bounds.apart and apart.is_possible())
         watch = Watch(process, brood, bounds, stop, begun)
         stack.enter_context(_told_of_resumption(watch))
         pipes = [(process.stdout, stdout), (process.stderr, stderr)]
@@ -125,6 +127,8 @@ def _started(
                 start_new_session=True,
                 preexec_fn=preparation(bounds, life),  # noqa: PLW1509 (a worker runs no threads)
             )
+        except subprocess.SubprocessError as error:  # of our own, between fork and exec
+            raise OSError(errno.EAGAIN, "a process could not be set up") from error
         finally:
             os.close(life)
         yield process

@@ -42,6 +42,7 @@ class Bounds:
 
     `output_mb` holds for the sum of `watched`, `processes` counts threads, `open_files` is for
     each process. `namespaces` is how deep in user namespaces it may be (None: no matter).
+    `apart`: it is to see no process but its own, where the machine can do that (see `apart`).
     """
 
     deadline_s: float
@@ -51,6 +52,7 @@ class Bounds:
     processes: int = 1024
     open_files: int = 4096
     namespaces: int | None = None
+    apart: bool = False
 
 
 class Watch:
@@ -106,8 +108,9 @@ class Watch:
         found, threads = self._brood.census(limit)
         if threads > limit:
             return Reason.PROCESSES
-        # The guard is no part of the command: it is this process, forked.
-        pids = [pid for pid in found if pid != self._process.pid]
+        # These are no part of the command: they are this process, forked.
+        ours = self._brood.ours()
+        pids = [pid for pid in found if pid not in ours]
         if self._bounds.namespaces is not None and deepest(pids) > self._bounds.namespaces:
             return Reason.NAMESPACE
         # Some of what follows waits for each process, and so may take long: long enough for those

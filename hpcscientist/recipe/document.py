@@ -31,6 +31,7 @@ _TABLES: dict[tuple[str, ...], type[BaseModel]] = {
     ("budgets", "steps"): schema.StepSpec,
     ("budgets", "full"): schema.BudgetSpec,
     ("resources",): schema.Resources,
+    ("scorer",): schema.ScorerSpec,
     ("knobs",): schema.Knob,
     ("published",): schema.Published,
 }

@@ -93,6 +93,13 @@ class Resources(Record):
     output_mb: int = Field(default=64, ge=1, le=2**27)
 
 
+class ScorerSpec(Record):
+    """What one run of score.py may use: it is trusted, and bounded all the same."""
+
+    seconds: float = Field(default=120.0, gt=0, le=7 * 86_400)
+    memory_mb: int = Field(default=4096, ge=64, le=2**27)
+
+
 class Knob(Record):
     """A module-level constant of a reference file that the control arm may set."""
 
@@ -133,6 +140,7 @@ class RecipeSpec(Record):
     seeds: int = Field(default=5, ge=2, le=100)
     budgets: Budgets
     resources: Resources = Resources()
+    scorer: ScorerSpec = ScorerSpec()
     entry: FileName = "experiment.py"
     editable: tuple[FileName, ...] = ("experiment.py",)
     predictions: FileName = "predictions.csv"

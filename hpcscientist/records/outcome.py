@@ -29,6 +29,11 @@ class IdeaFailure(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     BAD_PREDICTIONS = "bad_predictions"
     TAMPERING = "tampering"
+    WORKER_LOST = "worker_lost"  # again and again, and with this code alone
+
+
+# No repair is asked for: what would be tried next is trusted no more than this was.
+BARRED: Final = (IdeaFailure.TAMPERING, IdeaFailure.WORKER_LOST)
 
 
 class MachineFailure(StrEnum):

@@ -78,7 +78,7 @@ class Limits(Record):
     """What a trial may use. Seconds, MiB, counts.
 
     `output_mb` bounds all that is written together and so each single file. `processes` counts
-    threads too; `open_files` is for each process.
+    threads too; `open_files` is for each process. `scorer_s` and `scorer_mb` bound the scorer.
     """
 
     deadline_s: float = Field(gt=0)
@@ -88,6 +88,8 @@ class Limits(Record):
     gpus: int = Field(ge=0)
     processes: int = Field(default=1024, ge=16)
     open_files: int = Field(default=4096, ge=64)
+    scorer_s: float = Field(default=120.0, gt=0)  # specs of earlier versions lack these two
+    scorer_mb: int = Field(default=4096, gt=0)
 
 
 class Sources(Record):
@@ -111,6 +113,7 @@ class TrialSpec(Record):
     """One execution of one attempt. `run` counts reruns after machine failures, from 1.
 
     `budget` is the pilot's, the full one (see `Budget`), or a step of the recipe by its name.
+    `alone`: on a machine that runs several side by side, nothing is run beside it.
     """
 
     trial_id: str
@@ -130,6 +133,7 @@ class TrialSpec(Record):
     host: Host = Host()
     provenance: Provenance
     tokens: int = 0
+    alone: bool = False  # specs of earlier versions lack it
     queued_at: float
 
 

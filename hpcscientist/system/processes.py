@@ -107,10 +107,21 @@ class Brood:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._others = frozenset(children(os.getpid()))
         self._main: subprocess.Popen[bytes] | None = None
+        self._set_apart = False
 
-    def watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Name the one child whose exit status is somebody else's to collect."""
-        self._main = process
+    def watch(self, process: subprocess.Popen[bytes], set_apart: bool = False) -> None:
+        """Name the one child whose exit status is somebody else's to collect.
+
+        `set_apart`: its own child is the first process of a namespace, which is ours too.
+        """
+        self._main, self._set_apart = process, set_apart
+
+    def ours(self) -> frozenset[int]:
+        """Return the processes that are no part of the command, though below this one."""
+        if self._main is None:
+            return frozenset()
+        first = children(self._main.pid)[:1] if self._set_apart else []
+        return frozenset((self._main.pid, *first))
 
     def _roots(self) -> list[int]:
         return [pid for pid in children(os.getpid()) if pid not in self._others]
@@ -122,8 +133,9 @@ class Brood:
     def census(self, enough: float = math.inf) -> tuple[list[int], int]:
         """Return the processes alive now and the sum of their threads.
 
-        Stops looking past `enough` threads, the guard's (see `guard`) left out.
+        Stops looking past `enough` threads; those of `ours` are left out.
         """
+        ours = self.ours()
         found: list[int] = []
         total = 0
         todo = self._roots()
@@ -131,7 +143,7 @@ class Brood:
             pid = todo.pop()
             threads, below = _threads_and_children(pid)
             found.append(pid)
-            total += threads if self._main is None or pid != self._main.pid else 0
+            total += threads if pid not in ours else 0
             todo += below
         return found, total
 

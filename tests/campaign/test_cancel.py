@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,3 +69,66 @@ def test_a_driver_that_never_lets_go_is_named(
         cancel.cancel(paths, driver.wait, lambda: driver.now)
     assert driver.now >= cancel.patience_s(frozen.read(paths))
     assert paths.cancel_request.exists()
+
+
+# Holds a campaign until it is asked to end; `stubborn`: and stops itself whenever it may go on.
+DRIVER = """
+import os, signal, sys, time
+from pathlib import Path
+from hpcscientist.campaign.lock import DriverLock
+lock = DriverLock(Path(sys.argv[1]))
+
+def ended(number, frame):
+    lock.release()
+    os._exit(0)
+
+if sys.argv[2] == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("held", flush=True)
+    while True:
+        os.kill(os.getpid(), signal.SIGSTOP)
+signal.signal(signal.SIGTERM, ended)
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [("docile", 0, "let go on"), ("stubborn", -signal.SIGKILL, "it is killed")],
+)
+def test_a_driver_that_was_stopped_is_ended(
+    tmp_path: Path, kind: str, code: int, told: str
+) -> None:
+    paths = paths_on("local", tmp_path)
+    command = [sys.executable, "-c", DRIVER, str(paths.lock), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == b"held\n"
+        os.waitid(os.P_PID, driver.pid, os.WSTOPPED | os.WNOWAIT)
+        now, said = 0.0, []
+
+        def wait(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+            time.sleep(0.01)
+            driver.poll()
+
+        try:
+            assert cancel.cancel(paths, wait, lambda: now, said.append)
+            assert driver.wait(60) == code
+        finally:
+            driver.kill()
+    assert told in said[-1]
+    assert str(driver.pid) in said[0]
+    assert not paths.cancel_request.exists()
+
+
+def test_folders_of_jobs_that_killed_drivers_left_are_removed(tmp_path: Path) -> None:
+    paths = paths_on("local", tmp_path)
+    (paths.submission / "idea-0001-a1-pilot-0-1").mkdir(parents=True)
+    (paths.submission / "idea-0001-a1-pilot-0-1" / "4711_submitted.pkl").touch()
+    assert not cancel.cancel(paths)
+    assert list(paths.submission.iterdir()) == []

@@ -13,23 +13,25 @@ from pathlib import Path
 
 import psutil
 import pytest
-from trialkit import Bench, assert_gone, assert_nothing_runs, noted_pid
+from trialkit import CAMPAIGN, Bench, assert_ended, assert_nothing_runs
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends import local, stopping
 from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
+from hpcscientist.execution.backends.slots import Held
 from hpcscientist.execution.presence import Presence
-from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.records.outcome import MachineFailed, Scored
+from hpcscientist.records.trial import TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
+from hpcscientist.system import processes
 from hpcscientist.worker.local import run_trial
 
 DRIVER = """
 import asyncio, pathlib, sys
 from hpcscientist.execution.backends.local import LocalBackend
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.worker.local import run_trial
 paths = RunPaths(pathlib.Path(sys.argv[1]))
@@ -66,10 +68,98 @@ def test_sweep_stops_what_a_killed_driver_left(bench: Bench) -> None:
     for paths in trials:
         assert presence.live_worker(paths) is None
         assert not paths.result.exists()
-        for name in ("daemon", "main"):
-            assert_gone(noted_pid(paths, name))
+        assert_ended(paths, "daemon", "main")
     assert_nothing_runs()
     assert sweep(bench.run) == 0
+
+
+async def until_gone(pids: list[int]) -> None:
+    async with asyncio.timeout(300):
+        while any(map(processes.is_alive, pids)):  # noqa: ASYNC110 (other processes)
+            await asyncio.sleep(0.02)
+
+
+async def test_what_killed_drivers_left_of_ended_jobs_is_removed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    for name in ("killed", "alive"):
+        paths = bench.run.trial(bench.trial("linger('main')", name).trial_id)
+        killed_driver(bench.run, name, ready=[paths.out / "main"])
+    jobs = processes.naming(bench.run.submission.absolute() / "killed-1")
+    processes.kill_trees(jobs)
+    await until_gone([*jobs, *processes.marked(CAMPAIGN, "killed")])
+    assert len(list((tmp_path / "scratch").iterdir())) == 2
+    await LocalBackend(bench.run, 1, run_trial).close()
+    assert [folder.name for folder in bench.run.submission.iterdir()] == ["alive-1"]
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    sweep(bench.run)
+    stopping.clear_submission(bench.run)
+    assert list(bench.run.submission.iterdir()) == []
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_worker_that_died_with_its_driver_is_told_lost(bench: Bench) -> None:
+    spec = bench.trial("linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    killed_driver(bench.run, spec.trial_id, ready=[paths.out / "main"])
+    jobs = processes.naming(bench.run.submission.absolute(), below=True)
+    processes.kill_trees(jobs)
+    await until_gone(jobs)
+    told: list[TrialReport | None] = []
+    backend = LocalBackend(bench.run, 1, run_trial)
+    await backend.run([spec], nothing, lambda spec, report: told.append(report))
+    await backend.close()
+    (report,) = told
+    assert report is not None
+    assert isinstance(report.outcome, MachineFailed)
+    assert "the worker and the driver" in report.outcome.detail
+    assert report.usage.node
+    assert_nothing_runs()
+
+
+async def test_a_worker_that_was_stopped_on_purpose_is_not_lost(bench: Bench) -> None:
+    spec = bench.trial("await_file(TRIAL.parent.parent / 'go') or predict()")
+    paths = bench.run.trial(spec.trial_id)
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(backend.run([spec], nothing, nothing))
+    async with asyncio.timeout(300):
+        while presence.live_worker(paths) is None:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.02)
+    await backend.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    (bench.run.root / "go").touch()
+    again = LocalBackend(bench.run, 1, run_trial)
+    told: list[object] = []
+    await again.run([spec], nothing, lambda spec, report: told.append(report))
+    assert told == [None]
+    assert paths.result.exists()
+
+
+async def test_the_deadline_of_a_worker_that_stands_still_is_kept_by_the_driver(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_OVERTIME_S", "_HELD_S"):
+        monkeypatch.setattr(local, name, 0.5)
+    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
+    spec = bench.trial("linger('main')", deadline_s=5.0)
+    paths = bench.run.trial(spec.trial_id)
+    told: list[TrialReport | None] = []
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(
+        backend.run([spec], nothing, lambda spec, report: told.append(report))
+    )
+    await suspend(paths)
+    await asyncio.wait_for(call, 300)
+    await backend.close()
+    (report,) = told
+    assert report is not None
+    assert isinstance(report.outcome, MachineFailed)
+    assert "stopped or traced" in report.outcome.detail
+    assert_ended(paths, "main")
 
 
 def test_sweep_of_an_empty_run_directory(tmp_path: Path) -> None:
@@ -101,23 +191,30 @@ async def test_a_worker_of_another_host_counts_as_lost(bench: Bench) -> None:
     assert paths.result.exists()
 
 
+async def suspend(paths: TrialPaths) -> None:
+    """Stop (SIGSTOP) the worker of a trial once its candidate has begun."""
+    async with asyncio.timeout(300):
+        while not (paths.out / "main").exists():  # noqa: ASYNC110 (another process's file)
+            await asyncio.sleep(0.02)
+    worker = presence.live_worker(paths)
+    assert worker is not None
+    worker.suspend()
+
+
 async def test_a_worker_that_does_not_listen_is_killed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.5)
-    spec = bench.trial("os.kill(os.getppid(), signal.SIGSTOP)\nlinger('main')")
+    spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = LocalBackend(bench.run, 1, run_trial)
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
-    async with asyncio.timeout(300):
-        while not (paths.out / "main").exists():  # noqa: ASYNC110 (another process's file)
-            await asyncio.sleep(0.02)
+    await suspend(paths)
     await backend.close()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert presence.live_worker(paths) is None
-    assert_gone(noted_pid(paths, "main"))
-    assert_nothing_runs()
+    assert_ended(paths, "main")
 
 
 async def test_a_worker_that_hangs_is_given_up(
@@ -125,7 +222,7 @@ async def test_a_worker_that_hangs_is_given_up(
 ) -> None:
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(local, "_longest_s", lambda trial: -58.0)
-    spec = bench.trial("os.kill(os.getppid(), signal.SIGSTOP)\nlinger('main')")
+    spec = bench.trial("linger('main')")
     backend = LocalBackend(bench.run, 1, run_trial)
     monkeypatch.setattr(LocalBackend, "_submit", slow_limit(LocalBackend._submit, monkeypatch))
     await backend.run([spec], nothing, nothing)
@@ -137,11 +234,11 @@ def slow_limit(submit: object, monkeypatch: pytest.MonkeyPatch) -> object:
     """Give submitit's own controller an ordinary limit: only ours is under test."""
     assert callable(submit)
 
-    def wrapped(self: LocalBackend, trial: TrialSpec, folder: Path) -> object:
+    def wrapped(self: LocalBackend, trial: TrialSpec, folder: Path, held: Held) -> object:
         ours = local._longest_s
         with monkeypatch.context() as patch:
             patch.setattr(local, "_longest_s", lambda trial: 600.0)
-            job = submit(self, trial, folder)
+            job = submit(self, trial, folder, held)
         assert local._longest_s is ours
         return job
 
@@ -168,9 +265,19 @@ async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.Monk
         await backend.run([bench.trial("predict()")], nothing, nothing)
 
 
-async def test_a_worker_runs_without_numpy(bench: Bench) -> None:
-    spec = bench.trial("note('maps', pathlib.Path(f'/proc/{os.getppid()}/maps').read_text())")
-    await LocalBackend(bench.run, 1, run_trial).run([spec], nothing, nothing)
-    known = (bench.run.trial(spec.trial_id).out / "maps").read_text()  # its guard's, a fork of it
+async def test_a_worker_runs_without_numpy_and_threads(bench: Bench) -> None:
+    spec = bench.trial("linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    backend = LocalBackend(bench.run, 1, run_trial)
+    call = asyncio.create_task(backend.run([spec], nothing, nothing))
+    await suspend(paths)
+    worker = presence.live_worker(paths)
+    assert worker is not None
+    known = Path(f"/proc/{worker.pid}/maps").read_text()
+    assert worker.num_threads() == 1, "what a thread held stays held in what is forked beside it"
+    worker.resume()
+    await backend.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call
     assert "pyarrow" in known
     assert "numpy" not in known

@@ -13,9 +13,12 @@ from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
 
 
-def score(bench: Bench, scorer: str, stop: threading.Event | None = None) -> Outcome:
+def score(
+    bench: Bench, scorer: str, stop: threading.Event | None = None, **limits: float
+) -> Outcome:
     bench.scorer.write_text(scorer)
     spec = bench.trial("predict()")
+    spec = spec.model_copy(update={"limits": spec.limits.model_copy(update=limits)})
     sources = spec.sources.model_copy(update={"scorer_hash": hash_file(bench.scorer)})
     paths = bench.run.trial(spec.trial_id)
     (paths.out / "predictions.csv").write_text("1\n")
@@ -51,11 +54,25 @@ def test_a_scorer_that_fails_is_the_machines_fault(bench: Bench, scorer: str) ->
     assert "\n" not in outcome.detail
 
 
-def test_a_scorer_that_hangs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "DEADLINE_S", 1.0)
-    outcome = score(bench, "import time; time.sleep(60)")
+@pytest.mark.parametrize(
+    ("scorer", "bound", "limits"),
+    [
+        ("import time; time.sleep(60)", "deadline", {"scorer_s": 1.0}),
+        (
+            "import time; held = b'x' * (800 << 20); time.sleep(60)",
+            "memory",
+            {"scorer_mb": 600},
+        ),
+    ],
+)
+def test_the_recipe_bounds_the_scorer(
+    bench: Bench, scorer: str, bound: str, limits: dict[str, float]
+) -> None:
+    outcome = score(bench, scorer, **limits)
     assert isinstance(outcome, MachineFailed)
     assert outcome.failure.value == "scorer"
+    assert f"its bound of {bound}" in outcome.detail
+    assert "[scorer] of recipe.toml" in outcome.detail
 
 
 def test_bad_predictions_come_with_the_scorers_words(bench: Bench) -> None:

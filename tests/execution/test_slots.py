@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import psutil
 import pytest
 
-from hpcscientist.execution.backends.slots import Slots
+from hpcscientist.execution.backends.machine import gpu_names, memory_mb
+from hpcscientist.execution.backends.slots import Need, Slots
 
 
 async def settle() -> None:
@@ -54,4 +57,95 @@ async def test_a_cancelled_wait_loses_no_slot(turn_came: bool) -> None:
     assert quitter.cancelled()
     if not turn_came:
         slots.give_back()
-    await asyncio.wait_for(other, 300)
+    await asyncio.wait_for(other, 5)
+
+
+async def test_who_asks_for_the_only_gpu_waits_and_has_it_alone() -> None:
+    slots = Slots(4, gpus=("7",))
+    first = await slots.take(Need(gpus=1))
+    assert first.gpus == ("7",)
+    second = asyncio.create_task(slots.take(Need(gpus=1)))
+    await settle()
+    assert not second.done()
+    slots.give_back(first)
+    assert (await asyncio.wait_for(second, 60)).gpus == ("7",)
+
+
+async def test_gpus_are_not_shared() -> None:
+    slots = Slots(4, gpus=("0", "1", "2"))
+    pair, single = await slots.take(Need(gpus=2)), await slots.take(Need(gpus=1))
+    assert sorted(pair.gpus + single.gpus) == ["0", "1", "2"]
+    slots.give_back(pair)
+    assert sorted((await slots.take(Need(gpus=2))).gpus) == sorted(pair.gpus)
+
+
+async def test_what_runs_already_keeps_its_gpus() -> None:
+    slots = Slots(4, gpus=("0", "1"))
+    assert slots.take_now(Need(gpus=1), ("1",)).gpus == ("1",)
+    assert (await slots.take(Need(gpus=1))).gpus == ("0",)
+
+
+async def test_more_memory_than_there_is_waits() -> None:
+    slots = Slots(4, memory_mb=1000)
+    first = await slots.take(Need(memory_mb=600))
+    second = asyncio.create_task(slots.take(Need(memory_mb=600)))
+    small = asyncio.create_task(slots.take(Need(memory_mb=100)))  # behind it: no overtaking
+    await settle()
+    assert not second.done()
+    assert not small.done()
+    slots.give_back(first)
+    await asyncio.wait_for(asyncio.gather(second, small), 60)
+
+
+@pytest.mark.parametrize("need", [Need(memory_mb=5000), Need(gpus=8)])
+async def test_who_asks_for_more_than_there_is_runs_when_nobody_else_has_any(need: Need) -> None:
+    slots = Slots(4, gpus=("0",), memory_mb=1000)
+    first = await slots.take(Need(gpus=1, memory_mb=100))
+    large = asyncio.create_task(slots.take(need))
+    await settle()
+    assert not large.done()
+    slots.give_back(first)
+    await asyncio.wait_for(large, 60)
+
+
+async def test_alone_means_that_nothing_runs_beside_it() -> None:
+    slots = Slots(3)
+    other = await slots.take()
+    suspect = asyncio.create_task(slots.take(Need(alone=True)))
+    behind = asyncio.create_task(slots.take())
+    await settle()
+    assert not suspect.done()
+    slots.give_back(other)
+    held = await asyncio.wait_for(suspect, 60)
+    await settle()
+    assert not behind.done()
+    slots.give_back(held)
+    await asyncio.wait_for(behind, 60)
+
+
+async def test_a_cancelled_wait_lets_those_behind_it_in() -> None:
+    slots = Slots(2)
+    await slots.take()
+    suspect = asyncio.create_task(slots.take(Need(alone=True)))
+    behind = asyncio.create_task(slots.take())
+    await settle()
+    suspect.cancel()
+    await asyncio.wait_for(behind, 60)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"), [("4, 5", ("4", "5")), ("", ()), ("GPU-1a", ("GPU-1a",))]
+)
+def test_gpus_that_the_driver_was_given(given: str, names: tuple[str, ...]) -> None:
+    assert gpu_names({"CUDA_VISIBLE_DEVICES": given}) == names
+
+
+def test_gpus_that_the_machine_has(tmp_path: Path) -> None:
+    assert gpu_names({}, tmp_path / "none") == ()
+    for bus in ("0000:17:00.0", "0000:65:00.0"):
+        (tmp_path / bus).mkdir()
+    assert gpu_names({}, tmp_path) == ("0", "1")
+
+
+def test_memory_is_no_more_than_the_machines() -> None:
+    assert 0 < memory_mb() <= psutil.virtual_memory().total / 2**20

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trialkit import FILL, Bench, assert_gone, assert_nothing_runs, noted_pid, small_disk
+from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
@@ -75,13 +75,13 @@ def test_timeout_leaves_no_daemon_behind(bench: Bench) -> None:
     body = "daemon(linger)\nawait_file(OUT / 'daemon')\npredict()\nwhile True: time.sleep(60)"
     report = run(bench, body, deadline_s=2.0)
     assert failure(report.outcome) == ("timeout", "it ran past its deadline of 2 s")
-    assert_gone(noted_pid(bench.run.trial("trial-1")))
+    assert_ended(bench.run.trial("trial-1"), "daemon")
 
 
 def test_a_daemon_cannot_change_what_is_scored(bench: Bench) -> None:
     report = run(bench, "daemon(linger)\nawait_file(OUT / 'daemon')\npredict()")
     assert isinstance(report.outcome, Scored)
-    assert_gone(noted_pid(bench.run.trial("trial-1")))
+    assert_ended(bench.run.trial("trial-1"), "daemon")
 
 
 def test_out_of_memory(bench: Bench) -> None:

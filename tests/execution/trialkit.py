@@ -170,8 +170,14 @@ def contained(spec: TrialSpec, image: str) -> TrialSpec:
     return spec.model_copy(update={"isolation": Isolation.APPTAINER, "sources": sources})
 
 
-def noted_pid(paths: TrialPaths, name: str = "daemon") -> int:
-    return int((paths.out / name).read_text())
+def assert_ended(paths: TrialPaths, *names: str) -> None:
+    """Assert that processes which noted that they had begun are gone.
+
+    They are looked for by their mark: a namespace of their own may number them anew.
+    """
+    for name in names:
+        assert (paths.out / name).read_text().isdigit(), f"{name} had not begun"
+    assert processes.marked(CAMPAIGN, paths.root.name) == []
 
 
 def assert_gone(pid: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from trialkit import FILL, Bench, assert_gone, assert_nothing_runs, noted_pid, small_disk
+from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
 
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import TrialPaths
@@ -103,8 +103,7 @@ def test_a_signal_kills_the_tree_and_writes_nothing(bench: Bench, number: int) -
             assert process.poll() is None
         process.send_signal(number)
         assert process.wait(30) == 143
-    for name in ("daemon", "main"):
-        assert_gone(noted_pid(paths, name))
+    assert_ended(paths, "daemon", "main")
     assert_nothing_runs()
     assert not paths.result.exists()
 

@@ -21,7 +21,7 @@ from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import AttemptKind, Idea
 from hpcscientist.records.model import ModelReply, ModelRequest
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, Scored
+from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.trial import TrialReport
 
 Tell = Callable[[str], None]
@@ -104,7 +104,7 @@ class Bench:
         asked, why = 0, "the rounds are used up"
         while not tried.scored and asked < self.rounds:
             assert isinstance(tried.outcome, IdeaFailed)
-            if tried.outcome.failure is IdeaFailure.TAMPERING:
+            if tried.outcome.failure in BARRED:
                 why = "it tampered"
                 break
             asked += 1

@@ -24,7 +24,7 @@ from hpcscientist.campaign.reference import Reference
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.records.authoring import Draft, GaveUp
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed
+from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Branching:
         match tried.outcome:
             case MachineFailed():
                 return "spoilt"
-            case IdeaFailed(failure=IdeaFailure.TAMPERING):
+            case IdeaFailed() as failed if failed.failure in BARRED:
                 return "barred"
             case IdeaFailed():
                 return "broken"

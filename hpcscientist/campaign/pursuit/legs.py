@@ -15,7 +15,7 @@ from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.gate import Gate
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.records.authoring import CompleteTask, Draft, FixTask, GaveUp
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed
+from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed
 
 Version = Draft | GaveUp | Tried | None
 
@@ -119,7 +119,7 @@ class Legs:
         assert isinstance(tried.outcome, IdeaFailed)
         leg.failed = tried.outcome
         leg.debugged += 1
-        if tried.outcome.failure is IdeaFailure.TAMPERING:
+        if tried.outcome.failure in BARRED:
             leg.ready = None
             return None
         if leg.debugged > self.debug_rounds:

@@ -6,12 +6,17 @@ never cleans up (we do), overwrites CUDA_VISIBLE_DEVICES (handed on by `Launch`)
 before it loads a call (`submitted`; no setting for that, so a private property is replaced), and
 its controller dies noisily of the terminal's Ctrl-C (submitted with SIGINT blocked).
 
-Not covered: a second host. A worker.json of another host without a result counts as lost.
+A candidate that runs among all the user's processes may stop or trace its worker, which then keeps
+no deadline; so the driver does, from outside.
+
+Not covered: such a candidate that stops the driver too (where it is set apart, see `apart`, it
+cannot); a second host. A worker.json of another host without a result counts as lost.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 import shlex
@@ -29,15 +34,17 @@ from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import Crowd
 from hpcscientist.execution.backends.leftovers import keep_log
-from hpcscientist.execution.backends.slots import Slots
-from hpcscientist.execution.backends.stopping import stop_processes, sweep
+from hpcscientist.execution.backends.machine import gpu_names, memory_mb
+from hpcscientist.execution.backends.slots import Held, Need, Slots
+from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
-from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
+from hpcscientist.execution.trial import node_name
 from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.ports.backend import OnEnd, OnTrial
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.outcome import MachineFailed, MachineFailure
+from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.system import processes
 
 __all__ = ["Launch", "LocalBackend", "sweep"]
@@ -45,6 +52,9 @@ __all__ = ["Launch", "LocalBackend", "sweep"]
 _POLL_S = 0.05
 _SLACK_S = 120.0  # our own deadlines come first; submitit's is for a worker that hangs
 _LOG_TAIL = 16 * 1024
+_OVERTIME_S = 10.0  # past its deadline a worker that runs ends its candidate within a tick
+_HELD_S = 3.0  # and one that was stopped for so long does not
+_STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +81,13 @@ class _Executor(submitit.LocalExecutor):
 
 
 class LocalBackend:
-    """Runs at most `slots` trials at once, first come first served."""
+    """Runs at most `slots` trials at once, first come first served, each with GPUs of its own."""
 
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
         self._paths, self._entry = paths, entry
-        self._slots = Slots(slots)
+        self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
         self._crowd = Crowd(self._run)
+        self._let_go = False
 
     @property
     def slots(self) -> int:
@@ -88,42 +99,56 @@ class LocalBackend:
         await self._crowd.run(trials, on_start, on_end)
 
     async def close(self) -> None:
-        """Stop what still runs. Idempotent."""
+        """Stop what still runs, and remove what killed drivers left of ended jobs. Idempotent."""
         await self._crowd.close()
+        if not self._let_go:
+            clear_submission(self._paths)
 
     def avoid(self, nodes: Collection[str]) -> None:
         """There is but one node."""
 
     def let_go(self) -> None:
-        """Nothing outlives the driver here: what runs is stopped."""
+        """Nothing outlives the driver here: what runs is stopped, and left to be cleared up."""
+        self._let_go = True
 
     async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnEnd) -> None:
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
+        if presence.died(paths, trial.run):  # and the driver that started it with it
+            self._clear_up(trial, paths, folder)
+            on_end(trial, _lost(trial, paths, "the worker and the driver ended while it ran"))
+            return
+        need = _need(trial)
         adopted = presence.live_worker(paths, trial.run)
-        if adopted is None:
-            await self._slots.take()
-        else:
-            self._slots.take_now()  # it runs already, whoever waits
+        # What runs already does, whoever waits.
+        held = await self._slots.take(need) if adopted is None else self._take_over(need, paths)
         job: submitit.Job[None] | None = None
+        why = ""
         try:
             if adopted is None:
-                job = self._submit(trial, folder)
+                job = self._submit(trial, folder, held)
             on_start(trial)
-            await self._ended(trial, paths, job)
+            why = await self._ended(trial, paths, job)
             self._clear_up(trial, paths, folder)
         except BaseException:
             await self._stop(trial, paths, job)
             self._clear_up(trial, paths, folder, log=False)
+            presence.withdraw(paths)
             raise
         finally:
-            self._slots.give_back()
-        on_end(trial, None)
+            self._slots.give_back(held)
+        on_end(trial, _lost(trial, paths, why) if why else None)
 
-    def _submit(self, trial: TrialSpec, folder: Path) -> submitit.Job[None]:
+    def _take_over(self, need: Need, paths: TrialPaths) -> Held:
+        """Take what a worker has that runs already."""
+        known = presence.read(paths)
+        return self._slots.take_now(need, known.gpus if known is not None else ())
+
+    def _submit(self, trial: TrialSpec, folder: Path, held: Held) -> submitit.Job[None]:
         if folder.exists():  # a driver killed while it submitted left a job that has not begun
             _end_named(folder)
-        launch = Launch(self._entry, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        visible = ",".join(held.gpus) or os.environ.get("CUDA_VISIBLE_DEVICES")
+        launch = Launch(self._entry, visible)
         try:
             executor = _Executor(folder=folder)
             executor.update_parameters(
@@ -141,14 +166,41 @@ class LocalBackend:
 
     async def _ended(
         self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
-    ) -> None:
-        """Wait until neither the job nor a worker of this run is alive."""
-        until = time.monotonic() + _longest_s(trial) + 60
+    ) -> str:
+        """Wait until neither the job nor a worker of this run is alive.
+
+        Return why they had to be ended, "" where they ended by themselves.
+        """
+        begun = moving = time.monotonic()
+        last = begun
         while (job is not None and not job.done()) or presence.live_worker(paths, trial.run):
-            if time.monotonic() > until:  # a hung worker whose controller is gone
+            now = time.monotonic()
+            # Where this process stood still too, somebody suspended all of us.
+            if now - last > _HELD_S / 2 or not self._stands_still(trial, paths, job):
+                moving = now
+            last = now
+            if now > begun + trial.limits.deadline_s + _OVERTIME_S and now > moving + _HELD_S:
                 await self._stop(trial, paths, job)
-                return
+                return "the worker was stopped or traced past its candidate's deadline"
+            if now > begun + _longest_s(trial) + 60:  # a hung worker whose controller is gone
+                await self._stop(trial, paths, job)
+                return "" if paths.result.exists() else "the worker hung"
             await asyncio.sleep(_POLL_S)
+        return ""
+
+    def _stands_still(
+        self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
+    ) -> bool:
+        """Tell whether somebody stops or traces the worker or its controller."""
+        pids = [] if job is None else [int(job.job_id)]
+        worker = presence.live_worker(paths, trial.run)
+        if worker is not None:
+            pids.append(worker.pid)
+        for pid in pids:
+            with contextlib.suppress(psutil.Error):
+                if psutil.Process(pid).status() in _STANDING_STILL:
+                    return True
+        return False
 
     async def _stop(
         self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
@@ -179,7 +231,28 @@ class LocalBackend:
 
 def _longest_s(trial: TrialSpec) -> float:
     """Return the seconds after which a job of this trial can only be hanging."""
-    return trial.limits.deadline_s + SCORING_S + _SLACK_S
+    return trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S
+
+
+def _need(trial: TrialSpec) -> Need:
+    return Need(trial.limits.gpus, trial.limits.memory_mb, trial.alone)
+
+
+def _lost(trial: TrialSpec, paths: TrialPaths, why: str) -> TrialReport | None:
+    """Return the report of a run whose worker left no result; None where it did after all."""
+    if paths.result.exists():
+        return None
+    now = time.time()
+    return TrialReport(
+        trial_id=trial.trial_id,
+        run=trial.run,
+        outcome=MachineFailed(failure=MachineFailure.LOST, detail=why),
+        usage=Usage(
+            started_at=presence.began(paths, trial.run) or now,
+            ended_at=now,
+            node=node_name(os.environ),
+        ),
+    )
 
 
 def _end_named(folder: Path) -> None:

@@ -1,43 +1,101 @@
-"""A counted set of slots, given out first come first served."""
+"""What a machine has for trials, given out first come first served: slots, GPUs, memory."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a trial asks for besides a slot. MiB. `alone`: nothing runs beside it."""
+
+    gpus: int = 0
+    memory_mb: int = 0
+    alone: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """What a trial has; `gpus` are its own alone."""
+
+    need: Need
+    gpus: tuple[str, ...] = ()
+
+
+_NONE = Need()
 
 
 class Slots:
-    """Slots of one event loop. `take_now` may overdraw them; then nobody else starts."""
+    """Slots of one event loop, with the GPUs (by name) and the memory that are shared by them.
 
-    def __init__(self, total: int) -> None:
+    Whoever asks for more than there is gets all of it, and so waits until nothing else has any.
+    `take_now` may overdraw; then nobody else starts.
+    """
+
+    def __init__(self, total: int, gpus: Sequence[str] = (), memory_mb: float = math.inf) -> None:
         self.total, self._used = total, 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._all_gpus, self._free = len(gpus), list(gpus)
+        self._gpus_used = 0
+        self._memory_mb, self._memory_used = memory_mb, 0.0
+        self._alone = False
+        self._waiting: deque[tuple[asyncio.Future[Held], Need]] = deque()
 
-    async def take(self) -> None:
-        """Wait for a slot; earlier calls go first."""
-        if self._used < self.total and not self._waiting:
-            self._used += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+    async def take(self, need: Need = _NONE) -> Held:
+        """Wait for a slot and what comes with it; earlier calls go first."""
+        if not self._waiting and self._fits(need):
+            return self.take_now(need)
+        turn: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, need))
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.give_back()  # it was our turn just now
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
+                self.give_back(turn.result())  # it was our turn just now
+            else:
+                self._waiting = deque(one for one in self._waiting if one[0] is not turn)
+                self._serve()  # what waited behind it may fit
             raise
 
-    def take_now(self) -> None:
-        """Take a slot for what runs already."""
+    def take_now(self, need: Need = _NONE, gpus: Sequence[str] = ()) -> Held:
+        """Take what fits, or what runs already, with the GPUs that it has."""
         self._used += 1
+        self._gpus_used += need.gpus
+        self._memory_used += need.memory_mb
+        self._alone = self._alone or need.alone
+        taken = [name for name in gpus if name in self._free] or self._free[: need.gpus]
+        taken = taken if need.gpus else []
+        self._free = [name for name in self._free if name not in taken]
+        return Held(need, tuple(taken))
 
-    def give_back(self) -> None:
-        """Return a slot to whoever waits longest."""
+    def give_back(self, held: Held | None = None) -> None:
+        """Return what a trial had to whoever waits longest."""
+        held = held or Held(_NONE)
         self._used -= 1
-        while self._waiting and self._used < self.total:
-            turn = self._waiting.popleft()
+        self._gpus_used -= held.need.gpus
+        self._memory_used -= held.need.memory_mb
+        self._alone = self._alone and not held.need.alone
+        self._free += held.gpus
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting and (self._waiting[0][0].done() or self._fits(self._waiting[0][1])):
+            turn, need = self._waiting.popleft()
             if not turn.done():  # done: cancelled, and its task has not run since
-                self._used += 1
-                turn.set_result(None)
+                turn.set_result(self.take_now(need))
+
+    def _fits(self, need: Need) -> bool:
+        if self._used >= self.total or self._alone:
+            return False
+        if need.alone:
+            return self._used == 0
+        # One trial has its way whatever it asks for, or it would wait for ever.
+        return (not need.gpus or not self._gpus_used or self._gpus_left() >= need.gpus) and (
+            not self._memory_used or self._memory_used + need.memory_mb <= self._memory_mb
+        )
+
+    def _gpus_left(self) -> int:
+        return self._all_gpus - self._gpus_used

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 import psutil
 
-from hpcscientist.execution import presence, scratch
+from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.system import processes
 
@@ -53,6 +54,19 @@ async def stop_processes(alive: Alive) -> None:
         await asyncio.sleep(_POLL_S)
 
 
+def clear_submission(paths: RunPaths) -> None:
+    """Remove the folders of jobs here that nobody runs any more, and their workers' scratch.
+
+    What a file system will not let go of stays. Call it only for trials of this machine.
+    """
+    for folder in sorted(paths.submission.glob("*")):
+        trial = paths.trial(folder.name.rpartition("-")[0])
+        if presence.live_worker(trial) is None and not processes.naming(folder.absolute()):
+            with contextlib.suppress(OSError):
+                scratch.remove_of(trial)
+                folders.remove(folder)
+
+
 def sweep(paths: RunPaths) -> int:
     """Stop all workers of a run directory whose driver is gone, on this host.
 
@@ -77,6 +91,7 @@ def sweep(paths: RunPaths) -> int:
     while not stopping.step():
         psutil.wait_procs(alive(), timeout=_POLL_S)
     for trial in trials:
+        presence.withdraw(paths.trial(trial))
         scratch.remove_of(paths.trial(trial))
     campaign = _campaign(paths, trials)
     if campaign is not None:

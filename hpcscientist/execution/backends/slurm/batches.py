@@ -17,7 +17,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
-from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import SlurmSite
@@ -25,6 +24,8 @@ from hpcscientist.records.trial import TrialSpec
 
 # What an array task may need beside its trials' deadlines: to start, to score, to be slow.
 START_S, EACH_S = 60.0, 10.0
+# Of what a scorer may take at most, it hardly ever takes so much.
+_SPARED_S = 90.0
 
 # Short trials are spread over at most this many array tasks before any is packed.
 SPREAD = 100
@@ -202,4 +203,4 @@ def make_batch(
 
 
 def _bound_s(spec: TrialSpec) -> float:
-    return spec.limits.deadline_s + SCORING_S / 4 + EACH_S
+    return spec.limits.deadline_s + max(0.0, spec.limits.scorer_s - _SPARED_S) + EACH_S

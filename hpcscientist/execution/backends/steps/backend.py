@@ -25,7 +25,6 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.steps.command import Allocation, command, worker_line
 from hpcscientist.execution.backends.steps.gpus import Pool, shown
 from hpcscientist.execution.backends.steps.process import Step
-from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.site import Site
@@ -100,7 +99,7 @@ class StepsBackend:
             while step.runs() and presence.read(paths) == before:  # noqa: ASYNC110 (a file)
                 await asyncio.sleep(_POLL_S)
             on_start(trial)
-            await step.ended(trial.limits.deadline_s + SCORING_S + _SLACK_S)
+            await step.ended(trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S)
             await self._seen(paths, step)
             if not paths.result.exists():
                 keep_log(paths, step.said())
