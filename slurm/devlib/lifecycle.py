@@ -211,7 +211,7 @@ def _wipe(places: Places) -> None:
     """End what is left of a cluster and remove its files, but for image, logs and lock."""
     processes.end(places, SUPERVISOR)
     # Where the records were removed by hand.
-    left = processes.found_by_command(places.run / "first.py")
+    left = [pid for pid, of in processes.supervisors().items() if of == places]
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -41,11 +41,17 @@ def make_user(cluster: Cluster) -> None:
 
 
 def remove_users(places: Places) -> None:
-    """Remove our users with homes and processes, unless another cluster lives. Raises Failed."""
+    """Remove users that `up` made, with homes and processes, but for those of living clusters.
+
+    Raises Failed.
+    """
     with _one_at_a_time():
-        if processes.found_by_command():
-            return
-        for entry in [entry for entry in pwd.getpwall() if entry.pw_gecos == _MARK]:
+        used = set()
+        for other in processes.supervisors().values():
+            with contextlib.suppress(Failed):
+                used.add(Cluster.load(other).user)
+        ours = [entry for entry in pwd.getpwall() if entry.pw_gecos == _MARK]
+        for entry in [entry for entry in ours if entry.pw_name not in used]:
             if not wait_until(partial(_end_all, entry.pw_uid)):
                 name = entry.pw_name
                 raise Failed(f"processes of {name} cannot be killed: see `ps -u {name}`")

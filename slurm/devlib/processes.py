@@ -36,10 +36,11 @@ def start_time(pid: int) -> str | None:
 def pid_of(places: Places, name: str) -> int | None:
     """Return the process id of a daemon or a node's first process; None if it does not live."""
     try:
-        pid, started = (places.run / f"{name}.pid").read_text().split()
+        number, started = (places.run / f"{name}.pid").read_text().split()
+        pid = int(number)
     except (OSError, ValueError):
         return None
-    return int(pid) if start_time(int(pid)) == started else None
+    return pid if start_time(pid) == started else None
 
 
 def is_ending(pid: int) -> bool:
@@ -149,28 +150,32 @@ def last_words(places: Places, name: str) -> str:
     return " / ".join(line.strip() for line in lines[-2:]) or "it said nothing"
 
 
-def found_by_command(program: Path | None = None) -> list[int]:
-    """Return the supervisors of this machine's living clusters; with a program, of its only."""
-    found = []
-    for entry in Path("/proc").iterdir():
+def supervisors() -> dict[int, Places]:
+    """Return the supervisors of all living clusters of this machine, by their command lines."""
+    found = {}
+    for pid in _all():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == 0:
-                words = (entry / "cmdline").read_bytes().split(b"\0")[2:4]
-                if len(words) == 2 and words[0].endswith(b"/run/first.py"):
-                    mine = program is None or words[0] == bytes(program)
-                    if words[1] == SUPERVISOR.encode() and mine and start_time(int(entry.name)):
-                        found.append(int(entry.name))
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[2:4]
+            of_root = Path(f"/proc/{pid}").stat().st_uid == 0
+            if of_root and len(words) == 2 and words[1] == SUPERVISOR.encode():
+                program = Path(os.fsdecode(words[0]))
+                if program.parts[-2:] == ("run", "first.py") and start_time(pid):
+                    found[pid] = Places(program.parent.parent)
     return found
 
 
 def of_user(uid: int) -> list[int]:
     """Return the living processes of a user."""
     found = []
-    for entry in Path("/proc").iterdir():
+    for pid in _all():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == uid and start_time(int(entry.name)):
-                found.append(int(entry.name))
+            if Path(f"/proc/{pid}").stat().st_uid == uid and start_time(pid):
+                found.append(pid)
     return found
+
+
+def _all() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _descend(places: Places, task: Task) -> None:
