@@ -131,13 +131,17 @@ def start(places: Places, task: Task) -> socket.socket:
             os._exit(1)
     theirs.close()
     os.waitpid(middle, 0)
-    pid = _heard_from(ours)
-    if pid is None:
-        raise Failed(f"{name} does not start: {last_words(places, name)}")
-    write(places.run / f"{name}.pid", f"{pid} {start_time(pid)}\n")
-    if task.connect:
-        task.connect(pid)
-    ours.send(b"go")
+    try:
+        pid = _heard_from(ours)
+        if pid is None:
+            raise Failed(f"{name} does not start: {last_words(places, name)}")
+        write(places.run / f"{name}.pid", f"{pid} {start_time(pid)}\n")
+        if task.connect:
+            task.connect(pid)
+        ours.send(b"go")
+    except BaseException:
+        ours.close()  # which is the child's end
+        raise
     return ours
 
 
