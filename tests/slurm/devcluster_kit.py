@@ -167,10 +167,12 @@ class Job:
 
         def there() -> bool:
             now = self.show().get("JobState", "")
-            if re.fullmatch(ENDED, state):
-                return now == state and not self.is_queued()
-            assert not re.fullmatch(ENDED, now), (now, self.said())
-            return now == state
+            if not re.fullmatch(ENDED, now):
+                return now == state
+            if self.is_queued():
+                return False
+            assert now == state, (now, self.said())
+            return True
 
         until(f"{self.name} is {state}", there)
 

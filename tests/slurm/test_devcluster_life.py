@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from devcluster_kit import FOLDER, UP_S, Job, Own, await_end, own_cluster, recorded
-from faults_kit import until
 from slurm_kit import DEVCLUSTER_COMMAND
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root, pytest.mark.timeout(1800)]
@@ -199,11 +199,21 @@ def test_two_at_once(own: Own) -> None:
 
 
 def test_commands_wait_for_each_other(own: Own) -> None:
-    rising = own.start("up", "--nodes", "1", "--no-accounting")
-    until("it works", own.places.record.exists)
-    assert "waiting for another devcluster command" in own.do("down")
-    said, _ = rising.communicate(timeout=UP_S)
-    assert rising.returncode == 0, said
+    """Two at once; the second one's lock is a new file, for `down` removes its own."""
+    own.folder.mkdir()
+    held = os.open(own.places.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    commands = [own.start("down"), own.start("up", "--nodes", "1", "--no-accounting")]
+    for command in commands:
+        assert command.stdout is not None
+        said = command.stdout.readline()
+        assert said == f"waiting for another devcluster command on {own.folder}\n"
+    assert list(own.folder.iterdir()) == [own.places.lock]
+    os.close(held)
+    for command in commands:
+        said, _ = command.communicate(timeout=UP_S)
+        assert command.returncode == 0, said
+    own.down()
     assert own.left() == []
 
 
