@@ -31,7 +31,7 @@ def memory_kills(proc: Path = Path("/proc/self")) -> int:
 
 def _folder(mounts: str, controller: str, group: str) -> Path | None:
     """Return where a control group is to be seen; a container or a node may see a part alone."""
-    for line in mounts.splitlines():
+    for line in reversed(mounts.splitlines()):  # a later mount hides an earlier one
         mount, _, source = line.partition(" - ")
         kind, _, options = source.split(" ", 2)
         root, place = mount.split(" ")[3:5]

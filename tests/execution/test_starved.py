@@ -30,7 +30,8 @@ def test_read_wherever_the_group_is_seen(
     folder = place / (group[1:] if root == "/" else group[len(root) + 1 :])
     folder.mkdir(parents=True)
     (tmp_path / "cgroup").write_text(groups.format(group=group))
-    (tmp_path / "mountinfo").write_text(OTHER + mount.format(root=root, place=place))
+    whole, part = (mount.format(root=each, place=place) for each in ("/", root))
+    (tmp_path / "mountinfo").write_text(OTHER + whole + part)  # as seen in a node
     assert memory_kills(tmp_path) == 0
     (folder / name).write_text("oom 9\noom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     assert memory_kills(tmp_path) == 3
