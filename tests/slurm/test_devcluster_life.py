@@ -38,7 +38,7 @@ def test_up_and_down(own: Own) -> None:
     assert not links & {"p-ctl", "p-n1", "p-n2"}  # nor has this machine their names
     ports = recorded(own).controller_port, recorded(own).database_port
     assert own.run("sinfo", "--noheader", "--partition=batch", "--format=%D").stdout == "2\n"
-    # A job that Slurm's daemons do not know, and a process of the user's on this machine.
+    # A job that leaves its session, and a process of the user's on this machine.
     Job.submit(own, "endless", "setsid sleep 1000 & exec sleep 1000").await_state("RUNNING")
     login = subprocess.Popen(["runuser", "-u", own.user, "--", "sleep", "1000"])
     assert "up already" in own.do("up", "--nodes", "2")
