@@ -36,6 +36,7 @@ LIMIT_S = 300
 PRIVATE_TO_NODES = ("/tmp", "/var/tmp", "/dev/shm")
 # Where the development cluster's own configuration lies, unless the shell says SLURM_CONF.
 DEVCLUSTER = Path(os.environ.get("HPCSCI_DEVCLUSTER_DIR") or "/var/lib/hpcsci-devcluster")
+DEVCLUSTER_COMMAND = Path(os.environ.get("HPCTEST_DEVCLUSTER") or ROOT / "slurm" / "devcluster")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 COMMANDS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _FIELDS = "--format=%i|%T|%r|%j|%k"
@@ -51,6 +52,42 @@ def why_not() -> str | None:
     if not Slurm(command_s=10).answers():
         return "no Slurm answers: slurm/devcluster up"
     return None
+
+
+def devcluster(
+    *arguments: str | Path, timeout: float = LIMIT_S
+) -> subprocess.CompletedProcess[str]:
+    """Run the development cluster's own command; its output and errors are one."""
+    return subprocess.run(
+        [DEVCLUSTER_COMMAND, *arguments],
+        env=os.environ | {"HPCSCI_DEVCLUSTER_DIR": str(DEVCLUSTER)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def is_devcluster() -> bool:
+    """Whether the Slurm that answers is the development cluster, and ours to enter."""
+    if os.geteuid() != 0 or not os.access(DEVCLUSTER_COMMAND, os.X_OK):
+        return False
+    ours = devcluster("env").stdout.replace('"', "").splitlines()
+    return f"export SLURM_CONF={os.environ.get('SLURM_CONF')}" in ours
+
+
+def beside_the_nodes() -> tuple[list[str], dict[str, str]]:
+    """What stands before srun, and the variables it needs: it talks to the nodes directly.
+
+    Nobody reaches the development cluster's nodes from outside; on a real one nothing is needed.
+    """
+    if not is_devcluster():
+        return [], {}
+    pid = devcluster("pid", "ctl").stdout.strip()
+    conf = DEVCLUSTER / "inside" / "slurm.conf"  # where the controller is, seen from there
+    return ["nsenter", f"--target={pid}", "--net", "--"], {"SLURM_CONF": str(conf)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +124,11 @@ class Cluster:
 
     def command(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> list[str]:
         """The command line that runs something as the user."""
-        given = self.environment | dict(env or {})
+        before, more = beside_the_nodes() if arguments[0] == "srun" else ([], {})
+        given = self.environment | dict(env or {}) | more
         line = ["env", "-i", *(f"{k}={v}" for k, v in given.items()), *map(str, arguments)]
         mine = self.user == getpass.getuser()
-        return line if mine else ["runuser", "-u", self.user, "--", *line]
+        return [*before, *(line if mine else ["runuser", "-u", self.user, "--", *line])]
 
     def run(
         self,

@@ -27,6 +27,7 @@ from types import FrameType
 from hpcscientist.execution import apart
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.child import preparation
+from hpcscientist.execution.starved import memory_kills
 from hpcscientist.execution.usage import cpu_s
 from hpcscientist.execution.watch import Bounds, Reason, Watch
 from hpcscientist.system.processes import Brood
@@ -46,7 +47,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended. Seconds, MiB. `survivors` could not be killed: none, normally."""
+    """How a command ended. Seconds, MiB. `survivors` could not be killed: none, normally.
+
+    starved: meanwhile the kernel ended a process of its control group for lack of memory.
+    """
 
     exit_code: int | None
     signal: int | None
@@ -55,6 +59,7 @@ class Ended:
     cpu_s: float
     peak_mb: float
     survivors: tuple[int, ...] = ()
+    starved: bool = False
 
 
 def supervise(
@@ -69,6 +74,7 @@ def supervise(
 
     Raises OSError when the command cannot be started.
     """
+    kills = memory_kills()
     brood, before, begun = Brood(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
@@ -103,6 +109,7 @@ def supervise(
         cpu_s=max(spent, _cpu_s(before)),
         peak_mb=max(watch.peak_mb, _known_peak_mb(before, after)),
         survivors=survivors,
+        starved=memory_kills() > kills,
     )
 
 

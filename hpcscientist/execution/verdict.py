@@ -70,22 +70,26 @@ def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed | Non
     if reason is Reason.EXITED and ended.signal == signal.SIGXFSZ:
         reason = Reason.OUTPUT
     if reason is Reason.EXITED and ended.signal == signal.SIGKILL:
-        return _killed(limits.memory_mb, ended.peak_mb)
+        return _killed(limits.memory_mb, ended)
     if reason not in _PASSED:
         return None
     failure, detail = _PASSED[reason]
     return idea_failed(failure, detail.format(limits=limits))
 
 
-def _killed(limit_mb: int, peak_mb: float) -> IdeaFailed | MachineFailed:
+def _killed(limit_mb: int, ended: Ended) -> IdeaFailed | MachineFailed:
     """Return what a kill means that was not ours.
 
-    On a node that others use too, the kernel may end our candidate for the memory they take.
+    On a node that others use too, the kernel may end our candidate for the memory they take;
+    where Slurm limits a job's, it counts whom it ends for the job's own.
     """
-    if peak_mb < limit_mb / 2:
+    if ended.starved:
+        detail = "killed by signal 9: it used more than the memory that Slurm gave the job"
+        return idea_failed(IdeaFailure.OUT_OF_MEMORY, detail)
+    if ended.peak_mb < limit_mb / 2:
         detail = (
-            f"killed by signal 9 with {peak_mb:.0f} of {limit_mb} MiB of memory in use, so hardly "
-            "for its own: others may have filled the node"
+            f"killed by signal 9 with {ended.peak_mb:.0f} of {limit_mb} MiB of memory in use, so "
+            "hardly for its own: others may have filled the node"
         )
         return machine_failed(MachineFailure.LOST, detail)
     detail = "killed by signal 9, most often for lack of memory"

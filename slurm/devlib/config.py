@@ -1,54 +1,95 @@
-"""The private slurm.conf and slurmdbd.conf."""
+"""The texts of slurm.conf, slurmdbd.conf and cgroup.conf."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from devlib.base import CONTROLLER, Cluster, Failed
-from devlib.network import CONTROLLER_ADDRESS, SUBNET
+from devlib import cgroups
+from devlib.base import CONTROLLER, Failed, write
+from devlib.network import CONTROLLER_ADDRESS, SUBNET, hosts
+from devlib.places import Cluster
 
 CONTROLLER_PORT, NODE_PORT, DATABASE_PORT = 26817, 26818, 26819
 ACCOUNT = "research"
-# Nominal: processes that share pages are counted in full, and engines share many.
-CPUS, MEMORY_MB = 2, 12000
+NAME = "devcluster"
+# Nominal: nothing of it is set aside. An engine's step asks for 11000.
+MEMORY_MB = 12000
 
 # What changing would break the cluster itself.
 _OURS = re.compile(
     r"(?i)^(ClusterName|.*Host|.*Port|.*PidFile|.*LogFile|AuthInfo|StateSave.*|"
-    r"SlurmdSpoolDir|NodeName|PartitionName|Include|SlurmUser|SlurmdUser)$"
+    r"SlurmdSpoolDir|NodeName|PartitionName|Include|SlurmUser|SlurmdUser|FirstJobId)$"
 )
 
 
-def slurm_keys(cluster: Cluster) -> dict[str, str]:
+@dataclass(frozen=True)
+class View:
+    """Where the daemons are found: from the nodes, and otherwise from this machine's own shells."""
+
+    address: str
+    controller_port: int
+    database_port: int
+
+
+INSIDE = View(CONTROLLER_ADDRESS, CONTROLLER_PORT, DATABASE_PORT)
+
+
+def outside(cluster: Cluster) -> View:
+    """Return where this machine's shells find the daemons: the relay's ports."""
+    return View("127.0.0.1", cluster.controller_port, cluster.database_port)
+
+
+def first_job_id(now: float) -> int:
+    """Return where job ids begin: it grows with time, so no earlier cluster's id comes back."""
+    return int(now) % 6_000_000 * 10 + 1
+
+
+def assigned(settings: dict[str, str], assignments: list[str]) -> dict[str, str]:
+    """Return settings, NAME=VALUE words heeded; an empty value takes one away. Raises Failed."""
+    changed = dict(settings)
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.isalnum() or "\n" in value:
+            raise Failed(f"{assignment!r}: give NAME=VALUE, a key of slurm.conf")
+        if _OURS.match(name):
+            raise Failed(f"{name} is the development cluster's own: set another key")
+        for same in [key for key in changed if key.lower() == name.lower()]:
+            del changed[same]
+        if value:
+            changed[name] = value
+    return changed
+
+
+def slurm_keys(cluster: Cluster, view: View, has_cgroups: bool) -> dict[str, str]:
     """Return slurm.conf's keys as `up` sets them, before anybody's `set`."""
     places = cluster.places
     keys = {
-        "ClusterName": "devcluster",
-        "SlurmctldHost": f"{CONTROLLER}({CONTROLLER_ADDRESS})",
-        "SlurmctldPort": str(CONTROLLER_PORT),
+        "ClusterName": NAME,
+        "SlurmctldHost": f"{CONTROLLER}({view.address})",
+        "SlurmctldPort": str(view.controller_port),
         "SlurmdPort": str(NODE_PORT),
-        "CommunicationParameters": "NoCtldInAddrAny",  # the controller listens on the bridge alone
         "AuthType": "auth/munge",
         # A requeued job waits until its credential has expired, by default 120 s.
         "AuthInfo": f"socket={places.munge_socket},cred_expire=10",
         "SlurmUser": "root",
         "SlurmdUser": "root",
-        "StateSaveLocation": str(places.folder / "state"),
+        "StateSaveLocation": str(places.state),
         "SlurmdSpoolDir": str(places.node("%n") / "spool"),
-        "SlurmctldPidFile": str(places.run / "slurmctld.pid"),
-        "SlurmdPidFile": str(places.run / "slurmd.%n.pid"),
+        "SlurmctldPidFile": str(places.run / "slurmctld.own"),
+        "SlurmdPidFile": str(places.run / "slurmd-%n.own"),
         "SlurmctldLogFile": str(places.log / "slurmctld.log"),
         "SlurmdLogFile": str(places.log / "%n.log"),
-        "ProctrackType": "proctrack/linuxproc",
-        "TaskPlugin": "task/none",
+        "FirstJobId": str(cluster.first_job),
+        "ProctrackType": "proctrack/cgroup" if has_cgroups else "proctrack/linuxproc",
+        "TaskPlugin": "task/cgroup" if has_cgroups else "task/none",
         "MpiDefault": "none",
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core_Memory",
         "DefMemPerCPU": "1000",
-        "SlurmdParameters": "config_overrides",  # two CPUs a node, whatever the machine has
+        "SlurmdParameters": "config_overrides",  # CPUs and memory whatever the machine has
         "PropagateResourceLimits": "NONE",
         "JobAcctGatherType": "jobacct_gather/linux",
-        "JobAcctGatherParams": "OverMemoryKill",
         "JobAcctGatherFrequency": "task=1",
         "PreemptType": "preempt/partition_prio",
         "PreemptMode": "REQUEUE",
@@ -58,32 +99,21 @@ def slurm_keys(cluster: Cluster) -> dict[str, str]:
         "KillWait": "5",
         "MinJobAge": "300",
         "MaxArraySize": "1001",
+        "MailProg": "/usr/bin/true",
         "TreeWidth": "65533",  # the controller asks each node itself: a cut one delays no other
         "SchedulerParameters": "batch_sched_delay=0,sched_interval=2,bf_interval=2,"
         "default_queue_depth=1000",
         "SlurmctldDebug": "info",
         "SlurmdDebug": "info",
     }
-    if cluster.accounting:
-        keys |= {
-            "AccountingStorageType": "accounting_storage/slurmdbd",
-            "AccountingStorageHost": CONTROLLER,
-            "AccountingStoragePort": str(DATABASE_PORT),
-            "AccountingStoragePass": str(places.munge_socket),  # with munge: its socket
-            "AccountingStorageEnforce": "associations,limits,qos",
-            "AccountingStoreFlags": "job_comment",
-        }
-    else:
-        keys["AccountingStorageType"] = "accounting_storage/none"
-    return keys
+    if not has_cgroups:
+        keys["JobAcctGatherParams"] = "OverMemoryKill"
+    return keys | _accounting_keys(cluster, view)
 
 
-def write_slurm_conf(cluster: Cluster) -> None:
-    """Write slurm.conf, with what `set` changed. Raises Failed for a key that is not to be set."""
-    for name in cluster.settings:
-        if _OURS.match(name):
-            raise Failed(f"{name} is the development cluster's own: set another key")
-    keys = slurm_keys(cluster)
+def slurm_conf(cluster: Cluster, view: View, has_cgroups: bool) -> str:
+    """Return slurm.conf, with what `set` changed."""
+    keys = slurm_keys(cluster, view, has_cgroups)
     by_lower = {name.lower(): name for name in keys}
     for name, value in cluster.settings.items():
         keys[by_lower.get(name.lower(), name)] = value
@@ -91,7 +121,7 @@ def write_slurm_conf(cluster: Cluster) -> None:
     lines = [f"{name}={value}" for name, value in keys.items()]
     lines += [
         f"NodeName=n[1-{last}] NodeAddr={SUBNET}.[11-{10 + last}] "
-        f"CPUs={CPUS} RealMemory={MEMORY_MB} State=UNKNOWN",
+        f"CPUs={cluster.cpus} RealMemory={MEMORY_MB} State=UNKNOWN",
         "PartitionName=batch Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE "
         "MaxTime=2-00:00:00 DefaultTime=1:00:00",
         "PartitionName=scavenge Nodes=ALL PriorityTier=1 PreemptMode=CANCEL "
@@ -99,13 +129,11 @@ def write_slurm_conf(cluster: Cluster) -> None:
         "PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF "
         "MaxTime=12:00:00 DefaultTime=1:00:00",
     ]
-    new = cluster.places.slurm_conf.with_suffix(".new")
-    new.write_text("\n".join(lines) + "\n")
-    new.rename(cluster.places.slurm_conf)
+    return "\n".join(lines) + "\n"
 
 
-def write_slurmdbd_conf(cluster: Cluster) -> None:
-    """Write slurmdbd.conf, which only root may read."""
+def slurmdbd_conf(cluster: Cluster) -> str:
+    """Return slurmdbd.conf, which only root may read."""
     places = cluster.places
     keys = {
         "DbdHost": CONTROLLER,
@@ -118,16 +146,48 @@ def write_slurmdbd_conf(cluster: Cluster) -> None:
         "StorageHost": "localhost",
         "StorageUser": "root",
         "StorageLoc": "slurm_acct_db",
-        "PidFile": str(places.run / "slurmdbd.pid"),
+        "PidFile": str(places.run / "slurmdbd.own"),
         "LogFile": str(places.log / "slurmdbd.log"),
         "CommitDelay": "1",
     }
-    path = places.etc / "slurmdbd.conf"
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    path.write_text("".join(f"{name}={value}\n" for name, value in keys.items()))
+    return "".join(f"{name}={value}\n" for name, value in keys.items())
 
 
-def write_cgroup_conf(cluster: Cluster) -> None:
-    """Write cgroup.conf: slurmd looks for a cgroup file system even where it uses none."""
-    (cluster.places.etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+def cgroup_conf(has_cgroups: bool, limits_swap: bool) -> str:
+    """Return cgroup.conf: slurmd looks for a cgroup file system even where it uses none."""
+    lines = ["CgroupPlugin=cgroup/v1"]
+    if has_cgroups:
+        swap = "yes" if limits_swap else "no"
+        lines += [f"CgroupMountpoint={cgroups.ROOT}", "CgroupAutomount=no"]
+        lines += ["ConstrainRAMSpace=yes", f"ConstrainSwapSpace={swap}", "AllowedSwapSpace=0"]
+    return "\n".join(lines) + "\n"
+
+
+def write_slurm_conf(cluster: Cluster) -> None:
+    """Write slurm.conf as the nodes see it, and as this machine does."""
+    has_cgroups = bool(cgroups.hierarchies())
+    places = cluster.places
+    for folder, view in ((places.inside, INSIDE), (places.etc, outside(cluster))):
+        write(folder / "slurm.conf", slurm_conf(cluster, view, has_cgroups))
+
+
+def write_others(cluster: Cluster) -> None:
+    """Write all configuration but slurm.conf."""
+    inside = cluster.places.inside
+    text = cgroup_conf(bool(cgroups.hierarchies()), cgroups.limits_swap())
+    write(inside / "cgroup.conf", text)
+    write(inside / "slurmdbd.conf", slurmdbd_conf(cluster), 0o600)
+    write(inside / "hosts", hosts(cluster))
+
+
+def _accounting_keys(cluster: Cluster, view: View) -> dict[str, str]:
+    if not cluster.accounting:
+        return {"AccountingStorageType": "accounting_storage/none"}
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": view.address,
+        "AccountingStoragePort": str(view.database_port),
+        "AccountingStoragePass": str(cluster.places.munge_socket),  # with munge: its socket
+        "AccountingStorageEnforce": "associations,limits,qos",
+        "AccountingStoreFlags": "job_comment",
+    }

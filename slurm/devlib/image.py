@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from devlib import packages
-from devlib.base import Failed, Places, run
+from devlib.base import Failed, run, with_variables
+from devlib.places import Places
 
 _INCLUDED = "python3-minimal,python3-numpy"
 
@@ -34,7 +35,9 @@ def build(places: Places) -> Path:
             root,
         ]
         run(
-            [*argv, packages.debian_archive()], timeout=1800, variables=packages.proxy_environment()
+            [*argv, packages.debian_archive()],
+            with_variables(packages.proxy_environment()),
+            timeout=1800,
         )
         for litter in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man"):
             shutil.rmtree(root / litter, ignore_errors=True)
@@ -42,7 +45,7 @@ def build(places: Places) -> Path:
         # Nothing of this machine: a container gets its own.
         (root / "etc/hostname").unlink(missing_ok=True)
         private = {"APPTAINER_TMPDIR": folder, "APPTAINER_CACHEDIR": f"{folder}/cache"}
-        run(["apptainer", "--silent", "build", new, root], timeout=1800, variables=private)
+        run(["apptainer", "--silent", "build", new, root], with_variables(private), timeout=1800)
         new.chmod(0o644)
         new.rename(image)
     return image

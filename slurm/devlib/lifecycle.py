@@ -2,60 +2,89 @@
 
 from __future__ import annotations
 
-import pwd
+import contextlib
+import fcntl
+import os
 import shutil
 import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
-from devlib import config, image, network, nodes, packages, processes, services
-from devlib.base import USER, Cluster, Failed, Places, run, say
+from devlib import (
+    cgroups,
+    config,
+    image,
+    kernel,
+    network,
+    nodes,
+    packages,
+    people,
+    processes,
+    relay,
+    services,
+)
+from devlib.base import CONTROLLER, Failed, run, say, wait_until, write
+from devlib.places import Cluster, Places
+from devlib.processes import SUPERVISOR
 
-_FUSE = Path("/dev/fuse")
 _MOST_NODES = 64
+_HERE = Path(__file__).resolve().parent
 
 
-def up(places: Places, count: int, accounting: bool) -> None:
-    """Bring a cluster up, or leave nothing of it. Raises Failed."""
-    if not 1 <= count <= _MOST_NODES:
-        raise Failed(f"--nodes {count}: give 1 to {_MOST_NODES}")
-    found = Cluster.load(places)
-    if found is not None:
-        if not all(good for _, good, _ in status(found)):
-            raise Failed("a cluster is up, but not whole (see status): mend it or take it down")
-        if (found.nodes, found.accounting) != (count, accounting):
-            raise Failed("a cluster is up, with other options: slurm/devcluster down first")
-        say(f"up already: {_summary(found)}")
+def is_up(places: Places) -> bool:
+    """Say whether a cluster is up: complete once, and not being killed."""
+    pid = processes.pid_of(places, SUPERVISOR)
+    return pid is not None and (places.run / "ready").exists() and not processes.is_ending(pid)
+
+
+def require(places: Places) -> Cluster:
+    """Return the cluster that is up. Raises Failed."""
+    if not is_up(places):
+        raise Failed("no cluster is up: slurm/devcluster up")
+    return Cluster.load(places)
+
+
+def up(cluster: Cluster) -> None:
+    """Bring a cluster up, or leave nothing of it but its logs. Raises Failed."""
+    places = cluster.places
+    if not 1 <= cluster.nodes <= _MOST_NODES:
+        raise Failed(f"--nodes {cluster.nodes}: give 1 to {_MOST_NODES}")
+    if cluster.cpus < 1:
+        raise Failed(f"--cpus {cluster.cpus}: give at least 1")
+    if is_up(places):
+        _check_same(cluster)
         return
-    _check_free(places)
     packages.install()
-    cluster = Cluster(places, count, accounting, made_netns_mount=not network.has_mount())
-    try:
+    if not cgroups.hierarchies():
+        say("warning: no cgroups of version 1 here: memory limits are polled, and a job's daemons")
+        say("         survive scancel")
+    _wipe(places)
+    with _leaving_nothing(places):
         _bring_up(cluster)
-    except BaseException:
-        _take_down(places, cluster)
-        raise
     say(f"up: {_summary(cluster)}")
-    say(f'in your shell: eval "$({_program()} env)"')
+    say(f'in your shell: eval "$({_HERE.parent / "devcluster"} env)"')
 
 
 def down(places: Places) -> None:
     """Leave nothing of a cluster, whole or half. Raises Failed."""
-    cluster = Cluster.load(places)
-    _take_down(places, cluster or Cluster(places))
-    say("down" if cluster else "down already")
+    was_there = places.run.exists()
+    _ignore_signals()  # half done would leave something behind
+    _wipe(places)
+    shutil.rmtree(places.log, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        places.cache.rmdir()  # unless there is an image
+    places.lock.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        places.folder.rmdir()
+    say("down" if was_there else "down already")
 
 
 def change(cluster: Cluster, assignments: list[str]) -> None:
     """Change keys of slurm.conf, an empty value meaning the default's; jobs are kept."""
     before = dict(cluster.settings)
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.isalnum() or "\n" in value:
-            raise Failed(f"{assignment!r}: give NAME=VALUE, a key of slurm.conf")
-        for same in [key for key in cluster.settings if key.lower() == name.lower()]:
-            del cluster.settings[same]
-        if value:
-            cluster.settings[name] = value
+    cluster.settings = config.assigned(before, assignments)
     config.write_slurm_conf(cluster)
     try:
         _read_again(cluster)
@@ -70,21 +99,23 @@ def change(cluster: Cluster, assignments: list[str]) -> None:
 def status(cluster: Cluster) -> list[tuple[str, bool, str]]:
     """Return a row for each part: its name, whether all is well, and what is seen."""
     places = cluster.places
-    rows = []
-    answers = services.controller_answers(cluster)
-    for name, daemon, well in (
-        ("munge", "munged", places.munge_socket.exists()),
-        ("controller", "slurmctld", answers),
-    ):
-        rows.append(_row(name, bool(processes.find(places, daemon)), well))
+
+    def runs(name: str) -> bool:
+        return processes.pid_of(places, name) is not None
+
+    answers = runs("slurmctld") and services.controller_answers(places)
+    rows = [
+        _row("munge", runs("munged"), runs("munged") and services.munge_answers(places)),
+        _row("controller", runs("slurmctld"), answers),
+        _row("relay", runs("relay"), runs("relay")),
+    ]
     if cluster.accounting:
-        database = bool(processes.find(places, "mariadbd"))
-        rows.append(_row("database", database, places.database_socket.exists()))
-        running = bool(processes.find(places, "slurmdbd"))
-        rows.append(_row("accounting", running, running and services.accounting_answers(cluster)))
+        rows.append(_row("database", runs("mariadbd"), services.database_answers(places)))
+        well = runs("slurmdbd") and services.accounting_answers(places)
+        rows.append(_row("accounting", runs("slurmdbd"), well))
     seen = nodes.states(cluster) if answers else {}
     for node in cluster.names:
-        running, link = bool(network.pids(node)), network.link_is_up(node)
+        running, link = nodes.runs(places, node), network.link_is_up(places, node)
         state = seen.get(node, "unknown")
         words = f"{'runs' if running else 'dead'}, link {'up' if link else 'cut'}, Slurm: {state}"
         rows.append((node, running and link and nodes.in_service(state), words))
@@ -93,110 +124,138 @@ def status(cluster: Cluster) -> list[tuple[str, bool, str]]:
 
 def environment(cluster: Cluster) -> dict[str, str]:
     """Return the variables by which a shell uses the cluster."""
-    found = {"SLURM_CONF": str(cluster.places.slurm_conf), "HPCSCI_DEVCLUSTER_USER": USER}
-    if image.path(cluster.places).exists():
-        found["HPCSCI_DEVCLUSTER_IMAGE"] = str(image.path(cluster.places))
+    places = cluster.places
+    found = {"SLURM_CONF": str(places.slurm_conf), "HPCSCI_DEVCLUSTER_USER": cluster.user}
+    if image.path(places).exists():
+        found["HPCSCI_DEVCLUSTER_IMAGE"] = str(image.path(places))
     return found
 
 
 def _bring_up(cluster: Cluster) -> None:
     places = cluster.places
-    for folder in (places.folder, places.etc, places.run, places.log, places.folder / "state"):
-        folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(places.log, ignore_errors=True)
+    made = (places.etc, places.inside, places.run, places.log, places.state, places.database)
+    for folder in (places.folder, *made, places.nodes):
+        folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
-    cluster.save()
-    _make_user(places)
-    _open_fuse(cluster)
-    network.make(cluster)
-    config.write_slurm_conf(cluster)
-    config.write_cgroup_conf(cluster)
-    services.start_munge(cluster)
-    if cluster.accounting:
-        config.write_slurmdbd_conf(cluster)
-        services.start_accounting(cluster)
-        services.define_accounts(cluster)
-    services.start_controller(cluster)
-    for node in cluster.names:
-        nodes.start(cluster, node)
-    nodes.wait_in_service(cluster, cluster.names)
+    for program in ("first.py", "relay.py"):
+        shutil.copy(_HERE / program, places.run / program)
+    with relay.bind(config.CONTROLLER_PORT) as one, relay.bind(config.DATABASE_PORT) as other:
+        cluster.first_job = config.first_job_id(time.time())
+        cluster.controller_port = one.getsockname()[1]
+        cluster.database_port = other.getsockname()[1]
+        cluster.save()
+        config.write_slurm_conf(cluster)
+        config.write_others(cluster)
+        with _supervised(places):
+            people.make_user(cluster)
+            people.open_fuse()
+            network.make_bridge(places)
+            nodes.make(places, CONTROLLER)
+            services.start_munge(places)
+            services.start_relay(places, (one, other))
+            if cluster.accounting:
+                services.start_database(places)
+                services.start_accounting(places)
+                services.define_accounts(cluster)
+            services.start_controller(places)
+            for node in cluster.names:
+                nodes.start(cluster, node)
+            nodes.wait_in_service(cluster, cluster.names)
+            write(places.run / "ready", "")
 
 
-def _take_down(places: Places, cluster: Cluster) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # half done would leave something behind
-    processes.end_all(network.all_pids)
-    processes.end_all(lambda: processes.find(places))
-    user = _our_user(places)
-    if user is not None:
-        processes.end_all(lambda: processes.of_user(user))
-        run(["userdel", USER])
-    if cluster.fuse_mode is not None and _FUSE.exists():
-        _FUSE.chmod(cluster.fuse_mode)
-    network.remove(cluster.made_netns_mount)
-    if places.folder.exists():
-        for path in places.folder.iterdir():
-            if path == places.cache and any(path.glob("*.sif")):
-                continue
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        if not any(places.folder.iterdir()):
-            places.folder.rmdir()
+@contextlib.contextmanager
+def _supervised(places: Places) -> Iterator[None]:
+    """Start the process whose end ends all, and until this is left ours ends it. Raises Failed."""
+
+    def prepare() -> None:
+        kernel.make_mounts_private()
+        kernel.mount("proc", "/proc")
+
+    argv: list[str | Path] = [nodes.python(), "-IS", places.run / "first.py", SUPERVISOR]
+    first = processes.Task(SUPERVISOR, argv, spaces=kernel.NEW_ALL, prepare=prepare, hold=True)
+    held = processes.start(places, first)
+
+    def lost(_number: int, _frame: FrameType | None) -> None:
+        raise Failed("the cluster's supervisor was killed: up again")
+
+    # Its death closes the socket; whatever we wait for is interrupted then.
+    before = signal.signal(signal.SIGIO, lost)
+    fcntl.fcntl(held, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(held, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    try:
+        yield
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        with contextlib.suppress(OSError):
+            held.send(b"ready")
+    finally:
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        held.close()
+        signal.signal(signal.SIGIO, before)
+
+
+@contextlib.contextmanager
+def _leaving_nothing(places: Places) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as failure:
+        _ignore_signals()
+        _wipe(places)
+        if isinstance(failure, OSError):
+            raise Failed(f"{failure}: see {places.log}") from failure
+        raise
+
+
+def _wipe(places: Places) -> None:
+    """End what is left of a cluster and remove its files, but for image, logs and lock."""
+    processes.end(places, SUPERVISOR)
+    # Where the records were removed by hand.
+    left = [pid for pid, of in processes.supervisors().items() if of == places]
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if not wait_until(lambda: not any(map(processes.start_time, left))):
+        raise Failed(f"the supervisor {left} cannot be killed: see /proc/{left[0]}/stack")
+    cgroups.remove(places)
+    people.remove_users(places)
+    kept = (places.etc, places.inside, places.run, places.state, places.database, places.nodes)
+    for folder in kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        places.homes.rmdir()  # unless another cluster's user lives there
+    places.record.unlink(missing_ok=True)
+
+
+def _check_same(cluster: Cluster) -> None:
+    """Say that the cluster is up already. Raises Failed where it is broken, or another one."""
+    found = Cluster.load(cluster.places)
+    if not all(good for _, good, _ in status(found)):
+        raise Failed("a cluster is up, but not whole (see status): mend it or take it down")
+    asked = (cluster.nodes, cluster.cpus, cluster.accounting)
+    if asked != (found.nodes, found.cpus, found.accounting):
+        raise Failed("a cluster is up, with other options: slurm/devcluster down first")
+    say(f"up already: {_summary(found)}")
 
 
 def _read_again(cluster: Cluster) -> None:
     """Make controller and nodes read slurm.conf: the one anew, the others in their stride."""
-    services.stop_controller(cluster)
-    services.start_controller(cluster)
-    run(["scontrol", "reconfigure"], cluster.places)
-    alive = [node for node in cluster.names if network.pids(node) and network.link_is_up(node)]
+    places = cluster.places
+    services.stop_controller(places)
+    services.start_controller(places)
+    run(["scontrol", "reconfigure"], places.environment)
+    alive = [
+        node
+        for node in cluster.names
+        if nodes.runs(places, node) and network.link_is_up(places, node)
+    ]
     if alive:
         nodes.wait_in_service(cluster, alive)
 
 
-def _check_free(places: Places) -> None:
-    others = processes.find(places) or network.all_pids()
-    if others or any(path != places.cache for path in _entries(places.folder)):
-        raise Failed("a cluster left something behind: slurm/devcluster down first")
-
-
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.exists() else []
-
-
-def _make_user(places: Places) -> None:
-    try:
-        pwd.getpwnam(USER)
-    except KeyError:
-        pass
-    else:
-        raise Failed(f"the user {USER} exists already and is not ours: use another machine")
-    places.home.parent.mkdir(exist_ok=True)
-    run(["useradd", "--create-home", "--home-dir", places.home, "--shell", "/bin/bash", USER])
-    places.home.chmod(0o700)
-    with (places.home / ".profile").open("a") as profile:  # for `su - researcher`
-        profile.write(f"export SLURM_CONF={places.slurm_conf}\n")
-
-
-def _our_user(places: Places) -> int | None:
-    """Return the ordinary user's id, if `up` made it: its home lies in our folder."""
-    try:
-        entry = pwd.getpwnam(USER)
-    except KeyError:
-        return None
-    return entry.pw_uid if Path(entry.pw_dir) == places.home else None
-
-
-def _open_fuse(cluster: Cluster) -> None:
-    if not _FUSE.exists():
-        run(["modprobe", "fuse"], check=False)
-    if not _FUSE.exists():
-        say("warning: no /dev/fuse here: an ordinary user's containers will not start")
-        return
-    cluster.fuse_mode = _FUSE.stat().st_mode & 0o7777
-    cluster.save()
-    _FUSE.chmod(0o666)
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGIO):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _row(name: str, runs: bool, answers: bool) -> tuple[str, bool, str]:
@@ -206,8 +265,4 @@ def _row(name: str, runs: bool, answers: bool) -> tuple[str, bool, str]:
 
 def _summary(cluster: Cluster) -> str:
     accounts = "with" if cluster.accounting else "without"
-    return f"{cluster.nodes} nodes, {accounts} accounting, ordinary user {USER}"
-
-
-def _program() -> Path:
-    return Path(__file__).resolve().parent.parent / "devcluster"
+    return f"{cluster.nodes} nodes, {accounts} accounting, ordinary user {cluster.user}"

@@ -1,92 +1,108 @@
-"""The nodes: a slurmd each, in network, host name, mount and process namespaces of its own."""
+"""The nodes: a slurmd each, with addresses, names, processes, cgroups, /tmp of their own."""
 
 from __future__ import annotations
 
 import re
 import socket
+import sys
 import time
 from pathlib import Path
 
-from devlib import config, network, processes
-from devlib.base import Cluster, Failed, run, wait_until
+from devlib import cgroups, config, kernel, network, processes
+from devlib.base import CONTROLLER, Failed, run, wait_until
+from devlib.places import Cluster, Places
+from devlib.relay import listens
 
-# The first process of a node. It reaps what jobs leave, which slurmd does not, and when it
-# ends, the kernel ends all others of its namespace.
-_FIRST = """
-set -e
-hostname "$1"
-mount --bind "$2/tmp" /tmp
-mount --bind "$2/vartmp" /var/tmp
-mount -t tmpfs -o mode=1777,size=512m tmpfs /dev/shm
-if [ -d /etc/slurm ]; then mount --bind "$3" /etc/slurm; fi
-slurmd -D -N "$1" &
-wait "$!"
-"""
-
+_SYSTEM_PYTHON = Path("/usr/bin/python3")
+_SERVES_S = 240.0
 # States in which a node takes no jobs, as sinfo begins them.
 _OUT = ("down", "drain", "drng", "fail", "unk", "unknown", "inval", "reboot", "boot", "planned")
 
 
-def check(cluster: Cluster, node: str) -> None:
-    """Raise Failed for a name that is no node's."""
-    if node not in cluster.names:
-        raise Failed(f"no node {node!r}: there are {', '.join(cluster.names)}")
+def python() -> Path:
+    """Return an interpreter that nodes see, too: a virtual environment may lie in /tmp."""
+    return _SYSTEM_PYTHON if _SYSTEM_PYTHON.exists() else Path(sys.executable).resolve()
+
+
+def make(places: Places, name: str) -> None:
+    """Make a node (or the controller's side): namespaces, cgroups, disk, a cable. Raises Failed."""
+    cgroups.make(places, name)
+    own = places.node(name)
+    for folder, mode in (("tmp", 0o1777), ("vartmp", 0o1777), ("spool", 0o755)):
+        (own / folder).mkdir(parents=True, exist_ok=True)
+        (own / folder).chmod(mode)
+    first = processes.Task(
+        name,
+        [python(), "-IS", places.run / "first.py", name],
+        inside=processes.SUPERVISOR,
+        spaces=kernel.NEW_ALL,
+        prepare=lambda: _furnish(places, name),
+        connect=lambda pid: network.connect(places, name, pid),
+    )
+    processes.start(places, first).close()
 
 
 def start(cluster: Cluster, node: str) -> float:
-    """Start a node's slurmd, unless it runs; return when, 0 for long ago."""
-    if network.pids(node):
+    """Start a node's slurmd, and the node, unless it runs; return when, 0 for long ago."""
+    places = cluster.places
+    if processes.pid_of(places, slurmd(node)):
         return 0.0
     now = time.time()
-    own = cluster.places.node(node)
-    for name, mode in (("tmp", 0o1777), ("vartmp", 0o1777), ("spool", 0o755)):
-        (own / name).mkdir(parents=True, exist_ok=True)
-        (own / name).chmod(mode)
-    argv: list[str | Path] = [
-        *("nsenter", f"--net=/run/netns/{network.namespace(node)}"),
-        *("unshare", "--uts", "--mount", "--pid", "--fork", "--mount-proc"),
-        *("sh", "-c", _FIRST, "node", node, own, cluster.places.etc),
-    ]
-    processes.start(cluster.places, node, argv)
+    processes.end(places, node)
+    cgroups.remove(places, node)
+    make(places, node)
+    argv = ["/usr/sbin/slurmd", "-D", "-N", node]
+    processes.start(places, processes.Task(slurmd(node), argv, node)).close()
     return now
 
 
-def kill(node: str) -> None:
+def kill(places: Places, node: str) -> None:
     """SIGKILL all of a node at once: slurmd, its steps, whatever they started."""
-    processes.end(network.pids(node))
+    processes.end(places, node)
+
+
+def slurmd(node: str) -> str:
+    """Return the name of a node's slurmd among the processes."""
+    return f"slurmd-{node}"
+
+
+def runs(places: Places, node: str) -> bool:
+    """Say whether a node and its slurmd run."""
+    names = (node, slurmd(node))
+    return all(processes.pid_of(places, name) is not None for name in names)
 
 
 def wait_in_service(cluster: Cluster, nodes: list[str], since: float = 0.0) -> None:
     """Return when the nodes take jobs, their slurmd started at `since` or later. Raises Failed."""
     begun = time.monotonic()
+    places = cluster.places
 
     def takes_jobs(node: str, state: str) -> bool:
         # Slurm's own word may be older than what happened to the node.
-        return in_service(state) and _listens(cluster, node) and _registered(cluster, node, since)
+        return in_service(state) and _listens(places, node) and _registered(cluster, node, since)
 
     def ready() -> bool:
         seen = states(cluster)
         out = [node for node in nodes if not takes_jobs(node, seen.get(node, ""))]
         for node in out:
-            # Not at once: it enters its namespace a moment after it was started.
-            if time.monotonic() - begun > 5 and not network.pids(node):
-                said = processes.last_words(cluster.places, node)
+            if not runs(places, node):
+                said = processes.last_words(places, slurmd(node))
                 raise Failed(f"{node} ended: {said}")
         # Slurm takes back by itself what was down for not answering, and nothing else.
         if out and time.monotonic() - begun > 10:
             argv = ["scontrol", "update", f"nodename={','.join(out)}", "state=resume"]
-            run(argv, cluster.places, check=False, timeout=20)
+            run(argv, places.environment, check=False, timeout=20)
         return not out
 
-    if not wait_until(ready, 90, 0.3):
+    if not wait_until(ready, _SERVES_S, 0.2):
         names = ", ".join(nodes)
-        raise Failed(f"{names} do not come into service: see status, and {cluster.places.log}")
+        raise Failed(f"{names} do not come into service: see status, and {places.log}")
 
 
 def states(cluster: Cluster) -> dict[str, str]:
     """Return each node's state in Slurm's words; empty where the controller does not answer."""
     argv = ["sinfo", "--noheader", "--Node", "--partition=batch", "--format=%N %T"]
-    done = run(argv, cluster.places, check=False, timeout=20)
+    done = run(argv, cluster.places.environment, check=False, timeout=20)
     return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
 
 
@@ -95,19 +111,34 @@ def in_service(state: str) -> bool:
     return bool(state) and "*" not in state and not state.startswith(_OUT)
 
 
-def _listens(cluster: Cluster, node: str) -> bool:
-    address = network.address(cluster.names.index(node) + 1)
-    try:
-        with socket.create_connection((address, config.NODE_PORT), timeout=2):
-            return True
-    except OSError:
-        return False
+def _furnish(places: Places, name: str) -> None:
+    """What the first process of a node does before its program."""
+    socket.sethostname(name)
+    kernel.mount("proc", "/proc")
+    kernel.mount("tmpfs", "/dev/shm", "mode=1777")
+    kernel.bind(places.inside / "hosts", "/etc/hosts")
+    kernel.bind(places.inside, places.etc)
+    if Path("/etc/slurm").is_dir():  # for what has lost SLURM_CONF
+        kernel.bind(places.inside, "/etc/slurm")
+    if name == CONTROLLER:  # the database is in memory: fast, and gone with the node
+        kernel.mount("tmpfs", places.database, "mode=0700,size=1g")
+        (places.database / "tmp").mkdir()
+    else:
+        kernel.bind(places.node(name) / "tmp", "/tmp")
+        kernel.bind(places.node(name) / "vartmp", "/var/tmp")
+    for hierarchy in cgroups.hierarchies():
+        kernel.bind(cgroups.subtree(places, hierarchy, name), cgroups.ROOT / hierarchy)
+
+
+def _listens(places: Places, node: str) -> bool:
+    pid = processes.pid_of(places, node)
+    return pid is not None and listens(pid, config.NODE_PORT)
 
 
 def _registered(cluster: Cluster, node: str, since: float) -> bool:
     if not since:
         return True
-    argv = ["scontrol", "-o", "show", "node", node]
-    done = run(argv, cluster.places, check=False, timeout=20, variables={"SLURM_TIME_FORMAT": "%s"})
+    seconds = cluster.places.environment | {"SLURM_TIME_FORMAT": "%s"}
+    done = run(["scontrol", "-o", "show", "node", node], seconds, check=False, timeout=20)
     found = re.search(r"SlurmdStartTime=(\d+)", done.stdout)
     return found is not None and int(found[1]) >= int(since)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from devlib.base import Failed, run, say
+from devlib.base import Failed, run, say, with_variables
 
 _SLURM = ("slurm-wlm", "slurmdbd", "mariadb-server", "munge", "iproute2", "util-linux", "passwd")
 _APPTAINER = ("squashfs-tools", "squashfuse", "fuse3", "fuse2fs", "fuse-overlayfs", "uidmap")
@@ -27,6 +27,7 @@ _COMMAND = Path("/usr/local/bin/apptainer")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l"}
+_WAIT = ("-o", "DPkg::Lock::Timeout=600")  # another apt may be at work
 
 
 def install() -> None:
@@ -37,9 +38,9 @@ def install() -> None:
     if missing:
         say(f"installing {' '.join(missing)}")
         with _services_not_started():
-            run(["apt-get", "-q", "update"], variables=_QUIET)
-            argv = ["apt-get", "-qy", "install", "--no-install-recommends", *missing]
-            run(argv, timeout=1800, variables=_QUIET)
+            run(["apt-get", "-q", *_WAIT, "update"], environment=with_variables(_QUIET))
+            argv = ["apt-get", "-qy", *_WAIT, "install", "--no-install-recommends", *missing]
+            run(argv, timeout=1800, environment=with_variables(_QUIET))
     if shutil.which("apptainer") is None and not _COMMAND.exists():
         say("installing Apptainer")
         _install_apptainer()
@@ -51,7 +52,7 @@ def debian_archive() -> str:
     argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted]
     found = run(argv).stdout.split()
     if not found:
-        run(["apt-get", "-q", "update"], variables=_QUIET)
+        run(["apt-get", "-q", "update"], environment=with_variables(_QUIET))
         found = run(argv).stdout.split()
     if not found:
         raise Failed("apt's sources name no Debian archive: add one, or install apptainer yourself")
@@ -129,10 +130,13 @@ def _download(folder: Path) -> list[Path]:
         "APT::Sandbox::User": "root",
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    run(["apt-get", "-q", *words, "update"], variables=_QUIET)
+    run(["apt-get", "-q", *words, "update"], environment=with_variables(_QUIET))
     # `download` writes where it stands.
     shell = 'cd "$0" && exec apt-get -q "$@"'
-    run(["sh", "-c", shell, folder / "debs", *words, "download", *_UNPACKED], variables=_QUIET)
+    run(
+        ["sh", "-c", shell, folder / "debs", *words, "download", *_UNPACKED],
+        environment=with_variables(_QUIET),
+    )
     found = sorted((folder / "debs").glob("*.deb"))
     if len(found) != len(_UNPACKED):
         raise Failed(

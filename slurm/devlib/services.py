@@ -1,133 +1,160 @@
-"""The daemons beside the nodes: munged, MariaDB, slurmdbd, slurmctld."""
+"""The daemons beside the nodes: munged, MariaDB, slurmdbd, slurmctld, and the relay to them."""
 
 from __future__ import annotations
 
 import secrets
-import shutil
-import subprocess
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from devlib import processes
-from devlib.base import CONTROLLER, USER, Cluster, Failed, run, wait_until
-from devlib.config import ACCOUNT
+from devlib import config, network, nodes, processes
+from devlib.base import CONTROLLER, Failed, run, wait_until, write
+from devlib.places import Cluster, Places
+from devlib.relay import listens
 
-_GENTLY_S = 15.0
+_GENTLY_S = 60.0
+_ANSWERS_S = 120.0
 
 
-def start_munge(cluster: Cluster) -> None:
-    """Start munged with a key of its own."""
-    places = cluster.places
-    key = places.etc / "munge.key"
-    key.touch(mode=0o600)
-    key.write_bytes(secrets.token_bytes(1024))
+def start_munge(places: Places) -> None:
+    """Start munged with a key of its own. Raises Failed."""
+    key = places.inside / "munge.key"
+    write(key, secrets.token_bytes(1024), 0o600)
     argv = [
-        *("munged", "--foreground", f"--key-file={key}", f"--socket={places.munge_socket}"),
-        *(f"--pid-file={places.run}/munged.pid", f"--log-file={places.log}/munged.log"),
+        *(
+            "/usr/sbin/munged",
+            "--foreground",
+            f"--key-file={key}",
+            f"--socket={places.munge_socket}",
+        ),
+        *(f"--pid-file={places.run}/munged.own", f"--log-file={places.log}/munged.log"),
         *(f"--seed-file={places.run}/munge.seed", "--num-threads=4"),
     ]
-    started = processes.start(places, "munged", argv)
-    _wait_for(cluster, "munged", places.munge_socket.exists, started)
+    _start(places, "munged", argv)
+    _wait_for(places, "munged", lambda: munge_answers(places))
 
 
-def start_accounting(cluster: Cluster) -> None:
-    """Start MariaDB and slurmdbd, those that do not run, and wait until sacctmgr answers."""
-    places = cluster.places
-    if not processes.find(places, "mariadbd"):
-        _start_database(cluster)
-    started = None
-    if not processes.find(places, "slurmdbd"):
-        # A name of its own for its host: slurmdbd compares it with DbdHost.
-        argv = _named(CONTROLLER, "slurmdbd", "-D")
-        socket = str(places.database_socket)
-        started = processes.start(places, "slurmdbd", argv, {"MYSQL_UNIX_PORT": socket})
-    _wait_for(cluster, "slurmdbd", lambda: accounting_answers(cluster), started)
+def munge_answers(places: Places) -> bool:
+    """Say whether munged makes credentials."""
+    argv = ["munge", f"--socket={places.munge_socket}", "--no-input"]
+    return run(argv, places.environment, check=False, timeout=20).stdout.startswith("MUNGE:")
 
 
-def stop_accounting(cluster: Cluster) -> None:
-    """End slurmdbd; the database stays."""
-    processes.end(processes.find(cluster.places, "slurmdbd"), _GENTLY_S)
+def start_relay(places: Places, sockets: Sequence[socket.socket]) -> None:
+    """Carry this machine's connections to slurmctld's and slurmdbd's ports. Raises Failed."""
+    ports = (config.CONTROLLER_PORT, config.DATABASE_PORT)
+    pairs = [f"{bound.fileno()}:{port}" for bound, port in zip(sockets, ports, strict=True)]
+    program = places.run / "relay.py"
+    argv: list[str | Path] = [nodes.python(), "-IS", program, network.CONTROLLER_ADDRESS, *pairs]
+    kept = [bound.fileno() for bound in sockets]
+    processes.start(places, processes.Task("relay", argv, CONTROLLER, keep=kept)).close()
 
 
-def accounting_answers(cluster: Cluster) -> bool:
+def start_database(places: Places) -> None:
+    """Make a new database and start MariaDB. Raises Failed."""
+    # MariaDB names its temporary tables by process id: in a folder that namespaces share, those
+    # of two collide.
+    common = [f"--datadir={places.database}/data", f"--tmpdir={places.database}/tmp", "--user=root"]
+    common += ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M"]
+    common += ["--innodb-flush-log-at-trx-commit=0"]
+    by_socket = ("--auth-root-authentication-method=socket", "--auth-root-socket-user=root")
+    make = ["/usr/bin/mariadb-install-db", "--no-defaults", "--skip-test-db", *by_socket, *common]
+    _start(places, "database", make)
+    if not wait_until(lambda: not processes.pid_of(places, "database"), _ANSWERS_S):
+        raise Failed(f"no database: {processes.last_words(places, 'database')}")
+    local = [f"--socket={places.database_socket}", f"--pid-file={places.run}/mariadbd.own"]
+    small = ["--skip-networking", "--performance-schema=OFF", "--skip-log-bin"]
+    patient = ["--innodb-lock-wait-timeout=900"]
+    argv = ["/usr/sbin/mariadbd", "--no-defaults", *common, *local, *small, *patient]
+    _start(places, "mariadbd", argv)
+    _wait_for(places, "mariadbd", lambda: database_answers(places))
+
+
+def database_answers(places: Places) -> bool:
+    """Say whether MariaDB answers."""
+    where = (f"--socket={places.database_socket}", "--user=root")
+    argv = ["mariadb", "--no-defaults", *where, "--batch", "--skip-column-names"]
+    done = run([*argv, "--execute=select 42"], places.environment, check=False, timeout=20)
+    return done.stdout.strip() == "42"
+
+
+def start_accounting(places: Places) -> None:
+    """Start slurmdbd, unless it runs, and wait until sacctmgr gets an answer. Raises Failed."""
+    _start(places, "slurmdbd", ["/usr/sbin/slurmdbd", "-D"])
+    _wait_for(places, "slurmdbd", lambda: accounting_answers(places))
+
+
+def stop_accounting(places: Places) -> None:
+    """End slurmdbd; the database stays. Raises Failed."""
+    processes.end(places, "slurmdbd", _GENTLY_S)
+    _wait_until_refused(places, config.DATABASE_PORT)
+
+
+def accounting_answers(places: Places) -> bool:
     """Say whether sacctmgr gets an answer."""
     argv = ["sacctmgr", "-n", "-P", "show", "cluster"]
-    return run(argv, cluster.places, check=False, timeout=20).returncode == 0
+    return run(argv, places.environment, check=False, timeout=20).returncode == 0
 
 
 def define_accounts(cluster: Cluster) -> None:
-    """Make the cluster, the account with its users, and the two QOS."""
+    """Make the cluster, the account with its users, and the two QOS. Raises Failed."""
     for words in (
-        "add cluster devcluster",
+        f"add cluster {config.NAME}",
         "add qos limited set MaxSubmitJobsPerUser=8",
-        f"add account {ACCOUNT} cluster=devcluster Description={ACCOUNT} Organization={ACCOUNT}",
-        f"add user {USER} account={ACCOUNT}",
-        f"add user root account={ACCOUNT}",
-        f"modify user root set DefaultAccount={ACCOUNT}",
-        f"modify account {ACCOUNT} set qos=normal,limited DefaultQOS=normal",
+        f"add account {config.ACCOUNT} cluster={config.NAME} "
+        f"Description={config.ACCOUNT} Organization={config.ACCOUNT}",
+        f"add user {cluster.user} account={config.ACCOUNT}",
+        f"add user root account={config.ACCOUNT}",
+        f"modify user root set DefaultAccount={config.ACCOUNT}",
+        f"modify account {config.ACCOUNT} set qos=normal,limited DefaultQOS=normal",
     ):
-        run(["sacctmgr", "-i", "-Q", *words.split()], cluster.places)
+        run(["sacctmgr", "-i", "-Q", *words.split()], cluster.places.environment, timeout=120)
 
 
-def start_controller(cluster: Cluster) -> None:
-    """Start slurmctld, unless it runs, and wait until it answers."""
-    started = None
-    if not processes.find(cluster.places, "slurmctld"):
-        argv = _named(CONTROLLER, "slurmctld", "-D")
-        started = processes.start(cluster.places, "slurmctld", argv)
-    _wait_for(cluster, "slurmctld", lambda: controller_answers(cluster), started)
+def start_controller(places: Places) -> None:
+    """Start slurmctld, unless it runs, and wait until it answers. Raises Failed."""
+    _start(places, "slurmctld", ["/usr/sbin/slurmctld", "-D"])
+    _wait_for(places, "slurmctld", lambda: controller_answers(places))
 
 
-def stop_controller(cluster: Cluster) -> None:
-    """End slurmctld alone: what runs on the nodes goes on."""
-    processes.end(processes.find(cluster.places, "slurmctld"), _GENTLY_S)
+def stop_controller(places: Places, kill: bool = False) -> None:
+    """End slurmctld alone: what runs on the nodes goes on. Raises Failed.
+
+    kill: at once, so that it forgets what it accepted since it last saved its state.
+    """
+    processes.end(places, "slurmctld", 0.0 if kill else _GENTLY_S)
+    _wait_until_refused(places, config.CONTROLLER_PORT)
 
 
-def controller_answers(cluster: Cluster) -> bool:
+def controller_answers(places: Places) -> bool:
     """Say whether the controller answers."""
-    done = run(["scontrol", "ping"], cluster.places, check=False, timeout=20)
+    done = run(["scontrol", "ping"], places.environment, check=False, timeout=20)
     return "UP" in done.stdout
 
 
-def _start_database(cluster: Cluster) -> None:
-    places = cluster.places
-    data = places.folder / "database"
-    common = ["--no-defaults", f"--datadir={data}", "--user=mysql"]
-    if not (data / "mysql").exists():
-        data.mkdir(exist_ok=True)
-        shutil.chown(data, "mysql", "mysql")
-        run(["mariadb-install-db", *common, "--skip-test-db"], places)
-    small = ["--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--skip-log-bin"]
-    patient = ["--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=2"]
-    local = ["--skip-networking", f"--socket={places.database_socket}"]
-    pid_file = f"--pid-file={data}/mariadbd.pid"
-    # The socket's folder is root's: MariaDB, which runs as mysql, gets one it can write.
-    places.database_socket.parent.mkdir(exist_ok=True)
-    shutil.chown(places.database_socket.parent, "mysql", "mysql")
-    argv = ["mariadbd", *common, *small, *patient, *local, pid_file]
-    started = processes.start(places, "mariadbd", argv)
-    _wait_for(cluster, "mariadbd", places.database_socket.exists, started)
+def _start(places: Places, name: str, argv: Sequence[str | Path]) -> None:
+    if processes.pid_of(places, name) is None:
+        processes.start(places, processes.Task(name, argv, CONTROLLER)).close()
 
 
-def _named(host: str, *argv: str) -> list[str]:
-    return ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host, *argv]
-
-
-def _wait_for(
-    cluster: Cluster,
-    name: str,
-    ready: Callable[[], bool],
-    started: subprocess.Popen[bytes] | None,
-) -> None:
-    """Wait for a daemon; the end of one that was just started is a failure at once."""
+def _wait_for(places: Places, name: str, answers: Callable[[], bool]) -> None:
+    """Wait for a daemon; its end is a failure at once. Raises Failed."""
 
     def there() -> bool:
         # First: what answers may be another's.
-        if started and started.poll() is not None:
-            raise Failed(f"{name} ended: {processes.last_words(cluster.places, name)}")
-        return ready()
+        if processes.pid_of(places, name) is None:
+            raise Failed(f"{name} ended: {processes.last_words(places, name)}")
+        return answers()
 
-    if not wait_until(there):
-        said = processes.last_words(cluster.places, name)
-        raise Failed(
-            f"{name} does not answer; it said last: {said} (all is in {cluster.places.log})"
-        )
+    if not wait_until(there, _ANSWERS_S):
+        said = processes.last_words(places, name)
+        raise Failed(f"{name} does not answer; it said last: {said} (all is in {places.log})")
+
+
+def _wait_until_refused(places: Places, port: int) -> None:
+    """Wait until the relay has noticed, too, that a daemon is gone. Raises Failed."""
+    cluster = Cluster.load(places)
+    outside = config.outside(cluster)
+    at = outside.controller_port if port == config.CONTROLLER_PORT else outside.database_port
+    if not wait_until(lambda: not listens("self", at), 60):
+        raise Failed(f"something still listens on port {at}: slurm/devcluster down")

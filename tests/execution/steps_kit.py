@@ -7,13 +7,14 @@ its step outright on SIGTERM, and leaves it alone where it is killed itself.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_kit import Cluster
+from slurm_kit import Cluster, beside_the_nodes
 
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.steps.command import Allocation, find_allocation
@@ -67,8 +68,21 @@ def stand_in_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Allo
 
 
 @pytest.fixture
-def real_allocation(cluster: Cluster) -> Iterator[Allocation]:
-    """A job of two nodes that does nothing; skipped where there is no Slurm."""
+def real_allocation(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Allocation]:
+    """A job of two nodes that does nothing; skipped where there is no Slurm.
+
+    Steps begin beside the nodes, as they do in a job, wherever this process is.
+    """
+    before, more = beside_the_nodes()
+    if before:
+        words = [*before, "env", *(f"{k}={v}" for k, v in more.items()), shutil.which("srun")]
+        folder = tmp_path / "commands"
+        folder.mkdir()
+        (folder / "srun").write_text(f'#!/bin/sh\nexec {" ".join(map(str, words))} "$@"\n')
+        (folder / "srun").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     slurm = Slurm()
     job_id = slurm.run("sbatch", "--parsable", *HOLD, "--wrap=sleep 3600", "--chdir=/").strip()
     try:

@@ -123,6 +123,14 @@ def test_half_the_memory_decides_what_a_kill_means(bench: Bench, peak_mb: float,
     assert failure(outcome)[0] == kind
 
 
+def test_a_kill_for_the_job_s_own_memory_is_the_idea_s_fault(bench: Bench) -> None:
+    # As the kernel does where Slurm limits a job's memory by control groups, and counts it.
+    how = ended(exit_code=None, signal=9, peak_mb=100.0, starved=True)
+    outcome = classify(bench.trial("predict()"), how, "")
+    assert outcome is not None
+    assert failure(outcome)[0] == "out_of_memory"
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
-from slurm_kit import ROOT, Cluster
+from slurm_kit import DEVCLUSTER, DEVCLUSTER_COMMAND, Cluster, devcluster, is_devcluster
 
 T = TypeVar("T")
 
 # Nothing here is expected to take as long: it is when a test is given up as hanging.
 LIMIT_S = 300
-DEVCLUSTER = Path(os.environ.get("HPCTEST_DEVCLUSTER") or ROOT / "slurm" / "devcluster")
 
 
 def until(what: str, condition: Callable[[], T | None], limit_s: float = LIMIT_S) -> T:
@@ -35,10 +33,9 @@ def why_no_faults() -> str | None:
     """Say why no faults can be made here; None if they can."""
     if os.geteuid() != 0:
         return "only root can break the development cluster"
-    if not os.access(DEVCLUSTER, os.X_OK):
-        return f"there is no {DEVCLUSTER}"
-    asked = subprocess.run([DEVCLUSTER, "env"], capture_output=True, text=True, check=False)
-    if f"SLURM_CONF={os.environ.get('SLURM_CONF')}" not in asked.stdout.replace('"', ""):
+    if not os.access(DEVCLUSTER_COMMAND, os.X_OK):
+        return f"there is no {DEVCLUSTER_COMMAND}"
+    if not is_devcluster():
         return "the Slurm that answers is not the development cluster (slurm/devcluster env)"
     return None
 
@@ -51,15 +48,7 @@ class Faults:
     _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def devcluster(self, *arguments: str) -> None:
-        done = subprocess.run(
-            [DEVCLUSTER, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        done = devcluster(*arguments, timeout=LIMIT_S)
         assert done.returncode == 0, done.stdout
 
     def kill(self, node: str) -> None:
@@ -94,16 +83,16 @@ class Faults:
 
     def on_node(self, node: str, *command: str) -> None:
         """Run a command as root on a node, with that node's files."""
-        _checked("nsenter", f"--target={self.slurmd(node)}", "--mount", "--pid", *command)
+        self.devcluster("exec", node, "--", *command)
 
     def enter(self, node: str) -> list[str]:
         """What stands before a command that root runs on a node, with all that is that node's."""
-        spaces = ("--mount", "--pid", "--net", "--uts")
-        return ["nsenter", f"--target={self.slurmd(node)}", *spaces, "--"]
+        where = f"HPCSCI_DEVCLUSTER_DIR={DEVCLUSTER}"
+        return ["env", where, str(DEVCLUSTER_COMMAND), "exec", node, "--"]
 
-    def slurmd(self, node: str) -> int:
+    def first_process(self, node: str) -> int:
         """The process, as this machine numbers it, whose namespaces are the node's."""
-        return _slurmd(node)
+        return int(devcluster("pid", node).stdout)
 
     def give_private_disks(self, folder: Path, mib: int) -> None:
         """Give each node a small disk of its own."""
@@ -118,7 +107,9 @@ class Faults:
         _checked("mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder))
         self._undo.callback(_checked, "umount", "--lazy", str(folder))
         for node in self.nodes():
-            _checked(sys.executable, "-c", _MOUNT_ELSEWHERE, str(_slurmd(node)), str(folder))
+            _checked(
+                sys.executable, "-c", _MOUNT_ELSEWHERE, str(self.first_process(node)), str(folder)
+            )
             self._undo.callback(self.on_node, node, "umount", "--lazy", str(folder))
 
     def nodes(self) -> list[str]:
@@ -135,14 +126,6 @@ class Faults:
         """Whether every node is there and has nothing to do."""
         done = self.cluster.run("sinfo", "--noheader", "--format=%T", cwd=self.cluster.folder)
         return set(done.stdout.split()) == {"idle"}
-
-
-def _slurmd(node: str) -> int:
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or [""]
-        if Path(line[0]).name == "slurmd" and node in line:
-            return process.pid
-    raise LookupError(node)
 
 
 def _checked(*command: str) -> None:

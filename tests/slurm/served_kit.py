@@ -6,8 +6,8 @@ import contextlib
 import ipaddress
 import json
 import pwd
+import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -124,7 +124,9 @@ class Served:
         return job.job_id
 
     def address(self, node: str) -> str:
-        return socket.gethostbyname(node)
+        shown = self.cluster.run("scontrol", "-o", "show", "node", node, cwd=self.folder).stdout
+        (found,) = re.findall(r"NodeAddr=(\S+)", shown)
+        return str(found)
 
     def step(self, node: str, *command: str | Path) -> list[str]:
         """The command line that runs something on a node as the user, within the job."""
@@ -188,7 +190,7 @@ class Served:
 
     def files_of_user(self, node: str) -> list[Path]:
         """The user's files in a node's public folders, by their paths there."""
-        root, found = Path(f"/proc/{self.faults.slurmd(node)}/root"), []
+        root, found = Path(f"/proc/{self.faults.first_process(node)}/root"), []
         for public in PUBLIC:
             for path in (root / public).iterdir():
                 with contextlib.suppress(FileNotFoundError):
@@ -198,17 +200,17 @@ class Served:
 
     def inside(self, node: str, path: Path) -> Path:
         """A node's path as this machine sees it."""
-        return Path(f"/proc/{self.faults.slurmd(node)}/root") / path.relative_to("/")
+        return Path(f"/proc/{self.faults.first_process(node)}/root") / path.relative_to("/")
 
     @property
     def uid(self) -> int:
         return pwd.getpwnam(self.cluster.user).pw_uid
 
     def _space(self, node: str) -> Path:
-        return Path(f"/proc/{self.faults.slurmd(node)}/ns/net").readlink()
+        return Path(f"/proc/{self.faults.first_process(node)}/ns/net").readlink()
 
     def _read(self, node: str, name: str) -> str:
-        return Path(f"/proc/{self.faults.slurmd(node)}/{name}").read_text()
+        return Path(f"/proc/{self.faults.first_process(node)}/{name}").read_text()
 
 
 def below(folder: Path) -> Iterator[Path]:

@@ -26,7 +26,8 @@ linger()
 """
 
 
-def test_out_of_memory_without_a_trace(prepare: Prepare) -> None:
+def test_out_of_memory(prepare: Prepare) -> None:
+    """Where Slurm limits by control groups the worker outlives it; elsewhere nobody does."""
     # The worker would let it have 3500 MiB; Slurm does not.
     trials = prepare(slurm={"memory": "none", "extra": ["--mem=400M"]})
     trials.add("grows", GROW, memory_mb=3500)
@@ -38,11 +39,13 @@ def test_out_of_memory_without_a_trace(prepare: Prepare) -> None:
     assert report.outcome.failure is IdeaFailure.OUT_OF_MEMORY
     assert "Slurm" in report.outcome.detail
     assert report.usage.slurm_job is not None
-    assert report.usage.slurm_state in ("FAILED", "OUT_OF_MEMORY", "CANCELLED")
+    # Of a task that the worker told of, nobody asks Slurm.
+    assert report.usage.slurm_state in (None, "FAILED", "OUT_OF_MEMORY", "CANCELLED")
     assert report.usage.node == trials.nodes("grows")[0]
     assert len(trials.nodes("grows")) == 1
     assert isinstance(trials.reports("good")[0].outcome, Scored)
-    assert "memory" in trials.bench.run.trial("grows").log.read_text()
+    if report.usage.slurm_state is not None:
+        assert "memory" in trials.bench.run.trial("grows").log.read_text()
 
 
 def test_walltime(prepare: Prepare) -> None:

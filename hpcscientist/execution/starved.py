@@ -1,0 +1,43 @@
+"""How often the kernel has ended a process of this one's control group for lack of memory.
+
+Slurm keeps a job's memory by control groups. The kernel then ends one process, the largest as a
+rule: a candidate, while the worker that started it lives on and sees no more than signal 9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+# Beside the counts of kills: version 1 and version 2 of control groups.
+_FILES = {"memory": "memory.oom_control", "": "memory.events"}
+
+
+def memory_kills(proc: Path = Path("/proc/self")) -> int:
+    """Return the number of such ends so far; 0 where none are counted."""
+    with contextlib.suppress(OSError, ValueError):
+        groups, mounts = (proc / "cgroup").read_text(), (proc / "mountinfo").read_text()
+        for line in groups.splitlines():
+            _, controllers, group = line.split(":", 2)
+            name = "memory" if "memory" in controllers.split(",") else controllers
+            if name in _FILES and (folder := _folder(mounts, name, group)) is not None:
+                with contextlib.suppress(OSError):
+                    found = re.search(r"(?m)^oom_kill (\d+)$", (folder / _FILES[name]).read_text())
+                    if found:
+                        return int(found[1])
+    return 0
+
+
+def _folder(mounts: str, controller: str, group: str) -> Path | None:
+    """Return where a control group is to be seen; a container or a node may see a part alone."""
+    for line in reversed(mounts.splitlines()):  # a later mount hides an earlier one
+        mount, _, source = line.partition(" - ")
+        kind, _, options = source.split(" ", 2)
+        root, place = mount.split(" ")[3:5]
+        wanted = "cgroup" if controller else "cgroup2"
+        if kind == wanted and (not controller or controller in options.split(",")):
+            below = group.removeprefix(root.rstrip("/"))
+            if group == root or below.startswith("/"):
+                return Path(place) / below.lstrip("/") if group != root else Path(place)
+    return None
