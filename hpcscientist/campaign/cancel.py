@@ -7,8 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from hpcscientist.campaign import frozen
+from hpcscientist.campaign import frozen, remains
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs.dispatch import open_slurm
 from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
@@ -44,7 +45,10 @@ def cancel(
     driver does not let go within `patience_s`, SchedulerSilent when Slurm does not answer: then
     the request stands, and a driver that can read it stops.
     """
+    launched = _end_launch(paths, wait, clock)
     if not paths.campaign.is_file():
+        if launched is not None:
+            return launched
         read_state(paths)  # which says what is missing
     config = frozen.read(paths)
     slurm = open_slurm(config) if config.backend == "slurm" else None
@@ -78,6 +82,27 @@ def cancel(
     return alive or swept > 0
 
 
+def _end_launch(paths: RunPaths, wait: Wait, clock: Callable[[], float]) -> bool | None:
+    """End a launch that has not begun its campaign, or clear up after one that was killed.
+
+    Returns whether it was alive; None where there is none. Raises CampaignBusy where it does not
+    end, as one on another host.
+    """
+    holder = read_holder(paths.launching)
+    if paths.campaign.exists() or holder is None:
+        return None
+    if alive := bool(holder["alive"]):
+        if holder["local"]:
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
+                os.kill(holder["pid"], signal.SIGTERM)
+        _await_release(paths, WAIT_S, wait, clock, paths.launching)
+    if remains.are_there(paths):
+        remains.clear(paths)
+        with contextlib.suppress(OSError):
+            paths.root.rmdir()
+    return alive
+
+
 def _cancel_waiting(slurm: Slurm, config: CampaignConfig) -> None:
     """Cancel the controllers that have not started. The sweep comes after, so silence is none."""
     with contextlib.suppress(SchedulerSilent):
@@ -92,9 +117,16 @@ def patience_s(config: CampaignConfig) -> float:
     return WAIT_S + _STOPPING_S + PATIENCE_S + _COMMANDS * config.site.watch.command_s
 
 
-def _await_release(paths: RunPaths, limit_s: float, wait: Wait, clock: Callable[[], float]) -> None:
+def _await_release(
+    paths: RunPaths,
+    limit_s: float,
+    wait: Wait,
+    clock: Callable[[], float],
+    held: Path | None = None,
+) -> None:
+    """Wait until nobody holds the driver's lock, or another folder. Raises CampaignBusy."""
     deadline = clock() + limit_s
-    while (holder := read_holder(paths.lock)) is not None and holder["alive"]:
+    while (holder := read_holder(held or paths.lock)) is not None and holder["alive"]:
         if clock() > deadline:
             raise CampaignBusy(
                 f"{paths.root}: the driver on {holder['host']} (process {holder['pid']}) does "

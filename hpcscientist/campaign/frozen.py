@@ -9,6 +9,7 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError
 
+from hpcscientist.campaign import remains
 from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RunDirectoryError
@@ -97,6 +98,7 @@ def read(paths: RunPaths) -> CampaignConfig:
             loop.setdefault("drift_every", 0)
         return CampaignConfig.model_validate(data, strict=False)
     except FileNotFoundError as error:
+        remains.check(paths)
         raise RunDirectoryError(
             f"{paths.root}: is no run directory (no {path.name}); "
             "give the folder that `hpcsci launch` named"

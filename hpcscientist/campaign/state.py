@@ -94,6 +94,7 @@ class CampaignState:
     completion_tokens: int = 0
     cpu_s: float = 0.0
     gpu_s: float = 0.0
+    used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     stopped: DriverStopped | None = None
     ended: bool = False
 
@@ -202,8 +203,11 @@ class CampaignState:
                 trial.report = event.report
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
-                self.cpu_s += event.report.usage.cpu_s
-                self.gpu_s += event.report.usage.gpu_s
+                usage = event.report.usage
+                self.cpu_s += usage.cpu_s
+                self.gpu_s += usage.gpu_s
+                cpu_s, gpu_s = self.used.get(trial.idea_id, (0.0, 0.0))
+                self.used[trial.idea_id] = cpu_s + usage.cpu_s, gpu_s + usage.gpu_s
 
     def count_trials(self, phase: Phase) -> int:
         """How many trials are in a phase."""

@@ -29,13 +29,14 @@ from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import Crowd
 from hpcscientist.execution.backends.leftovers import keep_log
+from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slots import Slots
 from hpcscientist.execution.backends.stopping import stop_processes, sweep
 from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
 from hpcscientist.execution.scoring import DEADLINE_S as SCORING_S
-from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
@@ -74,6 +75,8 @@ class LocalBackend:
     """Runs at most `slots` trials at once, first come first served."""
 
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
+        """Submit nothing yet. Raises UsageError for a run directory that no job can lie in."""
+        refuse_patterns(paths.root)
         self._paths, self._entry = paths, entry
         self._slots = Slots(slots)
         self._crowd = Crowd(self._run)
