@@ -18,17 +18,29 @@ settings.register_profile("deterministic", deadline=None, derandomize=True)
 settings.load_profile("deterministic")
 
 
+# Markers of what a test needs beside this package; see pyproject.toml.
+PLACES = ("slurm", "apptainer", "serving")
+# Tests that the gate leaves out: what they find depends on daemons, or they take long.
+LEFT_OUT = (*PLACES, "full")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer the tests that vary what others show already."""
-    parser.addoption("--exhaustive", action="store_true", help="run the tests of that marker too")
+    """Offer the tests that only .ci/full runs."""
+    told = "also what takes long or needs a cluster, containers or an engine (see tests/README.md)"
+    parser.addoption("--full", action="store_true", help=told)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked exhaustive out unless asked for; side by side, long ones come first."""
-    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-    if left_out and not config.getoption("--exhaustive"):
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    """Leave out what belongs to --full, whatever this machine has; side by side, long ones first.
+
+    Left out by marker and not by what is there, so that a cluster that happens to be up, or was
+    left by an earlier run, changes nothing of the tests that decide on a landing.
+    """
+    if not config.getoption("--full"):
+        left_out = [item for item in items if any(map(item.get_closest_marker, LEFT_OUT))]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not any(map(item.get_closest_marker, LEFT_OUT))]
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
 
@@ -40,10 +52,6 @@ def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("e2e"):
         return 1 if in_one_place(item.path) else 2
     return 3
-
-
-# Markers of what a test needs beside this package; see pyproject.toml.
-PLACES = ("slurm", "apptainer", "serving")
 
 
 @pytest.hookimpl(optionalhook=True)

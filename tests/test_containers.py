@@ -51,6 +51,7 @@ def test_serving_image_holds_this_project_with_its_engines() -> None:
     assert all((root / source).exists() for source, _ in copied)
 
 
+@pytest.mark.apptainer
 @pytest.mark.skipif(shutil.which("apptainer") is None, reason="apptainer is not installed")
 @pytest.mark.parametrize("name", ["experiment.def", "serving.def"])
 def test_apptainer_reads_the_definition(name: str, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ class TestFigures:
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 class TestReal:
     def test_an_arm_beside_the_whole_loop(self, tmp_path: Path) -> None:
         TinyCampaign.prepare(tmp_path)

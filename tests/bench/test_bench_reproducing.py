@@ -132,6 +132,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> TinyCampaign:
 
 
 @pytest.mark.e2e
+@pytest.mark.full
 class TestReal:
     def test_every_claim_holds_again_and_tampered_ones_do_not(self, finished: TinyCampaign) -> None:
         folder, kind = finished.folder, next(iter(KINDS))

@@ -358,6 +358,7 @@ def test_a_run_directory_replays_its_own_campaign(
     assert (again.state.prompt_tokens, again.state.completion_tokens) == tokens
 
 
+@pytest.mark.full
 def test_whatever_stops_it_nothing_is_asked_twice(
     whole: tuple[Grounded, Jittery], tmp_path: Path
 ) -> None:

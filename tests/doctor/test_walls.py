@@ -16,7 +16,7 @@ from hpcscientist.doctor.rehearse import place
 from hpcscientist.records.site import Host
 
 IMAGE = os.environ.get("HPCSCI_TEST_IMAGE")
-in_container = pytest.mark.skipif(
+needs_image = pytest.mark.skipif(
     IMAGE is None or shutil.which("apptainer") is None,
     reason="needs Apptainer, and HPCSCI_TEST_IMAGE with a container image",
 )
@@ -60,7 +60,8 @@ def test_scratch_that_a_node_lacks_is_named(tmp_path: Path) -> None:
     assert report.rehearsals[0].inside is None
 
 
-@in_container
+@pytest.mark.apptainer
+@needs_image
 def test_container_holds_every_wall(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (rehearsed,) = probe(tmp_path, IMAGE).rehearsals
@@ -70,7 +71,8 @@ def test_container_holds_every_wall(tmp_path: Path) -> None:
     assert not (inside.environment or inside.processes or inside.is_root)
 
 
-@in_container
+@pytest.mark.apptainer
+@needs_image
 def test_open_network_is_noticed(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (rehearsed,) = probe(tmp_path, IMAGE, Host(network="open")).rehearsals
@@ -78,7 +80,8 @@ def test_open_network_is_noticed(tmp_path: Path) -> None:
     assert rehearsed.inside.reached
 
 
-@in_container
+@pytest.mark.apptainer
+@needs_image
 def test_image_that_cannot_start_is_told_in_apptainer_s_words(tmp_path: Path) -> None:
     (tmp_path / "bad.sif").write_text("no image")
     rehearsals = probe(tmp_path, str(tmp_path / "bad.sif")).rehearsals

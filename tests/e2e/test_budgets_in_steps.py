@@ -12,9 +12,9 @@ from campaigns import TinyCampaign, hpcsci
 from hpcscientist.campaign import journal
 from hpcscientist.records.events import BudgetDecided
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-SECONDS = {"pilot": 20.0, "half": 21.0, "full": 22.0}
+SECONDS = {"pilot": 120.0, "half": 121.0, "full": 122.0}
 
 
 def prepare(folder: Path) -> TinyCampaign:
@@ -22,7 +22,7 @@ def prepare(folder: Path) -> TinyCampaign:
     campaign = TinyCampaign.prepare(folder)
     recipe = folder / "tiny" / "recipe.toml"
     steps = f'[[budgets.steps]]\nname = "half"\nseconds = {SECONDS["half"]}\n'
-    before, after = recipe.read_text().split("[budgets.full]\nseconds = 20.0")
+    before, after = recipe.read_text().split("[budgets.full]\nseconds = 120.0")
     recipe.write_text(f"{before}{steps}[budgets.full]\nseconds = {SECONDS['full']}{after}")
     (folder / "hpcsci.toml").write_text(
         '[loop]\nallocation = "halving"\nhalving = 2.0\nconfirm = false\ndrift_every = 0\n'
@@ -44,7 +44,7 @@ def test_only_the_best_climb_and_a_killed_driver_decides_the_same(tmp_path: Path
     whole = prepare(tmp_path / "whole")
     done = whole.drive("never", *arguments())
     assert done.returncode == 0, done.stderr
-    assert "pilot 20 s, half 21 s, full 22 s x" in done.stderr
+    assert "pilot 120 s, half 121 s, full 122 s x" in done.stderr
 
     came = climbed(whole)
     assert [e.idea_id for e in came] == [f"idea-000{n}" for n in range(1, 5)]

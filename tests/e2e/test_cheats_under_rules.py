@@ -35,7 +35,7 @@ from hpcscientist.records.events import AttemptWritten, SeedsDecided, SplitSpent
 from hpcscientist.results.rows import unsealed
 from hpcscientist.system import processes
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 SEEDS = 5
 
@@ -49,7 +49,7 @@ def by_title(campaign: TinyCampaign) -> dict[str, dict[str, Any]]:
     scope="module",
     params=[
         "point",
-        *(pytest.param(rule, marks=pytest.mark.exhaustive) for rule in ("batch", "online")),
+        *(pytest.param(rule, marks=pytest.mark.full) for rule in ("batch", "online")),
     ],
 )
 def cheated(
@@ -148,7 +148,7 @@ class Attacked:
 def attacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Attacked]:
-    candidates = list(HOSTILE) if request.config.getoption("--exhaustive") else CHEATS
+    candidates = list(HOSTILE) if request.config.getoption("--full") else CHEATS
     folder = tmp_path_factory.mktemp("attacked")
     tiny = TinyCampaign(folder)
     recipe = write_recipe(folder)

@@ -108,15 +108,16 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, An
 
 
 # Ten trials come before: a pilot and four seeds of the reference, and of the idea.
+@pytest.mark.full
 @pytest.mark.parametrize(
     "moment",
     [
-        pytest.param("split_spent:1:before", marks=pytest.mark.exhaustive),
+        pytest.param("split_spent:1:before", marks=pytest.mark.full),
         "split_spent:1:torn",
         "split_spent:1:after",
-        pytest.param("split_spent:2:before", marks=pytest.mark.exhaustive),
-        pytest.param("split_spent:2:after", marks=pytest.mark.exhaustive),
-        pytest.param("trial_queued:11:after", marks=pytest.mark.exhaustive),
+        pytest.param("split_spent:2:before", marks=pytest.mark.full),
+        pytest.param("split_spent:2:after", marks=pytest.mark.full),
+        pytest.param("trial_queued:11:after", marks=pytest.mark.full),
         "trial_ended:13:before",
     ],
 )

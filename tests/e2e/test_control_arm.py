@@ -19,6 +19,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full
 def test_search_beats_the_digits_baseline(tmp_path: Path) -> None:
     done = hpcsci("launch", "--model", "search", "--ideas", "8", "--run-dir", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -29,6 +30,7 @@ def test_search_beats_the_digits_baseline(tmp_path: Path) -> None:
     assert 0 < best["ci_low"] <= best["delta"] <= best["ci_high"]
 
 
+@pytest.mark.full
 def test_search_is_reproducible_whatever_the_slots(tmp_path: Path) -> None:
     tables = []
     for slots in (1, 3):

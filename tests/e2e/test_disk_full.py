@@ -14,7 +14,7 @@ from campaigns import TinyCampaign, hpcsci
 
 from hpcscientist.campaign import journal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.root]
+pytestmark = [pytest.mark.e2e, pytest.mark.root, pytest.mark.full]
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     "moment",
     [
         "driver_started:1:after",
-        pytest.param("reply_recorded:2:after", marks=pytest.mark.exhaustive),
+        pytest.param("reply_recorded:2:after", marks=pytest.mark.full),
         "idea_proposed:1:after",
-        pytest.param("trial_queued:4:after", marks=pytest.mark.exhaustive),
+        pytest.param("trial_queued:4:after", marks=pytest.mark.full),
         "trial_ended:4:after",
-        pytest.param("idea_ended:3:after", marks=pytest.mark.exhaustive),
+        pytest.param("idea_ended:3:after", marks=pytest.mark.full),
         "campaign_ended:1:before",
     ],
 )

@@ -63,9 +63,9 @@ def test_every_kind_of_event_is_covered() -> None:
 
 
 WHENS = ("before", "torn", "after")
-# Every kind, and all three in turn; the other two of each kind are for --exhaustive.
+# Every kind, and all three in turn; the other two of each kind are for --full.
 KILLS = [
-    pytest.param(kind, when, marks=[pytest.mark.exhaustive] if (row + column) % 3 else [])
+    pytest.param(kind, when, marks=[pytest.mark.full] if (row + column) % 3 else [])
     for row, kind in enumerate(MOMENTS)
     for column, when in enumerate(WHENS)
 ]
@@ -81,6 +81,7 @@ def test_killed_at_an_event(
     campaign.resume_to(uninterrupted)
 
 
+@pytest.mark.full
 def test_killed_at_random_moments_again_and_again(
     tmp_path: Path, uninterrupted: list[dict[str, Any]]
 ) -> None:
@@ -110,6 +111,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+@pytest.mark.full
 def test_half_written_result_is_run_again(
     tmp_path: Path, uninterrupted: list[dict[str, Any]]
 ) -> None:

@@ -18,7 +18,7 @@ from hpcscientist.campaign import frozen
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.results import scan, schema
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 # What the scorer chokes on is the machine's failure: nobody learns from it about the idea.
 CHOKING = 'rows.append("choke,1")\n'

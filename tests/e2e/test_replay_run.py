@@ -11,7 +11,7 @@ from campaigns import NOT_COMPARED, TinyCampaign, hpcsci
 
 from hpcscientist.files.rundir import RunPaths
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 
 def rows(folder: Path, run: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.sealed import ROOT_VARIABLE
 from hpcscientist.results.compact import compact
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 Spoil = Callable[[TinyCampaign], object]
 

@@ -20,7 +20,7 @@ from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.trial import Split
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 HELD = f"{CERTAIN}: holds (by its own folder alone; the notes say what that leaves out)"
 

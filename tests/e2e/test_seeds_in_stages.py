@@ -12,7 +12,7 @@ from campaigns import TinyCampaign, hpcsci
 from hpcscientist.campaign import journal
 from hpcscientist.records.events import SeedsDecided
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 
 @pytest.mark.parametrize(("allocation", "first", "most"), [("sequential", 2, 6), ("halving", 1, 3)])

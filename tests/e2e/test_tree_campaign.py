@@ -14,7 +14,7 @@ from tiny_recipe import RATE, edit, idea, propose
 from hpcscientist.campaign import journal
 from hpcscientist.records.events import AttemptWritten
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 SETTINGS = """\
 [authoring]
@@ -135,9 +135,9 @@ def test_the_best_of_a_tree_is_measured_and_taken_apart(tmp_path: Path) -> None:
     "moment",
     [
         "attempt_written:2:before",
-        pytest.param("reply_recorded:5:torn", marks=pytest.mark.exhaustive),
+        pytest.param("reply_recorded:5:torn", marks=pytest.mark.full),
         "trial_started:6:after",
-        pytest.param("trial_ended:7:before", marks=pytest.mark.exhaustive),
+        pytest.param("trial_ended:7:before", marks=pytest.mark.full),
         "attempt_written:5:after",
     ],
 )

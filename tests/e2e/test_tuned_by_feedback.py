@@ -21,7 +21,7 @@ from hpcscientist.records.events import AttemptWritten, TrialEnded
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage, TrialSpec
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 NODES = 18
 SETTINGS = f'search = "tree"\ndrafts = 1\nnodes = {NODES}\nworkers = 1\n'

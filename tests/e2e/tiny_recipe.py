@@ -24,9 +24,9 @@ name = "accuracy"
 direction = "maximize"
 minimum_effect = 0.01
 [budgets.pilot]
-seconds = 20.0
+seconds = 120.0
 [budgets.full]
-seconds = 20.0
+seconds = 120.0
 [resources]
 memory_mb = 512
 output_mb = 8

@@ -66,6 +66,7 @@ def test_without_a_tokenizer_there_is_an_estimate(tmp_path: Path) -> None:
     assert isinstance(counter_of(tmp_path), Estimate)
 
 
+@pytest.mark.serving
 def test_a_models_own_tokenizer_counts_exactly(tmp_path: Path) -> None:
     library = pytest.importorskip("tokenizers", reason="comes with vLLM")
     words = library.Tokenizer(library.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))

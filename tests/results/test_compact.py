@@ -200,6 +200,7 @@ def test_a_kill_at_every_step_of_a_merge(
     assert len(part_files(paths)) == 1
 
 
+@pytest.mark.full
 def test_inodes_do_not_grow_with_trials(paths: RunPaths) -> None:
     seed = 0
     for _ in range(MANY_PARTS + 2):

@@ -127,6 +127,7 @@ def stopped_at(number: int) -> Callable[[Step], None]:
 STOPS = (0, 3, 4, 8, 99)  # calls of the progress before the kill; one behind the end
 
 
+@pytest.mark.full
 def test_stopped_anywhere_the_old_index_serves_and_the_next_update_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +194,7 @@ def test_vectors_that_were_written_are_not_made_again(
     assert counted.texts == 112 + 54  # three blocks of 32 were there
 
 
+@pytest.mark.full
 def test_vectors_of_a_large_library_are_kept_until_it_has_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counting
 ) -> None:
@@ -292,6 +294,7 @@ def without_flock(file: object, operation: int) -> None:
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
+@pytest.mark.full
 def test_a_file_system_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = tmp_path / "tmp"
     elsewhere.mkdir()

@@ -106,6 +106,7 @@ def age(library: Path, days: float) -> None:
         os.utime(record, (then, then))
 
 
+@pytest.mark.full
 def test_who_has_a_library_open_goes_on_however_often_it_is_built(tmp_path: Path) -> None:
     out = tmp_path / "out"
     made(write_all(tmp_path, 0), out)
@@ -122,6 +123,7 @@ def test_who_has_a_library_open_goes_on_however_often_it_is_built(tmp_path: Path
         assert fresh.look()["paper"] == "We study stones 3 3."
 
 
+@pytest.mark.full
 def test_what_was_replaced_is_given_back_after_a_time(tmp_path: Path) -> None:
     out = tmp_path / "out"
     made(write_all(tmp_path, 0), out)
@@ -141,6 +143,7 @@ def test_what_was_replaced_is_given_back_after_a_time(tmp_path: Path) -> None:
     assert open_library(out).paper("openalex:W1003")
 
 
+@pytest.mark.full
 def test_space_is_given_back_at_once_where_that_is_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for edition in range(3):

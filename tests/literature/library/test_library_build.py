@@ -308,6 +308,7 @@ def test_full_disk_is_one_clear_error_and_the_build_goes_on(
     assert build([source], out).papers == 1000
 
 
+@pytest.mark.full
 def test_peak_of_memory_does_not_grow_with_the_library(tmp_path: Path) -> None:
     def peak_kb(count: int) -> int:
         source = write_abstracts(tmp_path / f"{count}.jsonl", count, words=100)

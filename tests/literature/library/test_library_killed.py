@@ -54,6 +54,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return Case(sources, folder / "whole", int(out.split()[2]))
 
 
+@pytest.mark.full
 def test_build_that_is_killed_again_and_again_ends(case: Case, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     assert case.files > 12
@@ -68,6 +69,7 @@ def test_build_that_is_killed_again_and_again_ends(case: Case, tmp_path: Path) -
     assert len(papers(broken)) == 900
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("before_end", [0, 3])
 def test_kill_in_the_last_moments_changes_nothing(
     case: Case, tmp_path: Path, before_end: int

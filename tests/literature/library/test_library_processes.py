@@ -103,6 +103,7 @@ HEEDING = "import os, signal, sys; [signal.signal(n, signal.SIG_DFL) for n in (2
 HEEDING += "os.execv(sys.argv[1], sys.argv[1:])"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_a_build_that_goes_on_later(tmp_path: Path, number: signal.Signals) -> None:
     source = write_abstracts(tmp_path / "a.jsonl", 12_000, words=3)

@@ -99,6 +99,7 @@ def test_encodings_and_line_ends(tmp_path: Path) -> None:
     assert [p.title for p in _papers(_read(tmp_path, mixed))] == ["Größe", "Größer"]
 
 
+@pytest.mark.full
 def test_a_long_file_is_never_held(tmp_path: Path) -> None:
     entry = "@article{k%d,\n  title = {Title %d},\n  abstract = {" + "word " * 1000 + "}\n}\n"
     path = tmp_path / "long.bib"

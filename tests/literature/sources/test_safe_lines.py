@@ -95,6 +95,7 @@ def test_a_long_line_is_passed_over_and_told(tmp_path: Path) -> None:
     assert [t.origin for t in _troubles(path)] == ["x: byte 4", "x: byte 211"]
 
 
+@pytest.mark.full
 def test_a_line_of_two_gigabytes_is_never_held(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     with path.open("wb") as file:
