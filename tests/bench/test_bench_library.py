@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> N
     plain = found["search, bare keyword index"]
     ours = found["search, by keyword, with explanations"]
     assert ours.ratio == pytest.approx(ours.value / plain.value)
-    assert all(figure.value > 0 for figure in found.values())
+    assert all(math.isfinite(figure.value) for figure in found.values())
     assert list(tmp_path.iterdir()) == []
 
 

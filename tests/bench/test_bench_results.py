@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,23 @@ def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> N
     assert (loose.target, compacted.target) == (1.3, 0.1)
     assert loose.ratio == pytest.approx(loose.value / found["bare read, loose files"].value)
     assert compacted.ratio == pytest.approx(compacted.value / loose.value)
-    assert all(figure.value > 0 for figure in found.values())
     assert list(tmp_path.iterdir()) == []
+
+
+def waits_and_holds(seconds: float, mb: int) -> None:
+    held = b"x" * (mb << 20)
+    time.sleep(seconds)
+    assert held
+
+
+def test_a_measurement_has_in_it_what_the_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds from below alone: a slow machine takes longer."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # the child imports this file
+    calls = {"long": Call(waits_and_holds, (0.2, 64)), "short": Call(waits_and_holds, (0.0, 1))}
+    found = measure(calls, runs=2)
+    assert min(found["long"].seconds) >= 0.2
+    assert found["long"].median >= 0.2
+    assert min(found["long"].peak_mb) >= max(found["short"].peak_mb) + 32
 
 
 def test_json_is_the_contract_s_array() -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +24,19 @@ def check(figures: list[Figure], count: int) -> None:
     assert len(rows) == count
     for row in rows:
         assert list(row) == FIELDS
-        assert row["value"] > 0
-        assert row["ratio"] is None or row["ratio"] > 0
+        assert math.isfinite(row["value"])
 
 
 def test_makespan_runs_the_real_loop() -> None:
+    """What the model and the trials take is slept, so no campaign is faster than its bound."""
     script = Script(latency_s=0.01, pilot_s=0.01, full_s=0.02, slots=4)
-    check(makespan.figures({3: 1, 4: 2}, script), 2)
+    figures = makespan.figures({3: 1, 4: 2}, script)
+    check(figures, 2)
+    for figure, ideas in zip(figures, (3, 4), strict=True):
+        assert f"{ideas} ideas" in figure.name
+        assert figure.ratio is not None
+        assert figure.ratio >= 1
+        assert figure.value >= 2 * script.latency_s + script.pilot_s + script.full_s
 
 
 def test_makespan_bound_is_path_or_work() -> None:
@@ -36,8 +46,26 @@ def test_makespan_bound_is_path_or_work() -> None:
     assert script.bound(ideas=100, seeds=1, concurrency=1) == 200.0
 
 
-def test_startup_measures_the_installed_command() -> None:
-    check(startup.figures(runs=1), 1)
+def test_startup_measures_the_installed_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[list[str]] = []
+    seconds = iter([9.0, 9.0, 2.0, 3.0])  # the first of each only fills caches
+
+    def taken(line: list[str]) -> float:
+        lines.append(line)
+        assert measured(line) > 0  # the command is there and ends well
+        return next(seconds)
+
+    measured = startup._seconds
+    monkeypatch.setattr(startup, "_seconds", taken)
+    (figure,) = startup.figures(runs=1)
+    assert (figure.value, figure.ratio, figure.spread) == (3.0, 1.5, 0.0)
+    assert [Path(line[0]).name for line in lines[2:]] == [Path(sys.executable).name, "hpcsci"]
+
+
+def test_seconds_are_those_of_the_whole_process() -> None:
+    assert startup._seconds([sys.executable, "-c", "import time; time.sleep(0.2)"]) >= 0.2
+    with pytest.raises(subprocess.CalledProcessError):
+        startup._seconds([sys.executable, "-c", "raise SystemExit(1)"])
 
 
 def test_json_on_stdout_and_progress_on_stderr(

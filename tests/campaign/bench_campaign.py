@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -65,9 +67,11 @@ class ScriptedTrials:
         judge: Judge,
         predictions: Predictions = _own_predictions,
         node: str = "",
+        pace: random.Random | None = None,
     ) -> None:
+        """`pace` draws how many turns of the loop a trial takes; None: none."""
         self._paths, self._judge, self._predictions = paths, judge, predictions
-        self._node = node
+        self._node, self._pace = node, pace
         self.ran: list[tuple[str, int]] = []
         self.avoided: set[str] = set()
 
@@ -75,6 +79,8 @@ class ScriptedTrials:
         for spec in trials:
             on_start(spec)
             self.ran.append((spec.trial_id, spec.run))
+            for _ in range(self._pace.randrange(100) if self._pace else 0):
+                await asyncio.sleep(0)
             outcome = self._judge(spec)
             if outcome is not None:
                 values = {m.name: 0.5 for m in spec.metrics}
@@ -195,6 +201,7 @@ class CampaignBench:
         self.state = CampaignState()
         self.generation = 0
         self.predictions: Predictions = _own_predictions
+        self.pace: random.Random | None = None  # at once
         self.catches_nothing_done = False
 
     def configure(self, **sections: dict[str, object]) -> None:
@@ -220,7 +227,7 @@ class CampaignBench:
         self.generation += 1
         journal = Journal(self.paths.journal, self.state.apply)
         session = Session(self.paths, journal, self.state, self.generation)
-        backend = ScriptedTrials(self.paths, judge, self.predictions)
+        backend = ScriptedTrials(self.paths, judge, self.predictions, pace=self.pace)
         author = author or ScriptedAuthor(self.recipe)
         minds = Minds(proposer, author, None, crew=crew or Crew(), control=control)
         wired: Wired = assemble(self.config, self.recipe, session, minds, backend)

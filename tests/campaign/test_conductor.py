@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import zlib
 from pathlib import Path
 
 import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
+from hpcscientist.campaign import journal
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.status import status
 from hpcscientist.campaign.summary import read_rows
@@ -20,6 +22,7 @@ from hpcscientist.errors import (
     ReplyError,
     RunDirectoryError,
 )
+from hpcscientist.ideation.search import STARTUP_TRIALS
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
@@ -399,14 +402,27 @@ async def test_feedback_reaches_the_next_round(tmp_path: Path) -> None:
     assert [entry.finding for entry in proposer.tasks[1].archive] == ["improvement"]
 
 
+def by_code(spec: TrialSpec) -> Outcome:
+    """What an idea's code is worth, so that the search has something to go by."""
+    return scored(0.5 + zlib.crc32(spec.provenance.code_hash.encode()) % 997 / 1e4)
+
+
 async def test_search_is_the_same_whatever_the_timing(tmp_path: Path) -> None:
-    titles = []
-    for name in ("a", "b"):
-        bench = CampaignBench(tmp_path / name, ideas=12)
-        await bench.search(plain)
-        titles.append([idea.title for idea in bench.state.ideas.values()])
-    assert titles[0] == titles[1]
-    assert len(set(titles[0])) == 12
+    """Trials end in another order each time; what each proposal was told stands in its file."""
+    names = [f"idea-{n:04d}" for n in range(1, STARTUP_TRIALS + 7)]
+    files, ends = [], []
+    for order in range(3):
+        bench = CampaignBench(tmp_path / str(order), ideas=len(names))
+        bench.config = bench.config.model_copy(update={"in_flight": 4})
+        bench.pace = random.Random(order)
+        await bench.search(by_code)
+        files.append([bench.paths.idea(name).idea.read_text() for name in names])
+        events = journal.read(bench.paths.journal)
+        ends.append(tuple(event.idea_id for event in events if event.type == "idea_ended"))
+        assert {status for status, _ in bench.ended().values()} == {"scored"}
+    assert files == [files[0]] * 3
+    assert names[-5] in files[0][-1], "the last proposal was told of no idea before it"
+    assert len(set(ends)) > 1, "the same order each time shows nothing"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ from hpcscientist.system.processes import children
 MADE = "import mmap, os, sys, threading, time\nhere = os.getcwd()\nMB = b'x' * (1 << 20)\n"
 
 
+# It takes the machine from whatever runs beside it.
+STORM = pytest.mark.full
+
+
 def run(folder: Path, code: str, **bounds: int) -> Ended:
     limits = {"memory_mb": 512, "output_mb": 8} | bounds
     return supervise(
@@ -60,6 +64,7 @@ def test_what_has_no_name_counts(tmp_path: Path, code: str, reason: Reason) -> N
     assert run(tmp_path, code, memory_mb=128).reason is reason
 
 
+@pytest.mark.full
 def test_shared_memory_is_no_output_and_counts_once(tmp_path: Path) -> None:
     code = (
         "held = mmap.mmap(-1, 40 << 20)\nheld.write(MB * 40)\nfd = os.memfd_create('x')\n"
@@ -76,7 +81,7 @@ def test_shared_memory_is_no_output_and_counts_once(tmp_path: Path) -> None:
     [
         "for n in range(200):\n    if os.fork() == 0: time.sleep(600)\ntime.sleep(600)",
         "for n in range(200): threading.Thread(target=time.sleep, args=[600]).start()",
-        "while True:\n    try: os.fork()\n    except OSError: pass",
+        pytest.param("while True:\n    try: os.fork()\n    except OSError: pass", marks=STORM),
     ],
     ids=["processes", "threads", "without end"],
 )

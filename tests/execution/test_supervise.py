@@ -72,7 +72,7 @@ def test_a_daemon_does_not_outlive_a_normal_exit(tmp_path: Path) -> None:
 
 
 def test_a_daemon_does_not_outlive_the_deadline(tmp_path: Path) -> None:
-    bounds = Bounds(deadline_s=2, memory_mb=512, output_mb=8)
+    bounds = Bounds(deadline_s=10, memory_mb=512, output_mb=8)  # the daemon has to be there
     ended, _ = run(tmp_path, DAEMON + "daemon()\nwhile True: time.sleep(60)", bounds)
     assert ended.reason is Reason.DEADLINE
     assert ended.signal == 9
@@ -89,6 +89,7 @@ def test_a_chain_of_forks_that_changes_sessions_is_caught(tmp_path: Path) -> Non
     assert children(os.getpid()) == before
 
 
+@pytest.mark.full
 def test_processes_that_fork_while_they_are_killed_are_caught(tmp_path: Path) -> None:
     before = children(os.getpid())
     code = (
@@ -175,6 +176,7 @@ def test_a_guard_that_is_killed_takes_the_command_with_it(tmp_path: Path) -> Non
     assert_gone(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.full
 def test_time_in_which_its_worker_was_suspended_is_not_the_commands(tmp_path: Path) -> None:
     code = (
         "import os, signal, time\nworker = int(open('/proc/%d/stat' % os.getppid()).read().split()"
