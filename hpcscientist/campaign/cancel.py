@@ -8,11 +8,12 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
 
-from hpcscientist.campaign import frozen
+from hpcscientist.campaign import frozen, remains
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs.dispatch import open_slurm
 from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
@@ -58,7 +59,10 @@ def cancel(
     driver does not let go within `patience_s`, SchedulerSilent when Slurm does not answer: then
     the request stands, and a driver that can read it stops.
     """
+    launched = _end_launch(paths, wait, clock, tell)
     if not paths.campaign.is_file():
+        if launched is not None:
+            return launched
         read_state(paths)  # which says what is missing
     config = frozen.read(paths)
     slurm = open_slurm(config) if config.backend == "slurm" else None
@@ -94,6 +98,27 @@ def cancel(
     return alive or swept > 0
 
 
+def _end_launch(paths: RunPaths, wait: Wait, clock: Callable[[], float], tell: Tell) -> bool | None:
+    """End a launch that has not begun its campaign, or clear up after one that was killed.
+
+    Returns whether it was alive; None where there is none. Raises CampaignBusy where it does not
+    end, as one on another host.
+    """
+    holder = read_holder(paths.launching)
+    if paths.campaign.exists() or holder is None:
+        return None
+    if alive := bool(holder["alive"]):
+        if holder["local"]:
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
+                os.kill(holder["pid"], signal.SIGTERM)
+        _Waiting(paths, WAIT_S, wait, clock, tell, paths.launching).until_released()
+    if remains.are_there(paths):
+        remains.clear(paths)
+        with contextlib.suppress(OSError):
+            paths.root.rmdir()
+    return alive
+
+
 def _cancel_waiting(slurm: Slurm, config: CampaignConfig) -> None:
     """Cancel the controllers that have not started. The sweep comes after, so silence is none."""
     with contextlib.suppress(SchedulerSilent):
@@ -110,20 +135,21 @@ def patience_s(config: CampaignConfig) -> float:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Waits until nobody drives a campaign."""
+    """Waits until nobody drives a campaign, or holds another of its locks (`held`)."""
 
     paths: RunPaths
     limit_s: float
     wait: Wait
     clock: Callable[[], float]
     tell: Tell
+    held: Path | None = None
     woken_at: float | None = None
     told: bool = False
 
     def until_released(self) -> None:
         """Wait; a driver here that stands still is ended. Raises CampaignBusy."""
         begun = self.clock()
-        while (holder := read_holder(self.paths.lock)) is not None and holder["alive"]:
+        while (holder := read_holder(self.held or self.paths.lock)) is not None and holder["alive"]:
             waited = self.clock() - begun
             who = f"the driver on {holder['host']} (process {holder['pid']})"
             if waited > self.limit_s:

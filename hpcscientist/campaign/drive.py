@@ -18,7 +18,7 @@ from pathlib import Path
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.halting import conduct
-from hpcscientist.campaign.journal import NO_SPACE, Journal
+from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.launching import likeness
 from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.serving.beside import Beside, beside, serves
@@ -34,6 +34,7 @@ from hpcscientist.errors import (
     RunDirectoryError,
 )
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.models.serving.plane import Tell
 from hpcscientist.records.events import (

@@ -9,6 +9,7 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError
 
+from hpcscientist.campaign import remains
 from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
@@ -107,6 +108,7 @@ def read(paths: RunPaths) -> CampaignConfig:
             loop.setdefault("drift_every", 0)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:
+        remains.check(paths)
         raise NoRunDirectory(paths.root, path.name) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
         reason = str(error).splitlines()[0]

@@ -8,7 +8,6 @@ Not covered: who may write. See `campaign.lock`.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Callable
@@ -17,10 +16,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.errors import DiskFull, RunDirectoryError
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import Event
-
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Line(Record):

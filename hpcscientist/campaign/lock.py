@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
 from hpcscientist.files.lock import BEAT_S, STALE_S, Held, Lock, read_holder
+from hpcscientist.files.space import NO_SPACE
 
 __all__ = ["BEAT_S", "STALE_S", "DriverLock", "read_holder"]
 
@@ -25,7 +25,7 @@ class DriverLock:
                 "with `hpcsci cancel`, or follow it with `hpcsci status`"
             ) from holder
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            full = error.errno in NO_SPACE
             kind = DiskFull if full else RunDirectoryError
             raise kind(f"{folder}: cannot be written: {error.strerror}") from error
         self.generation = self._lock.generation

@@ -97,6 +97,7 @@ class CampaignState:
     cpu_s: float = 0.0
     gpu_s: float = 0.0
     losses: Losses = field(default_factory=Losses)
+    used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     stopped: DriverStopped | None = None
     ended: bool = False
 
@@ -211,8 +212,11 @@ class CampaignState:
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
-                self.cpu_s += event.report.usage.cpu_s
-                self.gpu_s += event.report.usage.gpu_s
+                usage = event.report.usage
+                self.cpu_s += usage.cpu_s
+                self.gpu_s += usage.gpu_s
+                cpu_s, gpu_s = self.used.get(trial.idea_id, (0.0, 0.0))
+                self.used[trial.idea_id] = cpu_s + usage.cpu_s, gpu_s + usage.gpu_s
 
     def count_trials(self, phase: Phase) -> int:
         """How many trials are in a phase."""

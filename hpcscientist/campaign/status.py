@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcscientist.campaign import journal
+from hpcscientist.campaign import journal, remains
 from hpcscientist.campaign.lock import read_holder
 from hpcscientist.campaign.state import CampaignState, fold
 from hpcscientist.errors import NoRunDirectory
@@ -16,6 +16,7 @@ SECONDS_PER_HOUR = 3600.0
 def read_state(paths: RunPaths) -> CampaignState:
     """Return the state of a run directory. Raises NoRunDirectory, RunDirectoryError."""
     if not paths.campaign.is_file():
+        remains.check(paths)
         raise NoRunDirectory(paths.root, paths.campaign.name)
     return fold(journal.read(paths.journal))
 

@@ -20,7 +20,7 @@ from hpcscientist.campaign.missing import Missing, missing
 from hpcscientist.campaign.pursuit.quality import measure
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.state import IdeaState
-from hpcscientist.campaign.status import read_state
+from hpcscientist.campaign.status import SECONDS_PER_HOUR, read_state
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe.load import load
@@ -79,7 +79,7 @@ def read_rows(paths: RunPaths) -> Summary:
     improved = [i for i, finding in judged.items() if finding.verdict is Verdict.IMPROVEMENT]
     told = confirmed(state, metric, loop.q, test_values, improved if loop.confirm else ())
     copies = {i: said(state, i, original) for i, original in repeated(state).items()}
-    table = _Table(metric, found, judged, state.ideas, told, copies)
+    table = _Table(metric, found, judged, state.ideas, told, state.used, copies)
     rows = [table.baseline()] if state.trials else []
     rows += [table.idea(idea, idea.ended) for idea in ended if idea.ended is not None]
     return Summary(
@@ -102,6 +102,7 @@ class _Table:
     findings: Mapping[str, Finding]
     ideas: Mapping[str, IdeaState]
     confirmed: Mapping[str, Confirmed]
+    used: Mapping[str, tuple[float, float]]  # CPU and GPU seconds
     copies: Mapping[str, str]  # of ideas that repeat another's predictions: the words for that
 
     def baseline(self) -> ResultRow:
@@ -149,7 +150,8 @@ class _Table:
         comparison: Comparison | None,
         finding: Finding | None,
     ) -> ResultRow:
-        cost = self.found.costs.get(idea.idea_id)
+        # By the journal, which knows the runs that the machine spoilt, as `hpcsci status` does.
+        used = self.used.get(idea.idea_id)
         against = comparison if ended is not None else None  # the baseline has no delta
         outcome = self.confirmed.get(idea.idea_id)
         told = outcome.confirmation if outcome else None
@@ -176,8 +178,8 @@ class _Table:
             test_delta=on_test.delta if on_test else None,
             test_ci_low=on_test.ci_low if on_test else None,
             test_ci_high=on_test.ci_high if on_test else None,
-            gpu_hours=cost.gpu_hours if cost else None,
-            cpu_hours=cost.cpu_hours if cost else None,
+            gpu_hours=used[1] / SECONDS_PER_HOUR if used else None,
+            cpu_hours=used[0] / SECONDS_PER_HOUR if used else None,
             attempts=idea.attempts or None,
             undecided=(finding is not None and finding.verdict is None) or idea.left is not None,
         )

@@ -26,6 +26,7 @@ from hpcscientist.execution import presence
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.files.space import takes
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
@@ -175,7 +176,7 @@ class TrialRunner:
             if report.usage.node and outcome.failure not in _NOT_THE_NODES:
                 self._failures[report.usage.node] += 1
             if self._is_full(report, outcome):
-                self._stop_for_space(spec)
+                self._stop_for_space(spec, outcome)
         self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report))
         if isinstance(outcome, MachineFailed) and (pattern := self.state.losses.pattern()):
             raise MachineTrouble(
@@ -220,20 +221,32 @@ class TrialRunner:
     def _free(self) -> int:
         return shutil.disk_usage(self.paths.root).free
 
-    def _stop_for_space(self, spec: TrialSpec) -> NoReturn:
+    def _stop_for_space(self, spec: TrialSpec, known: MachineFailed | None = None) -> NoReturn:
+        """End the campaign for now; `known` is what a worker said, which may be of another disk."""
         # What is there is no result: the trial runs again on resume.
         self.paths.trial(spec.trial_id).result.unlink(missing_ok=True)
-        raise DiskFull(f"{self.paths.root}: no space left; free some and run `hpcsci resume`")
+        mend = "free some and run `hpcsci resume`"
+        root = self.paths.root
+        if known is None or self._free() < FULL_BYTES or not takes(root, FULL_BYTES):
+            raise DiskFull(f"{root}: no space left; {mend}")
+        raise DiskFull(f"no space left for {spec.trial_id} ({known.detail}); {mend}")
 
     def _lost(self, spec: TrialSpec) -> TrialReport:
         now = time.time()
         began = presence.began(self.paths.trial(spec.trial_id), spec.run)
+        detail = f"the worker ended without a result; see {spec.trial_id}/log"
+        if self.paths.trial(spec.trial_id).result.exists():
+            detail = (
+                f"{spec.trial_id}/result.arrow does not bear this campaign's seal: either the "
+                "worker did not find its key, so see that paths.private is the same on every "
+                "node, or somebody else wrote it"
+            )
         return TrialReport(
             trial_id=spec.trial_id,
             run=spec.run,
             outcome=MachineFailed(
                 failure=MachineFailure.LOST,
-                detail=f"the worker ended without a result; see {spec.trial_id}/log",
+                detail=detail,
             ),
             usage=Usage(started_at=began or now, ended_at=now, node=node_name(os.environ)),
         )

@@ -80,6 +80,7 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
         raise RunDirectoryError(
             f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
         )
+    sealed.require_campaign_key(config.campaign_id)
     for key in config.labels.values():
         if not sealed.path_of(key).is_dir():
             raise RunDirectoryError(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.errors import HpcsciError
-from hpcscientist.execution.verdict import NO_SPACE
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.site import Host
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")

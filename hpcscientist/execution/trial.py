@@ -31,12 +31,14 @@ from hpcscientist.execution.supervise import Ended
 from hpcscientist.execution.verdict import classify, idea_failed, machine_failed, of_error
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.files.space import NO_SPACE, takes
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailure, Outcome
 from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec, Usage
 from hpcscientist.system import processes
 
 _FULL_MB, _NEARLY_FULL_MB = 1, 64
 _TAIL_BYTES = 8192
+_COMPLAINTS = ("No space left on device", "ENOSPC", "Disk quota exceeded", "EDQUOT")
 _MAY_BE_DISK = (IdeaFailure.ERROR, IdeaFailure.BAD_PREDICTIONS)
 
 
@@ -67,7 +69,7 @@ def run(
     try:
         outcome = _run(spec, paths, stop, course)
     except OSError as error:
-        outcome = of_error(error)
+        outcome = of_error(error, _full_place(spec, paths) if error.errno in NO_SPACE else None)
     except (host.HostUnfit, image.WrongImage) as error:
         outcome = machine_failed(MachineFailure.SETUP, str(error))
     if stop.is_set():
@@ -166,10 +168,27 @@ def _unless_full(outcome: Outcome, paths: TrialPaths, private: Path) -> Outcome:
     """Return a disk failure instead where a full disk may be what failed the candidate."""
     if not isinstance(outcome, IdeaFailed) or outcome.failure not in _MAY_BE_DISK:
         return outcome
-    free = min(folders.free_mb(place) for place in (paths.root, private))
     tail = read_tail(paths.log, _TAIL_BYTES)
-    complains = "No space left on device" in tail or "ENOSPC" in tail
-    if free < _FULL_MB or (complains and free < _NEARLY_FULL_MB):
-        detail = f"{free:.1f} MiB are free for {paths.root} and {private}: make room"
-        return machine_failed(MachineFailure.DISK_FULL, detail)
+    complains = any(word in tail for word in _COMPLAINTS)
+    for place in (private, paths.root):
+        free = folders.free_mb(place)
+        if free < _FULL_MB or (complains and free < _NEARLY_FULL_MB):
+            detail = f"{free:.1f} MiB are free for {place}: make room"
+            return machine_failed(MachineFailure.DISK_FULL, detail)
+        # What a quota leaves is not told by the free space, and what a candidate says is no proof.
+        if complains and not takes(place, _FULL_MB * 2**20):
+            detail = f"your quota is used up for {place}: make room"
+            return machine_failed(MachineFailure.DISK_FULL, detail)
     return outcome
+
+
+def _full_place(spec: TrialSpec, paths: TrialPaths) -> Path | None:
+    """The folder of a trial that has no room, where an error does not name it."""
+    places = [paths.root]
+    with contextlib.suppress(host.HostUnfit, OSError):
+        places.insert(0, host.scratch_base(spec.host))
+    for place in places:
+        with contextlib.suppress(OSError):
+            if folders.free_mb(place) < _FULL_MB or not takes(place, _FULL_MB * 2**20):
+                return place
+    return None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.words import headline
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
 from hpcscientist.records.trial import Isolation, TrialSpec
 
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _SIGNAL_EXIT = 128  # Apptainer exits with this plus the number of the signal
 
 
@@ -25,11 +25,15 @@ def machine_failed(failure: MachineFailure, detail: str) -> MachineFailed:
     return MachineFailed(failure=failure, detail=detail)
 
 
-def of_error(error: OSError) -> MachineFailed:
-    """Return what an operating system error outside the candidate means."""
-    said = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
-    full = error.errno in NO_SPACE
-    return machine_failed(MachineFailure.DISK_FULL if full else MachineFailure.SETUP, said)
+def of_error(error: OSError, full: Path | None = None) -> MachineFailed:
+    """Return what an operating system error outside the candidate means.
+
+    `full`: the folder that has no room, where that is known.
+    """
+    place = full or error.filename  # a copy that fails names what was copied, too
+    said = f"{error.strerror or error}" + (f": {place}" if place else "")
+    kind = MachineFailure.DISK_FULL if error.errno in NO_SPACE else MachineFailure.SETUP
+    return machine_failed(kind, said)
 
 
 def classify(

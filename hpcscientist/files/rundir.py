@@ -119,6 +119,11 @@ class RunPaths:
         return self.root / "campaign.toml"
 
     @property
+    def launching(self) -> Path:
+        """Held by a launch until there is a campaign; see `campaign.remains`."""
+        return self.root / ".launching"
+
+    @property
     def journal(self) -> Path:
         """The append-only journal; the campaign's state is a fold over it."""
         return self.root / "journal.jsonl"

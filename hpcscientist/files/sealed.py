@@ -9,12 +9,17 @@ code that runs as the same user and searches; it only tells nobody the way.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
-from functools import lru_cache
 from pathlib import Path
 
+from hpcscientist.errors import RunDirectoryError
+
 ROOT_VARIABLE = "HPCSCI_PATHS_PRIVATE"
+_KEY_BYTES = 32
+_STALE_TRIES = 3
+_known: dict[Path, bytes] = {}
 
 
 def default_root() -> Path:
@@ -41,28 +46,60 @@ def path_of(key: str) -> Path:
 
 def make_campaign_key(campaign_id: str) -> None:
     """Make the secret with which a campaign's workers seal their results. Raises OSError."""
-    path = path_of(f"keys/{campaign_id}")
+    path = _key_file(campaign_id)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_hex(32))
-    _read_key.cache_clear()
+        file.write(secrets.token_hex(_KEY_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+    _known.pop(path, None)
 
 
 def forget_campaign_key(campaign_id: str) -> None:
     """Remove the secret of a campaign that came to nothing."""
-    path_of(f"keys/{campaign_id}").unlink(missing_ok=True)
-    _read_key.cache_clear()
+    path = _key_file(campaign_id)
+    path.unlink(missing_ok=True)
+    _known.pop(path, None)
 
 
 def campaign_key(campaign_id: str) -> bytes | None:
-    """Return a campaign's secret; None if it has none."""
-    return _read_key(path_of(f"keys/{campaign_id}"))
+    """Return a campaign's secret; None if it has none. Raises OSError where that is not known."""
+    path = _key_file(campaign_id)
+    if path not in _known:
+        key = _read_key(path)
+        if key is None:
+            return None  # not remembered: the file may come back
+        _known[path] = key
+    return _known[path]
 
 
-@lru_cache
+def require_campaign_key(campaign_id: str) -> None:
+    """See that a campaign that was given a secret has it. Raises RunDirectoryError, and OSError.
+
+    Without it a result that anybody wrote could not be told from one of a worker.
+    """
+    if campaign_key(campaign_id) is None:
+        raise RunDirectoryError(
+            f"{_key_file(campaign_id)}: the key of this campaign is gone, and without it no "
+            "result can be trusted; restore that file, or set paths.private to where it lies"
+        )
+
+
+def _key_file(campaign_id: str) -> Path:
+    return path_of(f"keys/{campaign_id}")
+
+
 def _read_key(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
+    """Read a key; None for no file, and for one that was not written to its end."""
+    for _ in range(_STALE_TRIES):
+        try:
+            key = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:  # NFS: the file was there when its name was looked up
+            if error.errno != errno.ESTALE:
+                raise
+            continue
+        return key if len(key) == 2 * _KEY_BYTES else None
+    raise OSError(errno.ESTALE, "is a stale handle again and again; try anew", str(path))

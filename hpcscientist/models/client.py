@@ -21,13 +21,24 @@ from hpcscientist.models import wire
 from hpcscientist.models.exchange import Answer, Exchange
 from hpcscientist.models.overflow import read_overflow
 from hpcscientist.models.retry import Backoff, Transient, is_transient, retry_after_s
-from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 R = TypeVar("R")
 
 _LOG = logging.getLogger(__name__)
 # Bad request, too large, unprocessable: about one request, such as one beyond the context.
 REFUSES_ONE_REQUEST = frozenset({400, 413, 422})
+# So many requests in a row that fail for good, though the endpoint answers a short question in
+# between, are no longer each its own fault.
+_MANY = 3
+# What shows whether an endpoint answers at all; short, for nobody reads the reply.
+_SHORT = ModelRequest(
+    idea_id="",
+    stage="probe",
+    messages=(Message(role="user", content="Reply with the word yes."),),
+    temperature=0.0,
+    max_tokens=16,
+)
 _PROBE_RETRIES = 1  # who has mistyped an address wants to know at once
 
 
@@ -44,6 +55,7 @@ class OpenAIModel:
         self._settings = settings
         self._structured = True
         self._context: int | None = None
+        self._failed_in_a_row = 0
 
     @property
     def name(self) -> str:
@@ -54,8 +66,15 @@ class OpenAIModel:
         """Answer one request; `latency_s` is that of the try that succeeded.
 
         Raises EndpointError: at once where trying again is of no use, else out of retries.
+        Raises ReplyError where the endpoint refuses this request, or fails at it on every try
+        and yet answers another.
         """
-        return await self._retried(lambda: self._complete_once(request), self._settings.retries)
+        try:
+            reply = await self._tried(lambda: self._complete_once(request), self._settings.retries)
+        except Transient as error:
+            raise await self._blamed(error) from error
+        self._failed_in_a_row = 0
+        return reply
 
     async def probe(self) -> None:
         """See that the endpoint answers and serves the model. Raises EndpointError."""
@@ -86,7 +105,34 @@ class OpenAIModel:
         """Close all connections. Idempotent."""
         await self._exchange.close()
 
+    async def _blamed(self, error: Transient) -> EndpointError | ReplyError:
+        """Tell a request at which the endpoint fails from an endpoint that fails."""
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= _MANY or not await self._answers():
+            return self._unreachable(error, self._settings.retries)
+        tries = _times(self._settings.retries)
+        return ReplyError(
+            f"{self._base} was tried {tries} with this request, the last time: {error}; it "
+            "answers others, so see its log for what it makes of this one"
+        )
+
+    async def _answers(self) -> bool:
+        """Whether the endpoint answers a short question, tried once."""
+        try:
+            await self._complete_once(_SHORT)
+        except (Transient, EndpointError, ReplyError):
+            return False
+        return True
+
     async def _retried(self, call: Callable[[], Awaitable[R]], retries: int) -> R:
+        """Try a call until it succeeds. Raises EndpointError out of retries."""
+        try:
+            return await self._tried(call, retries)
+        except Transient as error:
+            raise self._unreachable(error, retries) from error
+
+    async def _tried(self, call: Callable[[], Awaitable[R]], retries: int) -> R:
+        """Try a call until it succeeds. Raises Transient out of retries."""
         policy = AsyncRetrying(
             stop=stop_after_attempt(1 + retries),
             wait=Backoff(self._settings),
@@ -98,14 +144,13 @@ class OpenAIModel:
         async def once() -> R:
             return await call()
 
-        try:
-            return await policy(once)
-        except Transient as error:
-            tries = "once" if retries == 0 else f"{1 + retries} times"
-            raise EndpointError(
-                f"{self._base} was tried {tries}, the last time: {error}; "
-                "see that the server runs and is reachable from this host"
-            ) from error
+        return await policy(once)
+
+    def _unreachable(self, error: Transient, retries: int) -> EndpointError:
+        return EndpointError(
+            f"{self._base} was tried {_times(retries)}, the last time: {error}; "
+            "see that the server runs and is reachable from this host"
+        )
 
     async def _complete_once(self, request: ModelRequest) -> ModelReply:
         structured = self._structured and request.reply_schema is not None
@@ -179,3 +224,7 @@ class OpenAIModel:
         error = state.outcome.exception() if state.outcome else None
         wait = state.next_action.sleep if state.next_action else 0.0
         _LOG.info("%s: %s; trying again in %.1f s", self._base, error, wait)
+
+
+def _times(retries: int) -> str:
+    return "once" if retries == 0 else f"{1 + retries} times"

@@ -7,7 +7,6 @@ for nothing twice. Only the driver writes; there are no locks between processes.
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import json
 import os
@@ -21,14 +20,13 @@ from pydantic import ValidationError
 from hpcscientist.errors import DiskFull, ReplyError, RunDirectoryError
 from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
-
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Call(Record):
@@ -241,7 +239,7 @@ def _append(path: Path, line: bytes) -> int:
 
 
 def _raise(path: Path, error: OSError) -> NoReturn:
-    if error.errno in _FULL:
+    if error.errno in NO_SPACE:
         raise DiskFull(
             f"{path}: no space left for a model's reply; free some, then `hpcsci resume`"
         ) from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
 import tempfile
 from importlib import resources
@@ -34,7 +36,7 @@ def create(name: str, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
-        _write(resources.files("hpcscientist.recipe") / "template", staging, name)
+        _write(resources.files("hpcscientist.recipe") / "template", staging, target)
         staging.chmod(0o755)
         staging.rename(target)
     except BaseException as error:
@@ -51,11 +53,17 @@ def create(name: str, folder: Path) -> Path:
     return target
 
 
-def _write(template: Traversable, target: Path, name: str) -> None:
+def _write(template: Traversable, target: Path, recipe: Path) -> None:
     for item in template.iterdir():
         if item.is_dir():
             (target / item.name).mkdir()
-            _write(item, target / item.name, name)
+            _write(item, target / item.name, recipe)
         elif item.name.endswith(_SUFFIX):
-            text = item.read_text(encoding="utf-8").replace("@NAME@", name)
+            text = item.read_text(encoding="utf-8").replace("@NAME@", recipe.name)
+            text = text.replace("@PATH@", _as_word(recipe))
             (target / item.name.removesuffix(_SUFFIX)).write_text(text, encoding="utf-8")
+
+
+def _as_word(path: Path) -> str:
+    """Return a path as a shell takes it for a recipe's folder, and for no name or option."""
+    return shlex.quote(str(path) if os.sep in str(path) else f".{os.sep}{path}")

@@ -25,6 +25,7 @@ from pathlib import Path
 from hpcscientist.errors import ConfigError, DiskFull, RecipeError
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
@@ -63,7 +64,7 @@ def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData
             private_root.mkdir(parents=True, exist_ok=True, mode=0o700)
             recorded = _build(recipe, public, private)
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in NO_SPACE:
             raise DiskFull(f"no space left for the data below {data_root}; free some") from error
         raise ConfigError(
             f"the data cannot be kept: {error}; set paths.data and paths.private to folders "

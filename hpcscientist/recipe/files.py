@@ -13,6 +13,7 @@ from hpcscientist.recipe.document import read_text
 from hpcscientist.recipe.locate import key_lines, line_of
 from hpcscientist.recipe.problem import Problem
 from hpcscientist.recipe.schema import Knob, RecipeSpec
+from hpcscientist.recipe.tree import tree_problems
 
 RECIPE_FILE = "recipe.toml"
 REFERENCE = "reference"
@@ -37,6 +38,7 @@ def file_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
             yield Problem(
                 recipe_file, line, f"{key[0]}: {REFERENCE}/{name} does not exist; add or rename it"
             )
+    yield from tree_problems(folder, spec.image)
     yield from _script_problems(folder, spec)
     for path in tree_files(folder / REFERENCE):
         if path.suffix == ".py":

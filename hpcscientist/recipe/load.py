@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -24,12 +23,11 @@ from hpcscientist.recipe.files import (
 )
 from hpcscientist.recipe.replies import seed_ideas
 from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.recipe.tree import copy_tree
 from hpcscientist.records.idea import Proposal
 
 # The recipes that come with the package; others in the same folder are somebody's own.
 SHIPPED = frozenset({"digits"})
-# The library of a recipe can be large and no trial reads it.
-_NOT_COPIED = ("library", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -120,13 +118,8 @@ def copy(origin: Path, target: Path) -> None:
 
     Raises RecipeError for what cannot be copied, and OSError.
     """
-    try:
-        shutil.copytree(origin, target, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-    except shutil.Error as error:
-        source, _, reason = error.args[0][0]
-        raise RecipeError(
-            f"cannot be copied: {reason}; a recipe holds regular files only", Path(source)
-        ) from error
+    spec = read_document(origin / RECIPE_FILE)
+    copy_tree(origin, target, None if isinstance(spec, list) else spec.image)
 
 
 def load(path: Path) -> Recipe:

@@ -16,8 +16,8 @@ from types import FrameType
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import presence, trial
-from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result, write_result
 

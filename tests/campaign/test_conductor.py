@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 import zlib
 from pathlib import Path
@@ -11,6 +13,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scor
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.plan import Plan
+from hpcscientist.campaign.status import status
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import (
     BaselineFailed,
@@ -283,6 +286,73 @@ async def test_full_disk_stops_and_the_trial_runs_again(tmp_path: Path) -> None:
     backend = await bench.drive(plain, ScriptedProposer(*WORDS))
     assert ("idea-0001-a1-pilot-0", 1) in backend.ran
     assert bench.ended() == {"idea-0001": ("scored", None)}
+
+
+async def test_a_disk_that_is_full_is_named_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node's own disk, while the run directory has room; and a quota, which free space hides."""
+    bench = CampaignBench(tmp_path, ideas=1)
+    detail = "No space left on device: /scratch/hpcsci-1"
+    full = MachineFailed(failure=MachineFailure.DISK_FULL, detail=detail)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return full if is_pilot(spec) else plain(spec)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert caught.group_contains(DiskFull, match="/scratch/hpcsci-1")
+    assert not caught.group_contains(DiskFull, match=str(bench.paths.root))
+
+    def fallocate(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)  # no file system here has quotas
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert caught.group_contains(DiskFull, match=f"{bench.paths.root}: no space left")
+
+
+async def test_a_proposal_that_was_unusable_is_not_asked_for_again(tmp_path: Path) -> None:
+    """Nor is a later idea rejected as the look-alike of what would come this time."""
+    bench = CampaignBench(tmp_path, ideas=2)
+    await bench.drive(plain, ScriptedProposer(ReplyError("no JSON"), WORDS[0]))
+    ended, rows = bench.ended(), read_rows(bench.paths).rows
+    again = ScriptedProposer(WORDS[0], WORDS[0])
+    await bench.drive(plain, again)
+    assert [task.number for task in again.tasks if task.number == 1] == []
+    assert bench.ended() == ended
+    assert read_rows(bench.paths).rows == rows
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+async def test_an_unusable_proposal_stays_one_after_a_kill(tmp_path: Path, lines: int) -> None:
+    """Killed after the place holder was journalled, before or after the idea's end was."""
+    bench = CampaignBench(tmp_path, ideas=2)
+    await bench.drive(plain, ScriptedProposer(ReplyError("no JSON"), WORDS[0]))
+    text = bench.paths.journal.read_text().splitlines(keepends=True)
+    told = [n for n, line in enumerate(text) if '"idea-0001"' in line]
+    bench.paths.journal.write_text("".join(text[: told[lines - 1] + 1]))
+    for path in bench.paths.root.glob("ideas/idea-0002/*.json"):
+        path.unlink()
+    await bench.drive(plain, ScriptedProposer(WORDS[0], WORDS[0]))
+    status, reason = bench.ended()["idea-0001"]
+    assert status == "failed" and reason is not None and "no usable proposal" in reason
+    assert bench.ended()["idea-0002"] == ("scored", None)
+
+
+async def test_status_and_results_agree_on_the_cost_of_reruns(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=2)
+    lost = MachineFailed(failure=MachineFailure.NODE, detail="the node failed")
+
+    def judge(spec: TrialSpec) -> Outcome:
+        return lost if spec.run == 1 else plain(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    rows = read_rows(bench.paths).rows
+    told = status(bench.paths)
+    assert sum(row.cpu_hours or 0.0 for row in rows) == pytest.approx(told["cpu_hours"])
+    assert told["cpu_hours"] == pytest.approx(2 * told["trials"]["scored"] / 3600)
 
 
 async def test_resume_runs_nothing_again(tmp_path: Path) -> None:

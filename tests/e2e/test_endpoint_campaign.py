@@ -28,6 +28,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: Counter[tuple[int, str]] = Counter()
         self.refused: dict[tuple[int, str], str] = {}
+        self.failing: set[tuple[int, str]] = set()
         self.prose: dict[tuple[int, str], str] = {}
         self.knows_schemas = True
 
@@ -50,8 +51,14 @@ class Handler(BaseHTTPRequestHandler):
         if "response_format" in body and not self.server.knows_schemas:
             self._answer(400, {"error": {"message": "response_format: unknown field"}})
             return
+        if "response_format" not in body and self.server.knows_schemas:  # do you answer at all?
+            self._answer(200, {"choices": [{"message": {"role": "assistant", "content": "yes"}}]})
+            return
         call = _call(body)
         self.server.asked[call] += 1
+        if call in self.server.failing:
+            self._answer(500, {"error": {"message": "the engine stumbles over this"}})
+            return
         if call in self.server.refused:
             self._answer(400, {"error": {"message": self.server.refused[call]}})
             return
@@ -99,7 +106,7 @@ def launch(
     folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, name: str = "tiny"
 ) -> Any:
     monkeypatch.setenv("HPCSCI_API_KEY", KEY)
-    (folder / "hpcsci.toml").write_text(PLAIN)
+    (folder / "hpcsci.toml").write_text(PLAIN + "[client]\nretries = 2\nbackoff_s = 0.01\n")
     options = ["--model", f"{server.url}#{name}", "--allow-unsandboxed", "--ideas", "4"]
     return hpcsci("launch", "--recipe", "./tiny", "--run-dir", "run", *options, cwd=folder)
 
@@ -138,6 +145,22 @@ def test_refused_request_fails_its_idea_and_not_the_campaign(
     assert row["status"] == "failed"
     assert reason in row["reason"]
     assert server.asked[3, "code"] == 1  # what is refused is not sent again as it was
+    assert campaign.findings()[1]["status"] == "scored"
+
+
+@pytest.mark.parametrize("stage", ["propose", "code"])
+def test_request_that_always_fails_fails_its_idea_and_not_the_campaign(
+    stage: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    server.failing = {(3, stage)}
+    done = launch(tmp_path, server, monkeypatch)
+    assert done.returncode == 0, done.stderr
+    row = campaign.findings()[3]
+    assert row["status"] == "failed"
+    assert "3 times with this request" in row["reason"]
+    assert "the engine stumbles over this" in row["reason"]
+    assert server.asked[3, stage] == 3
     assert campaign.findings()[1]["status"] == "scored"
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import os
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,6 +20,7 @@ from hpcscientist.execution.verdict import classify
 from hpcscientist.execution.watch import Watch
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
+from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec
 
 
@@ -302,6 +306,46 @@ def test_stopping_reports_nothing(bench: Bench) -> None:
 def test_a_full_disk_is_the_machines_fault(bench: Bench, body: str) -> None:
     with small_disk(bench.run.root, 4):
         assert failure(run(bench, body).outcome)[0] == "disk_full"
+
+
+@pytest.mark.root
+def test_a_full_scratch_is_named_and_not_the_run_directory(bench: Bench, tmp_path: Path) -> None:
+    scratch = tmp_path / "own"
+    body = """
+    try:
+        pathlib.Path(os.environ["TMPDIR"], "x").write_bytes(b"x" * (6 << 20))
+    finally:
+        pathlib.Path(os.environ["TMPDIR"], "y").write_bytes(b"x" * (1 << 20))
+    """
+    with small_disk(scratch, 4):
+        spec = bench.trial(body)
+        spec = spec.model_copy(update={"host": Host(scratch=str(scratch))})
+        kind, detail = failure(trial.run(spec, bench.run.trial(spec.trial_id)).outcome)
+        assert kind == "disk_full" and str(scratch) in detail
+        assert str(bench.run.root) not in detail
+        (scratch / "ballast").write_bytes(b"x" * (3 << 20))
+        with contextlib.suppress(OSError), (scratch / "rest").open("wb", buffering=0) as rest:
+            while True:
+                rest.write(b"x" * 1024)
+        kind, detail = failure(trial.run(spec, bench.run.trial(spec.trial_id)).outcome)
+        assert kind == "disk_full" and str(scratch) in detail
+        assert str(bench.run.root) not in detail
+
+
+def test_a_quota_is_believed_where_it_is_and_not_where_it_is_printed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = bench.trial("raise OSError(122, 'Disk quota exceeded')")
+    paths = bench.run.trial(spec.trial_id)
+    told = failure(trial.run(spec, paths).outcome)
+    assert told[0] == "error", "a candidate says so, and no more"
+
+    def fallocate(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)  # no file system here has quotas
+    kind, detail = failure(trial.run(spec, paths).outcome)
+    assert kind == "disk_full" and "your quota is used up for" in detail
 
 
 def ended(**changes: Any) -> Ended:

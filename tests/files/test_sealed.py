@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import sealed
 
 
@@ -36,3 +38,44 @@ def test_two_campaigns_have_two_keys() -> None:
     sealed.make_campaign_key("a")
     sealed.make_campaign_key("b")
     assert sealed.campaign_key("a") != sealed.campaign_key("b")
+
+
+def test_a_key_that_is_gone_is_no_leave_to_go_without(own_root: Path) -> None:
+    sealed.make_campaign_key("c")
+    sealed.require_campaign_key("c")
+    sealed.forget_campaign_key("c")
+    with pytest.raises(RunDirectoryError, match=r"keys/c: .* restore that file"):
+        sealed.require_campaign_key("c")
+
+
+def test_a_key_that_was_not_written_to_its_end_is_none(own_root: Path) -> None:
+    sealed.make_campaign_key("c")
+    (own_root / "keys" / "c").write_text("")
+    assert sealed.campaign_key("c") is None, "an empty key would seal, for anybody"
+
+
+def test_a_stale_handle_is_no_missing_key(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file system here gives ESTALE, so the call that would is replaced."""
+    sealed.make_campaign_key("c")
+    read, stale = Path.read_bytes, [True, True]
+
+    def read_bytes(path: Path) -> bytes:
+        if stale and stale.pop():
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    assert sealed.campaign_key("c") is not None
+    sealed.make_campaign_key("d")
+    stale.extend([True] * 9)
+    with pytest.raises(OSError, match="stale"):
+        sealed.campaign_key("d")
+    stale.clear()
+    assert sealed.campaign_key("d") is not None, "what was not known is asked for again"
+
+
+def test_a_key_that_may_not_be_read_is_no_missing_key(own_root: Path) -> None:
+    own_root.mkdir()
+    (own_root / "keys").write_text("a file where a folder should be")
+    with pytest.raises(NotADirectoryError):
+        sealed.campaign_key("c")

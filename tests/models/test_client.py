@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -146,9 +146,54 @@ async def test_a_try_that_may_be_repeated_is(
     endpoint.seen.clear()
     endpoint.script = [bad]
     message = await failure(model)
-    assert len(endpoint.posts) == 3
+    assert len(asked(endpoint)) == 3
     assert endpoint.url in message
     assert "3 times" in message
+
+
+def asked(endpoint: Endpoint) -> list[Seen]:
+    """The requests that were ours: an endpoint that fails is also asked whether it answers."""
+    return [s for s in endpoint.posts if s.body["messages"][0]["content"] == "12345678"]
+
+
+def failing_at(endpoint: Endpoint, bad: Act, fails: Callable[[Seen], bool]) -> None:
+    """Have an endpoint fail at some requests, whenever they come, and answer all others."""
+
+    async def act(endpoint: Endpoint, writer: asyncio.StreamWriter) -> None:
+        await (bad if fails(endpoint.posts[-1]) else OK)(endpoint, writer)
+
+    endpoint.script = [act]
+
+
+@pytest.mark.parametrize("bad", [error(500, "boom"), error(503, "full"), reset, hang])
+async def test_a_request_at_which_the_endpoint_fails_is_not_the_endpoints_fault(
+    endpoint: Endpoint, bad: Act
+) -> None:
+    model = impatient(endpoint, 2.0)
+    failing_at(endpoint, bad, lambda seen: seen.body["messages"][0]["content"] == "12345678")
+    message = await failure(model, kind=ReplyError)
+    assert "2 times with this request" in message and "answers others" in message
+    assert len(asked(endpoint)) == 2
+    assert len(endpoint.posts) == 3, "the question whether it answers is asked once"
+    other = request().model_copy(update={"messages": (Message(role="user", content="else"),)})
+    assert (await model.complete(other)).text == "ok"
+    await model.close()
+
+
+async def test_many_such_requests_in_a_row_are_the_endpoints(
+    endpoint: Endpoint, model: OpenAIModel
+) -> None:
+    failing_at(
+        endpoint, error(500, "boom"), lambda seen: seen.body["messages"][0]["content"] == "12345678"
+    )
+    other = request().model_copy(update={"messages": (Message(role="user", content="else"),)})
+    for _ in range(2):  # what is answered in between starts the count anew
+        await failure(model, kind=ReplyError)
+        await failure(model, kind=ReplyError)
+        await model.complete(other)
+    await failure(model, kind=ReplyError)
+    await failure(model, kind=ReplyError)
+    assert "see that the server runs" in await failure(model, kind=EndpointError)
 
 
 @pytest.mark.parametrize("bad", [hang, trickle])
@@ -156,7 +201,7 @@ async def test_the_deadline_bounds_a_whole_try(endpoint: Endpoint, bad: Act) -> 
     model = impatient(endpoint, 0.1)
     endpoint.script = [bad]
     assert "no complete reply within 0.1 s" in await failure(model)
-    assert len(endpoint.posts) == 2
+    assert len(asked(endpoint)) == 2
     await model.close()
 
 

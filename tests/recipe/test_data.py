@@ -121,14 +121,15 @@ def test_faults_of_prepare_are_named_and_nothing_is_left(tmp_path, roots, additi
     assert names(roots[0]) == names(roots[1]) == []
 
 
-def test_a_full_disk_and_a_root_that_cannot_be_written(tmp_path, roots, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_and_a_root_that_cannot_be_written(tmp_path, roots, monkeypatch, number):
     recipe = recipe_with(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="folders that can be written"):
         data.prepare(recipe, tmp_path / "file" / "data", roots[1])
 
     def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(data, "_link_tree", full)
     with pytest.raises(DiskFull):

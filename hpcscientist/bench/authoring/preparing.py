@@ -15,7 +15,6 @@ from typing import Any
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.launching import furnishing, launch
-from hpcscientist.campaign.launching.furnishing import Claim
 from hpcscientist.campaign.launching.launch import LaunchPlan
 from hpcscientist.config.settings import (
     EmbeddingSettings,
@@ -187,7 +186,7 @@ def held(prepared: Prepared) -> Iterator[tuple[CampaignConfig, Recipe, Lock]]:
     """
     paths, config = prepared.paths, prepared.config
     if config is None:
-        claimed = Claim(paths, furnishing.claim(prepared.plan).made)
+        claimed = replace(furnishing.claim(prepared.plan), paths=paths)
         furnishing.furnish(prepared.plan, claimed)
         config = frozen.read(paths)
     try:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import shutil
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.campaign import frozen
+from hpcscientist.campaign import frozen, remains
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.launching.launch import LaunchPlan, not_empty
 from hpcscientist.campaign.proposals import earlier, shelf
@@ -24,6 +23,7 @@ from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
+from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models import playbook
 from hpcscientist.models.keywords import KeywordEmbedder
@@ -34,23 +34,20 @@ from hpcscientist.recipe import data, load
 class Claim:
     """A run directory that this launch alone made, or took over empty.
 
-    `made` lists the folders that were made for it, outermost first; empty where the run
-    directory existed.
+    `lock` is held until there is a campaign. `made` lists the folders that were made for it,
+    outermost first; empty where the run directory existed.
     """
 
     paths: RunPaths
     made: tuple[Path, ...]
+    lock: Lock
 
     def undo(self) -> None:
         """Remove a run directory in which nothing was learned, and what was made for it."""
-        root = self.paths.root
+        self.lock.release()
         with contextlib.suppress(RunDirectoryError):  # not furnished yet
             sealed.forget_campaign_key(frozen.read(self.paths).campaign_id)
-        for child in root.iterdir():
-            if child.is_dir() and not child.is_symlink():
-                shutil.rmtree(child, ignore_errors=True)
-            else:
-                child.unlink(missing_ok=True)
+        remains.clear(self.paths)
         for folder in reversed(self.made):
             with contextlib.suppress(OSError):  # somebody else uses it by now
                 folder.rmdir()
@@ -59,23 +56,22 @@ class Claim:
 def claim(plan: LaunchPlan) -> Claim:
     """Make the run directory, empty as yet.
 
-    The folder of the driver's lock is made first and exclusively: of two launches into one
-    folder, one wins and the other touches nothing. Raises UsageError or RunDirectoryError.
+    It is held first: of two launches into one folder, one wins and the other touches nothing.
+    What a launch left there that was killed is removed. Raises UsageError or RunDirectoryError.
     """
     paths = RunPaths(plan.run_dir)
     missing = [folder for folder in (paths.root, *paths.root.parents) if not folder.exists()]
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
-        paths.lock.mkdir()
-        claimed = Claim(paths, tuple(reversed(missing)))
-        if {child.name for child in paths.root.iterdir()} != {paths.lock.name}:
-            paths.lock.rmdir()
+        lock = remains.take(paths)
+        if {child.name for child in paths.root.iterdir()} != {paths.launching.name}:
+            remains.give_back(paths, lock)
             raise not_empty(paths.root)
+        claimed = Claim(paths, tuple(reversed(missing)), lock)
+        paths.lock.mkdir()
         # A killed trial may leave a set-user-ID file: nobody else gets at it to run it.
         paths.trials.mkdir(mode=0o700)
         (paths.root / "ideas").mkdir()
-    except FileExistsError as error:
-        raise not_empty(paths.root) from error
     except OSError as error:
         raise _unwritable(paths, error) from error
     return claimed
@@ -124,6 +120,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             settings=settings.model_copy(update={"paths": PathSettings()}),
         )
         frozen.write(paths, config)
+        remains.give_back(paths, claimed.lock)
     except OSError as error:
         claimed.undo()
         raise _unwritable(paths, error) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hpcscientist.campaign import remains
 from hpcscientist.campaign.costs.versions import ONE, Versions, versions
 from hpcscientist.campaign.jobs import inside
 from hpcscientist.campaign.judgement.steadiness import reruns_at_most
@@ -21,7 +22,9 @@ from hpcscientist.campaign.steps import Step, steps
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution import isolation
+from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.feedback.effort import most_seeds, steps_of
+from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.embedding import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
 from hpcscientist.models.serving import drafting, weights
@@ -275,6 +278,12 @@ async def _probe(
 
 
 def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
+    path = _named_dir(settings, recipe, folder)
+    refuse_patterns(path)
+    return path
+
+
+def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
     if settings.run_dir:
         path = (folder / settings.run_dir).absolute()
         if not str(path).isprintable():  # it goes into TOML, JSON and people's terminals
@@ -282,8 +291,8 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
         for place in (path, *path.parents):
             if place.exists() and not place.is_dir():
                 raise UsageError(f"{place}: is no folder; give another --run-dir")
-        if path.is_dir() and any(path.iterdir()):
-            raise not_empty(path)
+        if path.is_dir() and any(path.iterdir()) and not remains.are_there(RunPaths(path)):
+            raise remains.taken(path) if remains.is_being_made(RunPaths(path)) else not_empty(path)
         return path
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return (folder / "scratch" / f"{recipe.spec.name}-{stamp}-{secrets.token_hex(2)}").absolute()

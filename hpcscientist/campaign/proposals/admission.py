@@ -71,6 +71,10 @@ class Admission:
             await self._prepare(known)
             await self._turn(number)
             return await self._let_in(known)
+        if known is None and not proposer.ordered and self._came_to_nothing(idea_id):
+            await self._turn(number)
+            self._end_unusable(idea_id, number, round_number, "as an earlier driver found")
+            return None
         task = await self._task(idea_id, number, round_number)
         try:
             proposed = await proposer.propose(task)
@@ -80,8 +84,7 @@ class Admission:
             return None
         except ReplyError as error:
             await self._turn(number)
-            self._record_proposed(_unusable(idea_id, number, round_number, self.plan))
-            self._end(idea_id, "failed", f"no usable proposal: {error}")
+            self._end_unusable(idea_id, number, round_number, str(error))
             return None
         idea = Idea(
             idea_id=idea_id,
@@ -116,6 +119,18 @@ class Admission:
     def _known(self, idea_id: str) -> Idea | None:
         """The idea as it was recorded before this driver took the campaign up."""
         return read_idea(self.paths.idea(idea_id).idea)
+
+    def _came_to_nothing(self, idea_id: str) -> bool:
+        """Whether an earlier driver got no usable proposal for an idea, which is then its end.
+
+        It was told with a place holder: an idea with a proposal is written down first.
+        """
+        idea = self.knowledge.state.ideas.get(idea_id)
+        return idea is not None and not idea.attempts
+
+    def _end_unusable(self, idea_id: str, number: int, round_number: int, why: str) -> None:
+        self._record_proposed(_unusable(idea_id, number, round_number, self.plan))
+        self._end(idea_id, "failed", f"no usable proposal: {why}")
 
     async def _prepare(self, idea: Idea) -> None:
         """Have the idea's summary embedded, beside the loop."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.judgement.claims import encode
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
+from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.files import sealed
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.lock import Held, Lock
@@ -32,6 +33,7 @@ def choose(campaign: RunPaths, claim: Claim, out: Path | None) -> RunPaths:
     RunDirectoryError.
     """
     try:
+        refuse_patterns(campaign.root if out is None else out)
         root = _numbered(campaign, claim.idea_id) if out is None else out
         root.mkdir(parents=True, exist_ok=True)
         paths, copy = RunPaths(root), root / CLAIM
@@ -93,9 +95,15 @@ def identity(paths: RunPaths) -> str:
     """
     for event in journal.read(paths.journal):
         if isinstance(event, CampaignStarted):
-            return event.campaign_id
-    own = f"again-{secrets.token_hex(4)}"
+            own = event.campaign_id
+            break
+    else:
+        own = f"again-{secrets.token_hex(4)}"
     try:
+        if sealed.campaign_key(own) is not None:
+            return own
+        # Of a rerun that has lost its key no result counts any more: its trials run again.
+        sealed.forget_campaign_key(own)
         sealed.make_campaign_key(own)
     except OSError as error:
         raise RunDirectoryError(

@@ -35,13 +35,14 @@ from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import Crowd
 from hpcscientist.execution.backends.leftovers import keep_log
 from hpcscientist.execution.backends.machine import gpu_names, memory_mb
+from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slots import Held, Need, Slots
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
 from hpcscientist.execution.trial import node_name
-from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.files.space import NO_SPACE
 from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.outcome import MachineFailed, MachineFailure
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
@@ -84,6 +85,8 @@ class LocalBackend:
     """Runs at most `slots` trials at once, first come first served, each with GPUs of its own."""
 
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
+        """Submit nothing yet. Raises UsageError for a run directory that no job can lie in."""
+        refuse_patterns(paths.root)
         self._paths, self._entry = paths, entry
         self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
         self._crowd = Crowd(self._run)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from hpcscientist.errors import DiskFull, LibraryError
 from hpcscientist.files.atomic import write_atomic
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+from hpcscientist.files.space import NO_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def make_folder(path: Path) -> None:
 
 def refusal(path: Path, error: OSError) -> DiskFull | LibraryError:
     """Return what a file system's refusal to write means to a person."""
-    if error.errno in _FULL:
+    if error.errno in NO_SPACE:
         return DiskFull(
             f"{path}: {error.strerror}; what was read so far is kept: make room and give the same "
             "command again"

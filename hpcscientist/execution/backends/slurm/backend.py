@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hpcscientist.errors import SchedulerSilent
+from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.ledger import Durations, Entry, Ledger, adopt
@@ -55,6 +56,8 @@ class SlurmBackend:
         notify: Notify = lambda name, text: None,
         slots: int = UNLIMITED,
     ) -> None:
+        """Ask Slurm nothing yet. Raises UsageError for a run directory that no job can lie in."""
+        refuse_patterns(paths.root)
         self._paths, self._site, self._notify = paths, site, notify
         self._campaign_id = campaign_id
         self._total = slots

@@ -14,8 +14,8 @@ from hpcscientist.execution.backends.slurm.batches import Batch, BatchFolder
 from hpcscientist.execution.backends.slurm.ledger import Durations, Entry, Ledger, live_batch
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.execution.backends.slurm.submit import Sender
-from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.space import NO_SPACE
 
 # Slurm's words for a limit on the number of jobs; and for one on a job's size, which stays.
 _SUBMIT_LIMIT = re.compile(r"Submit\w*Limit|violates accounting/QOS policy|too many jobs", re.I)

@@ -16,8 +16,8 @@ from pathlib import Path
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused
 from hpcscientist.execution import folders
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.verdict import NO_SPACE
 from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.space import NO_SPACE
 
 STEP_FILE = "step"  # in a step's folder: JOB.STEP, written by the worker
 _LOG = "log"

@@ -1,0 +1,91 @@
+"""What lies in a recipe's folder: regular files, so many bytes at most, and a copy of just that.
+
+Links are refused and never followed: one to a device has no end, and one to a file elsewhere is
+another recipe on another day. The library is read by its own reader; caches are nobody's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcscientist.errors import RecipeError
+from hpcscientist.files.regular import kind_of, open_regular
+from hpcscientist.recipe.problem import Problem
+
+LARGEST = 2**30  # bytes of a recipe, its image left out: every campaign has a copy
+LIBRARY = "library"
+_CACHES = frozenset({"__pycache__"})
+
+
+def tree_problems(folder: Path, image: str | None = None) -> Iterator[Problem]:
+    """Yield what may not lie in a recipe's folder, by name. `image`: what recipe.toml names."""
+    total, told = 0, False
+    try:
+        for path, kind, size in _files(folder, folder, image):
+            if kind:
+                yield Problem(
+                    path,
+                    None,
+                    f"is {kind}; a recipe holds regular files only: put the file itself there, or "
+                    "have prepare.py fetch it",
+                )
+            elif path != folder / (image or "."):
+                total += size
+            if total > LARGEST and not told:
+                told = True
+                yield Problem(
+                    path,
+                    None,
+                    f"with this file the recipe is larger than {LARGEST // 2**20} MiB; keep data "
+                    "elsewhere, and have prepare.py read them there",
+                )
+    except OSError as error:
+        yield Problem(Path(error.filename or folder), None, f"cannot be read: {error.strerror}")
+
+
+def copy_tree(origin: Path, target: Path, image: str | None = None) -> None:
+    """Copy a recipe's folder to where there is none yet, as a campaign keeps it.
+
+    Raises RecipeError, before anything is copied, for what may not lie there, and OSError.
+    """
+    for problem in tree_problems(origin, image):
+        raise problem.as_error()
+    for folder, names, _ in os.walk(origin):
+        here = Path(folder)
+        names[:] = [name for name in names if not _is_left_out(here / name, origin, image)]
+        (target / here.relative_to(origin)).mkdir()
+    for path, _, _ in _files(origin, origin, image):
+        _copy_file(path, target / path.relative_to(origin))
+
+
+def _copy_file(path: Path, target: Path) -> None:
+    try:
+        source = open_regular(path, follow=False)
+    except OSError as error:
+        raise RecipeError(f"cannot be copied: {error.strerror}", path) from error
+    with source, target.open("wb") as copy:
+        shutil.copyfileobj(source, copy)
+        target.chmod(os.fstat(source.fileno()).st_mode & 0o777)
+
+
+def _files(folder: Path, root: Path, image: str | None) -> Iterator[tuple[Path, str, int]]:
+    """Yield all that is kept of a folder but folders: path, kind ("" if regular), bytes."""
+    for path in sorted(folder.iterdir()):
+        if _is_left_out(path, root, image):
+            continue
+        info = path.lstat()
+        if stat.S_ISDIR(info.st_mode):
+            yield from _files(path, root, image)
+        else:
+            yield path, kind_of(info), info.st_size
+
+
+def _is_left_out(path: Path, root: Path, image: str | None) -> bool:
+    """Whether a campaign's copy goes without: caches, the library, an image that is a folder."""
+    if path.name in _CACHES or path == root / LIBRARY:
+        return True
+    return bool(image) and path == root / str(image) and path.is_dir() and not path.is_symlink()

@@ -1,0 +1,129 @@
+"""What a driver finds that was killed at a bad moment, or whose ground has changed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
+
+from hpcscientist.campaign import frozen
+from hpcscientist.files import sealed
+from hpcscientist.system import processes
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> TinyCampaign:
+    return TinyCampaign.prepare(tmp_path)
+
+
+@pytest.fixture
+def preparing(tiny: TinyCampaign) -> Iterator[subprocess.Popen[bytes]]:
+    """A launch whose prepare.py has begun and does not end before it may."""
+    prepare, mark, go = tiny.folder / "tiny" / "prepare.py", tiny.folder / "m", tiny.folder / "go"
+    os.mkfifo(mark)
+    slow = f"open({str(mark)!r}, 'w').close()\nopen({str(go)!r}).close()\n"
+    os.mkfifo(go)
+    text = prepare.read_text()
+    last_import = text.index("\n\n")
+    prepare.write_text(f"{text[:last_import]}\n{slow}{text[last_import:]}")
+    with subprocess.Popen(
+        [*HPCSCI, *tiny.launch_arguments()], cwd=tiny.folder, stderr=subprocess.DEVNULL
+    ) as launch:
+        mark.open().close()  # waits until prepare.py is there
+        yield launch
+        prepare.write_text(text)
+        processes.kill_trees(processes.naming(prepare))
+        launch.kill()
+
+
+def test_launch_that_was_killed_while_it_prepared_is_launched_again(
+    tiny: TinyCampaign, preparing: subprocess.Popen[bytes]
+) -> None:
+    again = hpcsci(*tiny.launch_arguments(), cwd=tiny.folder)
+    assert (again.returncode, "another launch" in again.stderr) == (2, True), again.stderr
+    said = hpcsci("status", "run", cwd=tiny.folder)
+    assert said.returncode == 1 and "is being prepared" in said.stderr, said.stderr
+
+    preparing.send_signal(signal.SIGKILL)
+    preparing.wait(LIMIT_S)
+    for command in ("resume", "status", "results"):
+        said = hpcsci(command, "run", cwd=tiny.folder)
+        assert said.returncode == 1
+        assert "launch again with this --run-dir" in said.stderr, said.stderr
+    prepare = tiny.folder / "tiny" / "prepare.py"
+    lines = [line for line in prepare.read_text().splitlines() if not line.startswith("open(")]
+    prepare.write_text("\n".join(lines) + "\n")
+    again = hpcsci(*tiny.launch_arguments(ideas=1), cwd=tiny.folder)
+    assert again.returncode == 0, again.stderr
+    assert not tiny.paths.launching.exists()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_cancel_ends_a_launch_that_prepares(
+    tiny: TinyCampaign, preparing: subprocess.Popen[bytes], killed: bool
+) -> None:
+    if killed:
+        preparing.send_signal(signal.SIGKILL)
+        preparing.wait(LIMIT_S)
+    done = hpcsci("cancel", "run", cwd=tiny.folder)
+    assert done.returncode == 0, done.stderr
+    assert preparing.wait(LIMIT_S) != 0
+    assert not tiny.paths.root.exists()
+
+
+def test_without_its_key_no_campaign_goes_on(tiny: TinyCampaign) -> None:
+    died = tiny.drive("trial_ended:1:after", *tiny.launch_arguments())
+    assert died.returncode < 0, died.stderr
+    hpcsci("cancel", "run", cwd=tiny.folder)
+    key = sealed.path_of(f"keys/{frozen.read(tiny.paths).campaign_id}")
+    kept = key.read_bytes()
+    key.unlink()
+    before = tiny.paths.journal.read_bytes()
+    refused = hpcsci("resume", "run", cwd=tiny.folder)
+    assert refused.returncode == 1
+    assert f"{key}: the key of this campaign is gone" in refused.stderr
+    assert "restore that file" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert tiny.paths.journal.read_bytes() == before
+    key.write_bytes(kept)
+    assert hpcsci("resume", "run", cwd=tiny.folder).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["a%jb", "a%tb", "100%"])
+def test_a_path_that_is_a_pattern_is_refused_at_launch(tiny: TinyCampaign, name: str) -> None:
+    arguments = [a if a != "run" else f"{name}/run" for a in tiny.launch_arguments()]
+    before = sorted(tiny.folder.iterdir())
+    for more in ([], ["--dry-run"]):
+        refused = hpcsci(*arguments, *more, cwd=tiny.folder)
+        assert refused.returncode == 2, refused.stderr
+        assert "%" in refused.stderr and "--run-dir" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    assert sorted(tiny.folder.iterdir()) == before
+
+
+def test_a_run_directory_that_was_moved_below_a_pattern_is_refused(tiny: TinyCampaign) -> None:
+    died = tiny.drive("trial_ended:1:after", *tiny.launch_arguments())
+    assert died.returncode < 0, died.stderr
+    hpcsci("cancel", "run", cwd=tiny.folder)
+    tiny.paths.root.rename(tiny.folder / "run%j")
+    refused = hpcsci("resume", "run%j", cwd=tiny.folder)
+    assert refused.returncode == 2, refused.stderr
+    assert "%" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["{job_id}{0}", "a b'c\"d$HOME;e\\f", "-x~#:,", "ünï"])
+def test_any_other_path_is_taken(tiny: TinyCampaign, name: str) -> None:
+    arguments = [a if a != "run" else f"{name}/run" for a in tiny.launch_arguments(ideas=1)]
+    done = hpcsci(*arguments, cwd=tiny.folder)
+    assert done.returncode == 0, done.stderr
+    beside = {path.name for path in tiny.folder.iterdir()}
+    assert beside == {"tiny", "executed", "hpcsci.toml", name} & beside | {name}
+    assert hpcsci("status", f"./{name}/run", cwd=tiny.folder).returncode == 0
