@@ -52,6 +52,7 @@ class Workplace:
             raise Busy(f"another .ci/full is at work in {base}: wait for its end") from None
         earlier = [entry for entry in base.iterdir() if entry.is_dir()]
         for folder in earlier:
+            print(f"ending what an earlier .ci/full left in {folder}", flush=True)
             _end_processes(folder)
         if earlier:
             end_cluster()

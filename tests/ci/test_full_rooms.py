@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from suites.leftovers import identity
+from suites.leftovers import Workplace, identity
 from suites.rooms import Room
+from suites.session import Session
+from suites.table import Report
 
 pytestmark = pytest.mark.root
 
@@ -102,3 +104,20 @@ def test_exit_status_output_limit_and_a_network_of_its_own(folder: Path) -> None
         assert room.run(["sleep", "3600"], Path("/"), ENV, output, 0.1) == 124
     finally:
         room.close()
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_gate_runs_as_it_is_and_tells_how_it_ended(tmp_path: Path, status: int) -> None:
+    gate = tmp_path / "clone" / ".ci" / "run"
+    gate.parent.mkdir(parents=True)
+    gate.write_text(f"pwd; tty; sleep 3600 & echo $! >left; exit {status}\n")
+    (tmp_path / "report").mkdir()
+    report = Report(tmp_path / "report", "abc")
+    work = Workplace.claim(tmp_path / "base", lambda: None)
+    Session(tmp_path / "clone", work, report).gate()
+    work.remove()
+    said = (tmp_path / "report" / "logs" / "gate.txt").read_text()
+    assert said.splitlines() == [str(tmp_path / "clone"), "not a tty"]
+    assert report.red is bool(status)
+    (told,) = report.problems or report.notes
+    assert told.startswith(f"gate: .ci/run ended {status} after ")

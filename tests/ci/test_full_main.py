@@ -1,0 +1,85 @@
+"""How a run ends: its exit status, its table, and nothing of its folder left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from suites import leftovers, main
+from suites.plan import Suite
+from suites.records import FAILED, PASSED, Result, Try
+from suites.session import Session
+
+ROOT = Path(__file__).resolve().parents[2]
+Script = Callable[[Session], None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], int]]:
+    """Run `.ci/full long` with a session that does what is given; logs go to `logs`."""
+    kept = {number: signal.getsignal(number) for number in main._SIGNALS}
+    mask = os.umask(0o022)
+    monkeypatch.setattr(leftovers, "BASE", tmp_path / "base")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def scripted(script: Script) -> int:
+        def work(session: Session, suites: Sequence[Suite], with_gate: bool) -> None:
+            assert [suite.name for suite in suites] == ["long"]
+            assert not with_gate
+            assert session.work.folder.is_dir()
+            script(session)
+
+        monkeypatch.setattr(Session, "run", work)
+        return main.main(["long", "--logs", str(tmp_path / "logs")], ROOT)
+
+    yield scripted
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+    os.umask(mask)
+    assert not (tmp_path / "base").exists()
+
+
+def came(*outcomes: str) -> Script:
+    result = Result("long", "t.py::a", tuple(Try(outcome, 1.0) for outcome in outcomes))
+    return lambda session: session.report.results.append(result)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"), [((PASSED,), 0), ((FAILED, PASSED), 0), ((FAILED, FAILED), 1)]
+)
+def test_red_where_a_case_failed_twice(
+    run: Callable[[Script], int], tmp_path: Path, outcomes: tuple[str, ...], status: int
+) -> None:
+    assert run(came(*outcomes)) == status
+    kept = json.loads((tmp_path / "logs" / "results.json").read_text())
+    assert kept["red"] is bool(status)
+    last = (tmp_path / "logs" / "table.txt").read_text().splitlines()[-1]
+    assert last.startswith("RED" if status else "green")
+
+
+@pytest.mark.parametrize("number", main._SIGNALS)
+def test_stopped_by_a_signal(
+    run: Callable[[Script], int], tmp_path: Path, number: signal.Signals
+) -> None:
+    def stopped(session: Session) -> None:
+        came(PASSED)(session)
+        signal.raise_signal(number)
+
+    assert run(stopped) == 128 + number
+    table = (tmp_path / "logs" / "table.txt").read_text()
+    assert f"PROBLEM: stopped by {number.name}" in table
+    assert "t.py::a" in table
+
+
+def test_a_living_run_is_not_disturbed(
+    run: Callable[[Script], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = leftovers.Workplace.claim(tmp_path / "base", lambda: None)
+    assert run(came(PASSED)) == 2
+    assert "wait for its end" in capsys.readouterr().err
+    assert work.folder.is_dir()
+    work.remove()
