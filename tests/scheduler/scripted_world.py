@@ -193,16 +193,17 @@ class ScriptedWorld(World):
     async def begin(self, *trials: str, node: str = "n1") -> None:
         for name in trials:
             await self.reached(f"{name} is submitted", lambda n=name: self.places.get(n))
-            spec, job, number = self._spec(name), *self.places[name][-1]
-            paths = self.paths.trial(name)
-            (paths.root).mkdir(parents=True, exist_ok=True)
-            for record in self.paths.submission.glob("*/batch.json"):
-                if record.parent.name in self._batches(job):
-                    BatchFolder(record.parent).log(job, number).touch()
-            presence.announce(paths, spec.run)
+            self._begin(name)
             self.heed_places(name)
         await asyncio.sleep(2.5)
         self.heed()
+
+    def _begin(self, name: str) -> None:
+        spec, (job, number) = self._spec(name), self.places[name][-1]
+        for record in self.paths.submission.glob("*/batch.json"):
+            if record.parent.name in self._batches(job):
+                BatchFolder(record.parent).log(job, number).touch()
+        presence.announce(self.paths.trial(name), spec.run)
 
     async def tell(self, what: str, *trials: str) -> None:
         for name in trials:
@@ -211,7 +212,7 @@ class ScriptedWorld(World):
                 now = time.time()
                 known = presence.read(paths)
                 if known is None or known.run != spec.run:
-                    presence.announce(paths, spec.run)
+                    self._begin(name)
                 write_result(
                     paths,
                     spec,
