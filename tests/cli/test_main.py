@@ -80,7 +80,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     code = f"from hpcscientist.cli.main import run; run(['--debug', *{arguments!r}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "Traceback" in done.stderr
-    assert "RunDirectoryError" in done.stderr
+    assert "NoRunDirectory" in done.stderr
 
 
 def test_config_show_names_origins(

@@ -72,6 +72,42 @@ def test_accounts_of_what_was_cancelled_while_it_waited() -> None:
     ]
 
 
+def test_steps_are_no_array_tasks() -> None:
+    said = Said(
+        ("7_0.batch", "FAILED", "1:0", "n1", "batch", "", "1", "2"),
+        ("7_1", "RUNNING", "0:0", "n1", "hpcsci-c1-b1", "", "1", "Unknown"),
+        ("7_1.extern", "COMPLETED", "0:0", "n1", "extern", "", "1", "2"),
+    )
+    assert [(row.job_id, row.task) for row in accounted(said, {"7"})] == [("7", 1)]
+
+
+class Noisy(Said):
+    """A squeue whose answer is cut as often as is said."""
+
+    def __init__(self, cuts: int, *rows: tuple[str, ...]) -> None:
+        super().__init__(*rows)
+        self.cuts = cuts
+
+    def run(self, program: str, *arguments: str, stdin: str | None = None) -> str:
+        text = super().run(program, *arguments, stdin=stdin)
+        self.cuts -= 1
+        return text[: len(text) // 2 + self.cuts] if self.cuts >= 0 else text
+
+
+ROW = ("7", "4", "RUNNING", "None", "n2", "hpcsci-c1-b1", "hpcsci:c1:b1", "12", "batch")
+
+
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+def test_a_cut_answer_is_asked_for_anew(cuts: int) -> None:
+    assert [row.job_id for row in queued(Noisy(cuts, ROW), "c1")] == ["7"]
+
+
+def test_a_job_with_an_odd_name_hides_no_other() -> None:
+    said = Said(("9", "N/A", "RUNNING", "odd"), ROW)
+    assert [row.job_id for row in queued(said, "c1")] == ["7"]
+    assert said.asked.count("squeue") == 2
+
+
 def test_nothing_to_account_asks_nothing() -> None:
     said = Said()
     assert accounted(said, set()) == []
