@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.hashing import tree_files
+from hpcscientist.files.regular import read_regular
 from hpcscientist.recipe import knobs
 from hpcscientist.recipe.document import read_text
 from hpcscientist.recipe.locate import key_lines, line_of
@@ -96,7 +97,7 @@ def _python_problems(path: Path) -> Iterator[Problem]:
 
 def _strings(path: Path) -> set[str]:
     """Return the words that stand in quotes in a script that is known to parse."""
-    tree = knobs.parse(path.read_text(encoding="utf-8"))
+    tree = knobs.parse(read_regular(path).decode("utf-8"))
     return {
         node.value
         for node in ast.walk(tree)
@@ -107,7 +108,7 @@ def _strings(path: Path) -> set[str]:
 def _knob_problems(folder: Path, knob: Knob, recipe_file: Path, line: int) -> Iterator[Problem]:
     path = folder / REFERENCE / knob.file
     try:
-        source = path.read_text(encoding="utf-8")
+        source = read_regular(path).decode("utf-8")
         known = knobs.constants(source)
     except (OSError, UnicodeDecodeError, RecipeError):
         return  # said already

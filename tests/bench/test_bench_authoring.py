@@ -124,7 +124,7 @@ def test_each_version_is_really_run_and_the_first_one_for_all_modes(
     assert "idea 4, none: given up after round 2: hopeless" in said
     assert "idea 3, structure: runs after round 3" in said
     first = said.splitlines()[2]
-    assert "cost, with what is done already: 10 to 118 pilots of at most 20 s" in first
+    assert "cost, with what is done already: 10 to 118 pilots of at most 120 s" in first
     assert "no model is asked" in first
     assert "cannot tell modes apart" in said.splitlines()[3]
     row = next(line for line in said.splitlines() if line.startswith("runs as the reference"))
@@ -184,7 +184,7 @@ def test_modes_differ_where_the_model_needs_what_they_show(
     assert difference["value"] == 1
     assert difference["compared_with"] == "none: 2 ideas gained, 0 lost"
     assert "exact McNemar p 0.5)" in difference["unit"]
-    assert "cost: 3 to 9 pilots of at most 20 s" in said
+    assert "cost: 3 to 9 pilots of at most 120 s" in said
     assert "about 14 requests with" in said
     assert "cannot tell modes apart" not in said
     assert "counted by characters" not in said

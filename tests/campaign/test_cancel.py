@@ -95,6 +95,7 @@ while True:
 """
 
 
+@pytest.mark.full  # failed once beside other tests: the driver had not moved in time
 @pytest.mark.parametrize(
     ("kind", "code", "told"),
     [("docile", 0, "let go on"), ("stubborn", -signal.SIGKILL, "it is killed")],

@@ -274,15 +274,17 @@ def a_server(data: st.DataObject, server: Odd, *, whole: bool) -> None:
         campaign(folder, f"http://127.0.0.1:{server.server_address[1]}/v1#m", whole=whole)
 
 
-# -- the gate's share
+# -- a few of each; they find new ones, which is no reason to keep back a change
 
 
+@pytest.mark.full
 @given(data=st.data())
 @examples(8)
 def test_recipes(data: st.DataObject) -> None:
     a_recipe(data)
 
 
+@pytest.mark.full
 @given(data=st.data())
 @examples(8)
 def test_configurations(data: st.DataObject) -> None:

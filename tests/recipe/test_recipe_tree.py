@@ -132,3 +132,11 @@ def test_a_regular_file_is_read_by_way_of_a_link(tmp_path: Path) -> None:
     assert read_regular(tmp_path / "link", 5) == b"12345"
     with pytest.raises(OSError, match="larger"):
         read_regular(tmp_path / "link", 4)
+
+
+def test_a_knob_s_file_is_never_waited_for(folder: Path) -> None:
+    path = folder / "reference" / "experiment.py"
+    path.unlink()
+    os.mkfifo(path)
+    said = [str(problem) for problem in check(folder)]
+    assert any(f"{path}: is a pipe" in text for text in said), said
