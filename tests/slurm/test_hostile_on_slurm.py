@@ -105,7 +105,9 @@ def test_all_are_contained_while_good_ones_are_scored(cluster: Cluster) -> None:
 
 def _by_slurm(outcome: Outcome) -> bool:
     memory = isinstance(outcome, IdeaFailed) and outcome.failure is IdeaFailure.OUT_OF_MEMORY
-    return memory and outcome.detail.startswith("Slurm ended it for its memory")
+    # Slurm ended the task; or the kernel, by the limit that Slurm set, the candidate alone.
+    said = ("Slurm ended it for its memory", "the memory that Slurm gave the job")
+    return memory and any(words in outcome.detail for words in said)
 
 
 def ended(bench: HostileBench) -> set[str]:
