@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -328,10 +329,14 @@ def test_another_user_searches_what_he_cannot_write(tmp_path: Path) -> None:
     finally:
         os.umask(with_mask)
     for parent in [tmp_path, *tmp_path.parents][:-2]:
-        parent.chmod(0o755)
+        parent.chmod(parent.stat().st_mode | 0o055)
     expected = everything(own)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    os.chown(temporary, NOBODY, NOBODY)
 
     def search() -> None:
+        tempfile.tempdir = str(temporary)
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
