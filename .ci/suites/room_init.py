@@ -12,23 +12,30 @@ import subprocess
 import sys
 
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # ioctls of netdevice(7)
+_SET_ADDRESS = 0x8916
+# Where loopback has nothing but 127.0.0.1, getaddrinfo with AI_ADDRCONFIG (Slurm's commands ask
+# so) finds no address at all, not even that one. This one is kept for documentation (RFC 5737).
+_ADDRESS = "192.0.2.1"
+OWN_NETWORK = "own-network"
 
 
 def main() -> None:
-    """Serve until the standard input ends. Arguments: PLACE=FOLDER, what to mount where."""
+    """Serve until the standard input ends. Arguments: own-network, PLACE=FOLDER to mount."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # Opened first: what is mounted on one place may hide the next one's folder.
-    binds = [bind.partition("=") for bind in sys.argv[1:]]
+    binds = [bind.partition("=") for bind in sys.argv[1:] if "=" in bind]
     opened = [(place, os.open(folder, os.O_RDONLY)) for place, _, folder in binds]
     for place, folder in opened:
         mount = ["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{folder}", place]
         subprocess.run(mount, check=True, pass_fds=[folder])
         os.close(folder)
-    if sys.argv[1:]:
+    if binds:
         shm = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
         subprocess.run(shm, check=True)
     _loopback_up()
+    if OWN_NETWORK in sys.argv[1:]:
+        _give_address()
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -51,6 +58,13 @@ def _loopback_up() -> None:
         _, flags = struct.unpack("16sh14x", told)
         if not flags & _UP:
             fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+
+
+def _give_address() -> None:
+    """Give the loopback an address beside its own, as `ip addr add` does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(_ADDRESS))
+        fcntl.ioctl(any_socket, _SET_ADDRESS, struct.pack("16s16s8x", b"lo:0", address))
 
 
 def _reap() -> None:
