@@ -12,6 +12,9 @@ import subprocess
 import sys
 
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # ioctls of netdevice(7)
+_SET_ADDRESS, _SET_MASK = 0x8916, 0x891C
+# RFC 5737 keeps it for documentation: it is nobody's, and leads nowhere from here.
+_ADDRESS = "192.0.2.1"
 
 
 def main() -> None:
@@ -45,12 +48,23 @@ def main() -> None:
 
 
 def _loopback_up() -> None:
-    """What `ip link set lo up` does, which is not yet there on a bare machine."""
+    """What `ip` does, which is not yet there on a bare machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         told = fcntl.ioctl(any_socket, _GET_FLAGS, struct.pack("16sh14x", b"lo", 0))
         _, flags = struct.unpack("16sh14x", told)
         if not flags & _UP:
             fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+            _give_address(any_socket)
+
+
+def _give_address(any_socket: socket.socket) -> None:
+    """One that is not the loopback's, in a network that is new: Slurm's clients ask for it.
+
+    With AI_ADDRCONFIG getaddrinfo(3) knows no name, not even "127.0.0.1", where there is none.
+    """
+    for number, address in ((_SET_ADDRESS, _ADDRESS), (_SET_MASK, "255.255.255.255")):
+        told = struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton(address))
+        fcntl.ioctl(any_socket, number, told)
 
 
 def _reap() -> None:

@@ -29,6 +29,11 @@ import socket
 server = socket.create_server(("127.0.0.1", 22))
 socket.create_connection(server.getsockname())
 """
+# As Slurm's clients look for "127.0.0.1".
+RESOLVE = """
+import socket
+print(socket.getaddrinfo("127.0.0.1", 1, socket.AF_INET, flags=socket.AI_ADDRCONFIG)[0][4][0])
+"""
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -101,6 +106,8 @@ def test_exit_status_output_limit_and_a_network_of_its_own(folder: Path) -> None
         assert room.run(own, Path("/"), ENV, folder / "net", LIMIT_S) == 0
         assert (folder / "net").read_text() == "[(1, 'lo')]\n"
         assert room.run(["python3", "-c", LISTEN], Path("/"), ENV, output, LIMIT_S) == 0
+        assert room.run(["python3", "-c", RESOLVE], Path("/"), ENV, folder / "name", LIMIT_S) == 0
+        assert (folder / "name").read_text() == "127.0.0.1\n"
         assert room.run(["sleep", "3600"], Path("/"), ENV, output, 0.1) == 124
     finally:
         room.close()
