@@ -40,7 +40,11 @@ class Suite:
 
 
 SUITES = (
-    Suite("smoke", "nothing yet: kept for a smoke of the cluster", may_be_empty=True),
+    Suite(
+        "smoke",
+        "what a newcomer does: up, a campaign, a node that dies under it, down",
+        ("packages", "image"),
+    ),
     Suite(
         "cluster",
         "the development cluster: up, down, its own faults",
@@ -74,6 +78,7 @@ SUITES = (
 # Suite, markers of which a test has one, files. First match wins: what is special stands first.
 CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("serving", ("serving",), ("*",)),
+    ("smoke", ("slurm",), ("tests/slurm/test_smoke.py",)),
     ("cluster", MARKERS, ("tests/slurm/test_devcluster*.py",)),
     (
         "once",
