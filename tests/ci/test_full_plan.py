@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
-from suites import main, plan
+from suites import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
@@ -92,10 +92,3 @@ def test_command_line_lists_and_refuses() -> None:
 def test_readme_tells_what_each_suite_holds() -> None:
     text = (ROOT / "tests" / "README.md").read_text()
     assert [suite.name for suite in plan.SUITES if f"| {suite.name} |" not in text] == []
-
-
-def test_a_cluster_somebody_works_with_is_seen_also_with_a_part_broken_on_purpose() -> None:
-    dead = "munge      NOT OK  dead, does not answer\nn1         NOT OK  dead, Slurm: unknown\n"
-    assert not main.lives("")
-    assert not main.lives(dead)
-    assert main.lives(dead + "n2         ok      runs, link up, Slurm: idle\n")

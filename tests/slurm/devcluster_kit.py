@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from faults_kit import until
-from slurm_kit import DEVCLUSTER_COMMAND, ROOT
+from slurm_kit import DEVCLUSTER, DEVCLUSTER_COMMAND, ROOT
 
 sys.path.insert(0, str(ROOT / "slurm"))
 
@@ -22,8 +22,8 @@ from devlib.base import PATH
 from devlib.places import Cluster, Places
 from devlib.processes import pid_of, start_time
 
-FOLDER = Path("/var/lib/hpcsci-devcluster-test")
-USER = "hpcsci-tester"
+FOLDER = Path(f"{DEVCLUSTER}-test")
+USER = os.environ.get("HPCTEST_USER") or "hpcsci-tester"
 UP_S = 600
 # What a job's accounting says when it is over.
 ENDED = "COMPLETED|FAILED|CANCELLED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|PREEMPTED"
