@@ -54,6 +54,7 @@ class Services:
         self.python = self.clone / ".venv" / "bin" / "python"
         (self.folder / "home").mkdir(exist_ok=True)
         (self.folder / "shared").mkdir(exist_ok=True)
+        self._kept_logs.mkdir(exist_ok=True)
 
     @property
     def clone(self) -> Path:
@@ -71,6 +72,7 @@ class Services:
         # Folder and user tell clusters apart that are up at once: so do cgroups, by the folder.
         user = f"hpcsci-{self.folder.name}"
         own = {"HPCTEST_SHARED": str(self.folder / "shared"), "HPCTEST_USER": user}
+        own["HPCTEST_LOGS"] = str(self._kept_logs)
         return self._machine | own | cluster_variables(self.cluster, user) | self.variables
 
     @property
@@ -82,7 +84,12 @@ class Services:
     @property
     def log_folders(self) -> list[str]:
         """Where the cluster's daemons write what they log."""
-        return [str(place / "log") for place in (self.cluster, Path(f"{self.cluster}-test"))]
+        return [str(self.cluster / "log"), str(self._kept_logs)]
+
+    @property
+    def _kept_logs(self) -> Path:
+        """Where tests that take a cluster of their own down leave what its daemons logged."""
+        return self.folder / "kept-logs"
 
     def prepare(self, repository: Path) -> None:
         """Make clone and environment, install what is needed. Raises ServicesFailed."""

@@ -6,8 +6,10 @@ import contextlib
 import os
 import pwd
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,7 +205,15 @@ def own_cluster(own: Own) -> Iterator[Own]:
     try:
         yield own
     finally:
+        keep_logs(own)
         own.down()
+
+
+def keep_logs(own: Own) -> None:
+    """Copy what its daemons logged to a new folder below HPCTEST_LOGS, for `down` removes it."""
+    kept = os.environ.get("HPCTEST_LOGS")
+    if kept and own.places.log.exists():
+        shutil.copytree(own.places.log, Path(tempfile.mkdtemp(dir=kept)) / "log")
 
 
 def await_end(pid: int) -> None:
