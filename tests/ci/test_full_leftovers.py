@@ -97,8 +97,10 @@ def test_each_of_its_processes_notes_what_it_starts(
     work = Workplace.claim(tmp_path, never)
     child = os.fork()
     if child == 0:
-        work.owns(sleeper.pid)
-        os._exit(0)
+        try:
+            work.owns(sleeper.pid)
+        finally:
+            os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     mine = json.loads((work.folder / f"owner-{os.getpid()}.json").read_text())
     assert mine == [list(identity(os.getpid()))]
