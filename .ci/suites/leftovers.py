@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 BASE = Path("/srv/hpcsci-full")  # short, readable to all, and on every node
-_OWNER = "owner.json"
+_OWNERS = "owner*.json"  # one for each of a run's own processes
 _END_S = 60
 
 
@@ -33,14 +33,14 @@ class Workplace:
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
         self._lock = lock
-        self._owned = [identity(os.getpid())]
-        self._save()
+        self._owned: list[tuple[int, int]] = []
+        self.owns(os.getpid())
 
     @classmethod
-    def claim(cls, base: Path, end_cluster: Callable[[], object]) -> Workplace:
+    def claim(cls, base: Path, end_clusters: Callable[[Path], object]) -> Workplace:
         """Make the folder, after ending what earlier runs left. Raises Busy.
 
-        `end_cluster` is called where an earlier run was: its cluster may be half there.
+        `end_clusters` is called with an earlier run's folder: its clusters may be half there.
         """
         base.mkdir(parents=True, exist_ok=True)
         base.chmod(0o755)
@@ -54,9 +54,8 @@ class Workplace:
         for folder in earlier:
             print(f"ending what an earlier .ci/full left in {folder}", flush=True)
             _end_processes(folder)
-        if earlier:
-            end_cluster()
         for folder in earlier:
+            end_clusters(folder)
             remove_folder(folder)
         folder = base / str(os.getpid())
         folder.mkdir()
@@ -64,9 +63,14 @@ class Workplace:
         return cls(folder, lock)
 
     def owns(self, pid: int) -> None:
-        """Note a process that must end with this run."""
-        self._owned.append(identity(pid))
-        self._save()
+        """Note a process that must end with this run. Each of the run's processes notes its own."""
+        me = identity(os.getpid())
+        if me not in self._owned:
+            self._owned = [me]
+        self._owned += [identity(pid)] if pid != me[0] else []
+        new = self.folder / f"owner-{me[0]}.json.new"
+        new.write_text(json.dumps(self._owned))
+        new.rename(new.with_suffix(""))
 
     def remove(self) -> None:
         """Remove the folder, and the one above where it is empty. Raises Busy."""
@@ -76,11 +80,6 @@ class Workplace:
                 self.folder.parent.rmdir()
         finally:
             os.close(self._lock)
-
-    def _save(self) -> None:
-        new = self.folder / f"{_OWNER}.new"
-        new.write_text(json.dumps(self._owned))
-        new.rename(self.folder / _OWNER)
 
 
 def identity(pid: int) -> tuple[int, int]:
@@ -107,20 +106,21 @@ def remove_folder(folder: Path) -> None:
 
 def _end_processes(folder: Path) -> None:
     """End the processes that a run's folder names, those of that start time alone."""
-    try:
-        owned = json.loads((folder / _OWNER).read_text())
-    except (OSError, ValueError):
-        return
-    for pid, start in owned:
-        if pid == os.getpid() or not start or identity(pid) != (pid, start):
-            continue
+    for record in sorted(folder.glob(_OWNERS)):
+        with contextlib.suppress(OSError, ValueError):
+            for pid, start in json.loads(record.read_text()):
+                if pid != os.getpid() and start:
+                    _end_process(pid, start)
+
+
+def _end_process(pid: int, start: int) -> None:
+    deadline = time.monotonic() + _END_S
+    while identity(pid) == (pid, start):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + _END_S
-        while identity(pid) == (pid, start):
-            if time.monotonic() > deadline:
-                raise Busy(f"process {pid} of an earlier .ci/full cannot be ended")
-            time.sleep(0.05)
+        if time.monotonic() > deadline:
+            raise Busy(f"process {pid} of an earlier .ci/full cannot be ended")
+        time.sleep(0.05)
 
 
 def _mounts(folder: Path) -> list[Path]:

@@ -9,24 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from . import leftovers, plan
 from .leftovers import Busy, Workplace
-from .services import environment
+from .services import cluster_variables, environment
 from .session import Session
+from .side_by_side import SIGNALS, Stopped
 from .table import Report
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Stopped(BaseException):
-    """A signal asked for the end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
+# Below it two clusters with their campaigns, or one with an engine, have too little.
+_ENOUGH_MEMORY = 16 * 10**9
 
 
 def main(arguments: Sequence[str], repository: Path) -> int:
@@ -42,7 +37,7 @@ def main(arguments: Sequence[str], repository: Path) -> int:
     if os.geteuid() != 0:
         return _refuse("only root can bring up a cluster: run it with sudo")
     os.umask(0o022)
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, _stop)
     if not given.suites and not given.only:
         return _run(given, suites, repository, with_gate=True)
@@ -62,21 +57,20 @@ def _run(
     code = 0
     try:
         # A signal waits until the folder is known, so that it is removed.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            work = Workplace.claim(leftovers.BASE, lambda: _devcluster(repository, "down"))
+            work = Workplace.claim(leftovers.BASE, partial(_end_clusters, repository))
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        if any(suite.has_cluster for suite in suites) and lives(_devcluster(repository, "status")):
-            raise Busy("a development cluster is up on this machine: slurm/devcluster down first")
-        Session(repository, work, report, given.only).run(suites, with_gate)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        at_once = given.side_by_side
+        Session(repository, work, report, given.only, at_once).run(suites, with_gate)
     except Busy as busy:
         return _refuse(str(busy))
     except Stopped as stopped:
         report.problems.append(f"stopped by {stopped}")
         code = 128 + stopped.number
     finally:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # half done would leave something behind
         if work is not None:
             try:
@@ -89,29 +83,21 @@ def _run(
     return code or int(report.red)
 
 
-def lives(status: str) -> bool:
-    """Whether any part of a development cluster runs, from what its `status` tells.
-
-    None of an earlier run's does: they end with it. So it is somebody's who works with it.
-    """
-    return any(line.split()[1:2] == ["ok"] for line in status.splitlines())
-
-
-def _devcluster(repository: Path, command: str) -> str:
-    """Run a command of slurm/devcluster and return what it says; how it ends does not matter."""
-    return subprocess.run(
-        [str(repository / "slurm" / "devcluster"), command],
-        env=environment(Path("/")),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    ).stdout
+def _end_clusters(repository: Path, earlier: Path) -> None:
+    """Take down the clusters of an earlier run's suites, what lies outside its folder, too."""
+    for folder in sorted(earlier.glob("*/cluster*")):
+        subprocess.run(
+            [str(repository / "slurm" / "devcluster"), "down"],
+            env=environment(Path("/")) | cluster_variables(folder, "hpcsci-full"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=300,
+        )
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    for each in _SIGNALS:
+    for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # one is enough, and cleaning up takes its time
     raise Stopped(number)
 
@@ -139,5 +125,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="say which suites there are")
     parser.add_argument("--logs", metavar="DIR", help="where logs go (scratch/full/TIME)")
     only = "run only the cases whose name contains TEXT, and no gate"
+    usual = 2 if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > _ENOUGH_MEMORY else 1
+    beside = (
+        f"how many suites run at once, where they may ({usual} on this machine); 1: in sequence"
+    )
+    parser.add_argument("--side-by-side", metavar="N", type=_count, default=usual, help=beside)
     parser.add_argument("--only", metavar="TEXT", default="", help=only)
     return parser
+
+
+def _count(word: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise argparse.ArgumentTypeError("give a number from 1")
+    return int(word)

@@ -24,7 +24,8 @@ class Suite:
 
     `needs`: of "packages" (what the cluster is made of, nothing started), "cluster", "image" (for
     containers), "engine" (vLLM's CPU build). `limit_s`: when a case that names no limit of its own
-    is given up as hanging; several times what the slowest was measured to take.
+    is given up as hanging; several times what the slowest was measured to take. `alone`: it runs
+    after the others, beside none.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Suite:
     needs: tuple[str, ...] = ()
     limit_s: int = 900
     may_be_empty: bool = False
+    alone: bool = False
 
     @property
     def has_cluster(self) -> bool:
@@ -40,7 +42,11 @@ class Suite:
 
 
 SUITES = (
-    Suite("smoke", "nothing yet: kept for a smoke of the cluster", may_be_empty=True),
+    Suite(
+        "smoke",
+        "what a newcomer does: up, a campaign, a node that dies under it, down",
+        ("packages", "image"),
+    ),
     Suite(
         "cluster",
         "the development cluster: up, down, its own faults",
@@ -53,10 +59,13 @@ SUITES = (
         ("cluster", "image"),
     ),
     Suite("once", "drivers killed around sbatch: every trial exactly once", ("cluster",)),
+    # Root's candidates run as `nobody`, and some fork until the kernel refuses: it counts the
+    # processes of a user for the whole machine, another suite's candidates among them.
     Suite(
         "sandbox",
         "hostile candidates in the real container, here and on Slurm",
         ("cluster", "image"),
+        alone=True,
     ),
     Suite("containers", "real containers on this machine", ("image",)),
     Suite("controller", "the driver as a job of its own, and following it", ("cluster",)),
@@ -68,12 +77,16 @@ SUITES = (
         1800,
     ),
     Suite("long", "whole campaigns in processes of their own; every kind of kill", (), 1800),
-    Suite("benchmarks", "hpcsci bench on the cluster, small", ("cluster", "image"), 1800),
+    # They measure.
+    Suite(
+        "benchmarks", "hpcsci bench on the cluster, small", ("cluster", "image"), 1800, alone=True
+    ),
 )
 
 # Suite, markers of which a test has one, files. First match wins: what is special stands first.
 CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("serving", ("serving",), ("*",)),
+    ("smoke", ("slurm",), ("tests/slurm/test_smoke.py",)),
     ("cluster", MARKERS, ("tests/slurm/test_devcluster*.py",)),
     (
         "once",

@@ -12,30 +12,26 @@ import subprocess
 import sys
 
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # ioctls of netdevice(7)
-_SET_ADDRESS = 0x8916
-# Where loopback has nothing but 127.0.0.1, getaddrinfo with AI_ADDRCONFIG (Slurm's commands ask
-# so) finds no address at all, not even that one. This one is kept for documentation (RFC 5737).
+_SET_ADDRESS, _SET_MASK = 0x8916, 0x891C
+# RFC 5737 keeps it for documentation: it is nobody's, and leads nowhere from here.
 _ADDRESS = "192.0.2.1"
-OWN_NETWORK = "own-network"
 
 
 def main() -> None:
-    """Serve until the standard input ends. Arguments: own-network, PLACE=FOLDER to mount."""
+    """Serve until the standard input ends. Arguments: PLACE=FOLDER, what to mount where."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # Opened first: what is mounted on one place may hide the next one's folder.
-    binds = [bind.partition("=") for bind in sys.argv[1:] if "=" in bind]
+    binds = [bind.partition("=") for bind in sys.argv[1:]]
     opened = [(place, os.open(folder, os.O_RDONLY)) for place, _, folder in binds]
     for place, folder in opened:
         mount = ["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{folder}", place]
         subprocess.run(mount, check=True, pass_fds=[folder])
         os.close(folder)
-    if binds:
+    if sys.argv[1:]:
         shm = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
         subprocess.run(shm, check=True)
     _loopback_up()
-    if OWN_NETWORK in sys.argv[1:]:
-        _give_address()
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -52,19 +48,23 @@ def main() -> None:
 
 
 def _loopback_up() -> None:
-    """What `ip link set lo up` does, which is not yet there on a bare machine."""
+    """What `ip` does, which is not yet there on a bare machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         told = fcntl.ioctl(any_socket, _GET_FLAGS, struct.pack("16sh14x", b"lo", 0))
         _, flags = struct.unpack("16sh14x", told)
         if not flags & _UP:
             fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+            _give_address(any_socket)
 
 
-def _give_address() -> None:
-    """Give the loopback an address beside its own, as `ip addr add` does."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(_ADDRESS))
-        fcntl.ioctl(any_socket, _SET_ADDRESS, struct.pack("16s16s8x", b"lo:0", address))
+def _give_address(any_socket: socket.socket) -> None:
+    """One that is not the loopback's, in a network that is new: Slurm's clients ask for it.
+
+    With AI_ADDRCONFIG getaddrinfo(3) knows no name, not even "127.0.0.1", where there is none.
+    """
+    for number, address in ((_SET_ADDRESS, _ADDRESS), (_SET_MASK, "255.255.255.255")):
+        told = struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton(address))
+        fcntl.ioctl(any_socket, number, told)
 
 
 def _reap() -> None:

@@ -18,9 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import room_init
-
-_INIT = Path(room_init.__file__)
+_INIT = Path(__file__).with_name("room_init.py")
 _READY_S = 60
 _END_S = 120
 _TEMPORARY = {"tmp": "/tmp", "vartmp": "/var/tmp"}
@@ -44,8 +42,6 @@ class Room:
             (folder / name).chmod(0o1777)
             binds.append(f"{place}={folder / name}")
         own = ("--pid", "--mount") if network else ("--pid", "--mount", "--net")
-        if not network:
-            binds.append(room_init.OWN_NETWORK)
         self._enter = ["nsenter", *own]
         self._unshare = subprocess.Popen(
             ["unshare", *own, "--fork", "--mount-proc", sys.executable, "-I", str(_INIT), *binds],

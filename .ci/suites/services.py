@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import subprocess
@@ -32,9 +33,14 @@ def environment(home: Path, given: Mapping[str, str] | None = None) -> dict[str,
     return kept | quiet | {"PATH": _PATH, "HOME": str(home), "DEBIAN_FRONTEND": "noninteractive"}
 
 
+def cluster_variables(folder: Path, user: str) -> dict[str, str]:
+    """Return the variables by which a cluster has a folder and a user of its own."""
+    return {"HPCSCI_DEVCLUSTER_DIR": str(folder), "HPCSCI_DEVCLUSTER_USER": user}
+
+
 @dataclass
 class Services:
-    """A suite's own. `folder`: its place; `output`: the file for what these commands say."""
+    """A suite's own. `folder`: its place, named like it; `output`: for what these commands say."""
 
     folder: Path
     cache: Path
@@ -48,6 +54,7 @@ class Services:
         self.python = self.clone / ".venv" / "bin" / "python"
         (self.folder / "home").mkdir(exist_ok=True)
         (self.folder / "shared").mkdir(exist_ok=True)
+        self._kept_logs.mkdir(exist_ok=True)
 
     @property
     def clone(self) -> Path:
@@ -55,32 +62,49 @@ class Services:
         return self.folder / "clone"
 
     @property
+    def cluster(self) -> Path:
+        """Where the suite's cluster lies; tests append to its name for others."""
+        return self.folder / "cluster"
+
+    @property
     def env(self) -> dict[str, str]:
         """The variables of every command of this suite."""
-        own = {"HPCTEST_SHARED": str(self.folder / "shared"), "PIP_CACHE_DIR": str(self.cache)}
-        return (
-            environment(self.folder / "home")
-            | own
-            | {"UV_CACHE_DIR": str(self.cache / "uv")}
-            | self.variables
-        )
+        # Folder and user tell clusters apart that are up at once: so do cgroups, by the folder.
+        user = f"hpcsci-{self.folder.name}"
+        own = {"HPCTEST_SHARED": str(self.folder / "shared"), "HPCTEST_USER": user}
+        own["HPCTEST_LOGS"] = str(self._kept_logs)
+        return self._machine | own | cluster_variables(self.cluster, user) | self.variables
+
+    @property
+    def _machine(self) -> dict[str, str]:
+        """The variables of commands for what all suites share: the image."""
+        caches = {"PIP_CACHE_DIR": str(self.cache), "UV_CACHE_DIR": str(self.cache / "uv")}
+        return environment(self.folder / "home") | caches
 
     @property
     def log_folders(self) -> list[str]:
         """Where the cluster's daemons write what they log."""
-        folder = Path(os.environ.get("HPCSCI_DEVCLUSTER_DIR") or "/var/lib/hpcsci-devcluster")
-        conf = self.variables.get("SLURM_CONF")
-        return sorted(
-            {str(folder / "log"), str((Path(conf).parent.parent if conf else folder) / "log")}
-        )
+        return [str(self.cluster / "log"), str(self._kept_logs)]
+
+    @property
+    def _kept_logs(self) -> Path:
+        """Where tests that take a cluster of their own down leave what its daemons logged."""
+        return self.folder / "kept-logs"
 
     def prepare(self, repository: Path) -> None:
         """Make clone and environment, install what is needed. Raises ServicesFailed."""
         clone(repository, self.clone, self.output)
-        have = [PYTHON, "-c", "import ensurepip, venv"]
-        if self._run(have, 60) != 0:
-            self._do(["apt-get", "update", "-q"], _INSTALL_S)
-            self._do(["apt-get", "install", "-qy", "python3", "python3-venv"], _INSTALL_S)
+        with (self.cache / "lock").open("w") as lock:  # apt is for one at a time
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            have = [PYTHON, "-c", "import ensurepip, venv"]
+            if self._run(have, 60) != 0:
+                self._do(["apt-get", "update", "-q"], _INSTALL_S)
+                self._do(["apt-get", "install", "-qy", "python3", "python3-venv"], _INSTALL_S)
+            if {"cluster", "packages"} & set(self.needs):
+                self._do([self._devcluster, "install"], _INSTALL_S)
+            if "image" in self.needs:
+                image = self._answer([self._devcluster, "image"], _IMAGE_S, self._machine)
+                self.variables["HPCSCI_TEST_IMAGE"] = image.splitlines()[-1]
         if "engine" in self.needs:
             engine = self.folder / "engine"
             self._do([self.clone / "tests" / "serving_environment", engine], _ENGINE_S)
@@ -88,11 +112,6 @@ class Services:
         else:
             self._do([PYTHON, "-m", "venv", self.clone / ".venv"], _INSTALL_S)
             self._do([self.python, "-m", "pip", "install", "-q", ".[dev]"], _INSTALL_S)
-        if {"cluster", "packages"} & set(self.needs):
-            self._do([self._devcluster, "install"], _INSTALL_S)
-        if "image" in self.needs:
-            image = self._answer([self._devcluster, "image"], _IMAGE_S).splitlines()[-1]
-            self.variables["HPCSCI_TEST_IMAGE"] = image
 
     def up(self) -> None:
         """Bring up what runs; a second time from scratch if need be. Raises ServicesFailed."""
@@ -104,7 +123,7 @@ class Services:
             self.down()
             if last:
                 raise ServicesFailed(f"slurm/devcluster up failed twice: see {self.output}")
-        told = self._answer([self._devcluster, "env"], 60)
+        told = self._answer([self._devcluster, "env"], 60, self.env)
         self.variables |= exported(told)
 
     def down(self) -> None:
@@ -127,10 +146,10 @@ class Services:
             words = shlex.join(map(str, argv))
             raise ServicesFailed(f"`{words}` ended {code}: see {self.output}")
 
-    def _answer(self, argv: Sequence[str | Path], limit_s: float) -> str:
+    def _answer(self, argv: Sequence[str | Path], limit_s: float, env: Mapping[str, str]) -> str:
         said = self.folder / "answer"
         said.unlink(missing_ok=True)
-        code = self.room.run(argv, self.clone, self.env, said, limit_s)
+        code = self.room.run(argv, self.clone, env, said, limit_s)
         text = said.read_text(errors="replace")
         with self.output.open("a") as file:
             file.write(f"+ {shlex.join(map(str, argv))}\n{text}")

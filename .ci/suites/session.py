@@ -1,12 +1,16 @@
-"""A run from beginning to end: the gate, the suites one after the other, the table."""
+"""A run from beginning to end: the gate, the suites side by side or alone, the table."""
 
 from __future__ import annotations
 
+import fcntl
+import json
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from . import rooms
 from .leftovers import Workplace
@@ -15,6 +19,7 @@ from .records import NOT_RUN, Case, Result, Try
 from .retrying import ServicesFailed, run_cases
 from .rooms import Room, RoomFailed
 from .services import environment
+from .side_by_side import Tell, run_jobs
 from .suite_run import SuiteRun
 from .table import Report, progress
 
@@ -24,13 +29,16 @@ _GATE_ENDS_S = 60
 
 @dataclass
 class Session:
-    """Everything of one run. `only`: a part of the names of the cases that are wanted."""
+    """Everything of one run. `only`: a part of the names of the cases that are wanted.
+
+    `at_once`: how many suites run side by side, where they may.
+    """
 
     repository: Path
     work: Workplace
     report: Report
     only: str = ""
-    _cases: list[Case] | None = None
+    at_once: int = 1
     _began: float = field(default_factory=time.monotonic)
 
     @property
@@ -67,56 +75,80 @@ class Session:
         (self.report.notes if code == 0 else self.report.problems).append(told)
         self.say(f"[{self.minutes:3d} min] {told}")
 
-    def suite(self, suite: Suite) -> None:
-        """Run a suite; whatever comes of it is in the report."""
+    def suite(self, suite: Suite, tell: Tell) -> None:
+        """Run a suite and tell what comes of it: "say", "result", "problem", "note"."""
         run = SuiteRun(suite, self.work, self.repository, self.report.folder / "logs")
-        self.say(f"[{self.minutes:3d} min] {suite.name}: {suite.holds}")
+        tell("say", f"[{self.minutes:3d} min] {suite.name}: {suite.holds}")
         names: list[str] = []
         done: set[str] = set()
         try:
             try:
                 run.open()
             except ServicesFailed as failure:
-                self.report.problems.append(f"{suite.name} could not run: {failure}")
-                self.say(f"[{self.minutes:3d} min] {suite.name} COULD NOT RUN: {failure}")
+                tell("problem", f"{suite.name} could not run: {failure}")
+                tell("say", f"[{self.minutes:3d} min] {suite.name} COULD NOT RUN: {failure}")
                 return
-            names = self._names(suite, run)
+            names = self._names(suite, run, tell)
             for count, result in enumerate(run_cases(suite.name, names, run), 1):
-                self.report.results.append(result)
+                tell("result", asdict(result))
                 done.add(result.case)
-                self.say(progress(count, len(names), self.minutes, result))
-                self.report.save()
+                tell("say", progress(count, len(names), self.minutes, result))
         except BaseException:
             stopped = (Try(NOT_RUN, reason="stopped before its end"),)
-            left = [name for name in names if name not in done]
-            self.report.results += [Result(suite.name, name, stopped) for name in left]
+            for name in names:
+                if name not in done:
+                    tell("result", asdict(Result(suite.name, name, stopped)))
             raise
         finally:
-            self._close(run)
-            self.report.save()
+            try:
+                run.close()
+            except (RoomFailed, ServicesFailed) as failure:
+                tell("problem", f"{suite.name}: {failure}")
 
-    def _names(self, suite: Suite, run: SuiteRun) -> list[str]:
-        if self._cases is None:
-            self._cases, unread = run.collect()
-            self.report.problems += unread
-        mine = [c.name for c in self._cases if suite_of(c.file, c.markers) == suite.name]
+    def _names(self, suite: Suite, run: SuiteRun, tell: Tell) -> list[str]:
+        mine = [c.name for c in self._cases(run, tell) if suite_of(c.file, c.markers) == suite.name]
         if not mine and not suite.may_be_empty:
-            self.report.problems.append(f"{suite.name}: no test belongs to it")
+            tell("problem", f"{suite.name}: no test belongs to it")
         elif not mine:
-            self.report.notes.append(f"{suite.name}: holds no test yet")
+            tell("note", f"{suite.name}: holds no test yet")
         return [name for name in mine if self.only in name]
 
-    def _close(self, run: SuiteRun) -> None:
-        try:
-            run.close()
-        except (RoomFailed, ServicesFailed) as failure:
-            self.report.problems.append(f"{run.suite.name}: {failure}")
+    def _cases(self, run: SuiteRun, tell: Tell) -> list[Case]:
+        """All marked tests, as the first suite that asks has found them."""
+        with (self.work.folder / "cases.json").open("a+") as kept:
+            fcntl.flock(kept, fcntl.LOCK_EX)
+            kept.seek(0)
+            text = kept.read()
+            if text:
+                return [Case(name, file, tuple(marks)) for name, file, marks in json.loads(text)]
+            cases, unread = run.collect()
+            for problem in unread:
+                tell("problem", problem)
+            json.dump([(case.name, case.file, case.markers) for case in cases], kept)
+            return cases
+
+    def hear(self, kind: str, value: Any) -> None:
+        """Heed what a suite tells."""
+        if kind == "say":
+            self.say(value)
+            return
+        if kind == "result":
+            tries = tuple(Try(**each) for each in value["tries"])
+            self.report.results.append(Result(value["suite"], value["case"], tries))
+        else:
+            {"problem": self.report.problems, "note": self.report.notes}[kind].append(value)
+        self.report.save()
 
     def run(self, suites: Sequence[Suite], with_gate: bool) -> None:
-        """Run what was asked for, in order."""
+        """Run what was asked for: the gate, suites side by side, then those that must be alone."""
         if with_gate:
             self.gate()
-        for suite in suites:
-            self.suite(suite)
+        order = {suite.name: number for number, suite in enumerate(suites)}
+        try:
+            for alone in (False, True):
+                jobs = [(s.name, partial(self.suite, s)) for s in suites if s.alone is alone]
+                run_jobs(jobs, 1 if alone else self.at_once, self.hear)
+        finally:
+            self.report.results.sort(key=lambda result: order[result.suite])
         if self.only and not self.report.results:
             self.report.problems.append(f"no case's name contains {self.only!r}")

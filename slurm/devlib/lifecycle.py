@@ -148,10 +148,10 @@ def _bring_up(cluster: Cluster) -> None:
         config.write_slurm_conf(cluster)
         config.write_others(cluster)
         with _supervised(places):
-            people.make_user(cluster)
             people.open_fuse()
             network.make_bridge(places)
-            nodes.make(places, CONTROLLER)
+            with people.user_made(cluster) as held:
+                nodes.make(places, CONTROLLER, keep=(held,))
             services.start_munge(places)
             services.start_relay(places, (one, other))
             if cluster.accounting:

@@ -6,6 +6,7 @@ import re
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from devlib import cgroups, config, kernel, network, processes
@@ -24,8 +25,11 @@ def python() -> Path:
     return _SYSTEM_PYTHON if _SYSTEM_PYTHON.exists() else Path(sys.executable).resolve()
 
 
-def make(places: Places, name: str) -> None:
-    """Make a node (or the controller's side): namespaces, cgroups, disk, a cable. Raises Failed."""
+def make(places: Places, name: str, keep: Sequence[int] = ()) -> None:
+    """Make a node (or the controller's side): namespaces, cgroups, disk, a cable. Raises Failed.
+
+    keep: descriptors that stay open as long as it lives.
+    """
     cgroups.make(places, name)
     own = places.node(name)
     for folder, mode in (("tmp", 0o1777), ("vartmp", 0o1777), ("spool", 0o755)):
@@ -38,6 +42,7 @@ def make(places: Places, name: str) -> None:
         spaces=kernel.NEW_ALL,
         prepare=lambda: _furnish(places, name),
         connect=lambda pid: network.connect(places, name, pid),
+        keep=keep,
     )
     processes.start(places, first).close()
 

@@ -1,6 +1,7 @@
 """The ordinary user, and what an ordinary user's containers need of the machine.
 
-A machine has one, whatever number of clusters: the last one that goes takes the user along.
+A machine has one, whatever number of clusters: the last one that goes takes the user along. Each
+cluster holds a lock on the user's home, for in another namespace of processes it is not seen.
 """
 
 from __future__ import annotations
@@ -23,8 +24,20 @@ _MARK = "made by hpcsci devcluster"
 _FUSE = Path("/dev/fuse")
 
 
-def make_user(cluster: Cluster) -> None:
-    """Make the user, unless another cluster did. Raises Failed."""
+@contextlib.contextmanager
+def user_made(cluster: Cluster) -> Iterator[int]:
+    """Make the user, unless another cluster did, and hold them. Raises Failed.
+
+    Yields a descriptor: as long as a process has it open, no other cluster removes the user.
+    """
+    held = _make_user(cluster)
+    try:
+        yield held
+    finally:
+        os.close(held)
+
+
+def _make_user(cluster: Cluster) -> int:
     places, name = cluster.places, cluster.user
     with _one_at_a_time():
         found = {entry.pw_name: entry for entry in pwd.getpwall()}.get(name)
@@ -38,6 +51,11 @@ def make_user(cluster: Cluster) -> None:
             home.chmod(0o700)
             with (home / ".profile").open("a") as profile:  # for `su - researcher`
                 profile.write(f"export SLURM_CONF={places.slurm_conf}\n")
+        else:
+            home = Path(found.pw_dir)
+        held = os.open(home, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        return held
 
 
 def remove_users(places: Places) -> None:
@@ -51,7 +69,7 @@ def remove_users(places: Places) -> None:
             with contextlib.suppress(Failed):
                 used.add(Cluster.load(other).user)
         ours = [entry for entry in pwd.getpwall() if entry.pw_gecos == _MARK]
-        for entry in [entry for entry in ours if entry.pw_name not in used]:
+        for entry in [each for each in ours if each.pw_name not in used and not _is_held(each)]:
             if not wait_until(partial(_end_all, entry.pw_uid)):
                 name = entry.pw_name
                 raise Failed(f"processes of {name} cannot be killed: see `ps -u {name}`")
@@ -72,6 +90,21 @@ def open_fuse() -> None:
         say("warning: no /dev/fuse here: an ordinary user's containers will not start")
         return
     _FUSE.chmod(0o666)
+
+
+def _is_held(entry: pwd.struct_passwd) -> bool:
+    """Say whether a living cluster of any namespace uses a user."""
+    try:
+        home = os.open(entry.pw_dir, os.O_RDONLY)
+    except OSError:  # the home has gone with its cluster's folder
+        return False
+    try:
+        fcntl.flock(home, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(home)
+    return False
 
 
 def _end_all(uid: int) -> bool:

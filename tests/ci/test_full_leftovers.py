@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ def left_by_an_earlier_run(base: Path, *owned: tuple[int, int]) -> Path:
     return folder
 
 
-def never() -> None:
+def never(folder: Path) -> None:
     raise AssertionError("there was no earlier run")
 
 
@@ -44,10 +45,10 @@ def test_what_an_earlier_run_left_is_ended(
     tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     folder = left_by_an_earlier_run(tmp_path, identity(sleeper.pid))
-    called: list[bool] = []
-    work = Workplace.claim(tmp_path, lambda: called.append(folder.exists()))
+    called: list[tuple[Path, bool]] = []
+    work = Workplace.claim(tmp_path, lambda it: called.append((it, (it / "slurm").exists())))
     assert sleeper.wait(60) == -9
-    assert called == [True]  # while what it knows of its cluster is still there
+    assert called == [(folder, True)]  # while what it knows of its clusters is still there
     assert not folder.exists()
     work.remove()
 
@@ -57,7 +58,7 @@ def test_a_process_that_got_the_number_later_is_left_alone(
 ) -> None:
     pid, start = identity(sleeper.pid)
     folder = left_by_an_earlier_run(tmp_path, (pid, start - 1), (pid, 0))
-    work = Workplace.claim(tmp_path, lambda: None)
+    work = Workplace.claim(tmp_path, lambda folder: None)
     assert sleeper.poll() is None
     assert not folder.exists()
     work.remove()
@@ -66,7 +67,7 @@ def test_a_process_that_got_the_number_later_is_left_alone(
 def test_a_torn_record_is_no_obstacle(tmp_path: Path) -> None:
     folder = left_by_an_earlier_run(tmp_path)
     (folder / "owner.json").write_text("[[12, 3")
-    work = Workplace.claim(tmp_path, lambda: None)
+    work = Workplace.claim(tmp_path, lambda folder: None)
     assert not folder.exists()
     work.remove()
 
@@ -84,10 +85,32 @@ def test_processes_that_it_starts_are_noted(
 ) -> None:
     work = Workplace.claim(tmp_path, never)
     work.owns(sleeper.pid)
-    noted = json.loads((work.folder / "owner.json").read_text())
+    noted = json.loads((work.folder / f"owner-{os.getpid()}.json").read_text())
     assert noted[1] == list(identity(sleeper.pid))
     assert noted[1][1] > 0
     work.remove()
+
+
+def test_each_of_its_processes_notes_what_it_starts(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    work = Workplace.claim(tmp_path, never)
+    child = os.fork()
+    if child == 0:
+        try:
+            work.owns(sleeper.pid)
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    mine = json.loads((work.folder / f"owner-{os.getpid()}.json").read_text())
+    assert mine == [list(identity(os.getpid()))]
+    its = json.loads((work.folder / f"owner-{child}.json").read_text())
+    assert [pid for pid, _ in its] == [child, sleeper.pid]
+    left = work.folder.rename(tmp_path / "left")
+    os.close(work._lock)
+    (left / f"owner-{os.getpid()}.json").unlink()
+    Workplace.claim(tmp_path, lambda folder: None).remove()
+    assert sleeper.wait(60) == -9
 
 
 def test_identity_of_what_has_gone(sleeper: subprocess.Popen[bytes]) -> None:

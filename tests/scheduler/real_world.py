@@ -13,9 +13,9 @@ from typing import Any
 
 from case_world import Look, World, options
 from command_server import Answer, Asked, line
-from faults_kit import DEVCLUSTER, LIMIT_S, why_no_faults
+from faults_kit import LIMIT_S, why_no_faults
 from recordings import Recording, Said, Section, difference, path_of, read
-from slurm_kit import Cluster
+from slurm_kit import Cluster, devcluster
 
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm, _environment, failure
@@ -284,13 +284,5 @@ def _kept(text: str) -> str:
 
 
 def _devcluster(*words: str) -> None:
-    done = subprocess.run(
-        [DEVCLUSTER, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = devcluster(*words, timeout=LIMIT_S)
     assert done.returncode == 0, done.stdout

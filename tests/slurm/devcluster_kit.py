@@ -6,15 +6,17 @@ import contextlib
 import os
 import pwd
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from faults_kit import until
-from slurm_kit import DEVCLUSTER_COMMAND, ROOT
+from slurm_kit import DEVCLUSTER, DEVCLUSTER_COMMAND, ROOT
 
 sys.path.insert(0, str(ROOT / "slurm"))
 
@@ -22,8 +24,8 @@ from devlib.base import PATH
 from devlib.places import Cluster, Places
 from devlib.processes import pid_of, start_time
 
-FOLDER = Path("/var/lib/hpcsci-devcluster-test")
-USER = "hpcsci-tester"
+FOLDER = Path(f"{DEVCLUSTER}-test")
+USER = os.environ.get("HPCTEST_USER") or "hpcsci-tester"
 UP_S = 600
 # What a job's accounting says when it is over.
 ENDED = "COMPLETED|FAILED|CANCELLED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|PREEMPTED"
@@ -203,7 +205,15 @@ def own_cluster(own: Own) -> Iterator[Own]:
     try:
         yield own
     finally:
+        keep_logs(own)
         own.down()
+
+
+def keep_logs(own: Own) -> None:
+    """Copy what its daemons logged to a new folder below HPCTEST_LOGS, for `down` removes it."""
+    kept = os.environ.get("HPCTEST_LOGS")
+    if kept and own.places.log.exists():
+        shutil.copytree(own.places.log, Path(tempfile.mkdtemp(dir=kept)) / "log")
 
 
 def await_end(pid: int) -> None:

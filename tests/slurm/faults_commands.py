@@ -27,6 +27,17 @@ def counted(folder: Path, program: str) -> dict[str, str]:
     return _wrapped(folder, program, f"echo >> {folder}/calls\n")
 
 
+def held(folder: Path, program: str, mark: str) -> tuple[dict[str, str], Path]:
+    """Return the environment in which one call of a program does its work and does not come back.
+
+    It is the first one whose words hold `mark`. The file, once there, names the node where it is.
+    """
+    told = folder / "held"
+    act = f'$REAL "$@"\nuname -n >{told}.new\nmv {told}.new {told}\nexec sleep infinity'
+    once = f"if mkdir {folder}/once 2>/dev/null; then\n{act}\nfi"
+    return _wrapped(folder, program, f'case "$*" in *{mark}*)\n{once}\nesac\n'), told
+
+
 def calls(folder: Path) -> int:
     """Return how often the counted program was called."""
     path = folder / "calls"

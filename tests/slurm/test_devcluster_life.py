@@ -193,6 +193,17 @@ def test_two_at_once(own: Own) -> None:
     assert own.left() == []
 
 
+def test_a_user_stays_with_a_cluster_that_another_namespace_hides(own: Own) -> None:
+    own.up("--nodes", "1", "--no-accounting")
+    other = Own(Path(f"{FOLDER}-2"), own.user)
+    apart = ("unshare", "--pid", "--fork", "--mount-proc", DEVCLUSTER_COMMAND, "down")
+    subprocess.run(apart, env=os.environ | other.variables, check=True, timeout=UP_S)
+    assert pwd.getpwnam(own.user)
+    Job.submit(own, "short", "true").await_state("COMPLETED")
+    own.down()
+    assert own.left() == []
+
+
 def test_commands_wait_for_each_other(own: Own) -> None:
     """Two at once; the second one's lock is a new file, for `down` removes its own."""
     own.folder.mkdir()
