@@ -12,6 +12,8 @@ import subprocess
 import sys
 
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # ioctls of netdevice(7)
+_SET_ADDRESS = 0x8916
+_ADDRESS = "192.0.2.1"  # of those that are given to nobody (RFC 5737)
 
 
 def main() -> None:
@@ -45,12 +47,18 @@ def main() -> None:
 
 
 def _loopback_up() -> None:
-    """What `ip link set lo up` does, which is not yet there on a bare machine."""
+    """What `ip link set lo up` does, which is not yet there on a bare machine.
+
+    A second address is no loopback's: where there are only such, getaddrinfo(3) as Slurm calls it
+    (AI_ADDRCONFIG) finds not even 127.0.0.1.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         told = fcntl.ioctl(any_socket, _GET_FLAGS, struct.pack("16sh14x", b"lo", 0))
         _, flags = struct.unpack("16sh14x", told)
         if not flags & _UP:
             fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+            address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(_ADDRESS))
+            fcntl.ioctl(any_socket, _SET_ADDRESS, struct.pack("16s16s", b"lo:1", address))
 
 
 def _reap() -> None:
