@@ -245,6 +245,13 @@ async def test_a_worker_that_hangs_is_given_up(
     await backend.close()
 
 
+def test_a_worker_has_the_time_that_its_scorer_may_take(bench: Bench) -> None:
+    spec = bench.trial("predict()")
+    limits = spec.limits.model_copy(update={"scorer_s": spec.limits.scorer_s + 1000.0})
+    longer = spec.model_copy(update={"limits": limits})
+    assert local._longest_s(longer) == local._longest_s(spec) + 1000.0
+
+
 @pytest.mark.parametrize("given", ["4,5", None])
 def test_gpus_reach_the_worker_as_the_driver_has_them(
     monkeypatch: pytest.MonkeyPatch, given: str | None
