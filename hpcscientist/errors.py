@@ -11,9 +11,11 @@
     │   ├── EndpointError                 unreachable, refused, or out of retries
     │   ├── ReplyError                    no usable reply to this request
     │   │   └── ContextOverflow           it is longer than the model's context
+    │   ├── NoEmbedder                    no folder of an embedding model (a ConfigError too)
     │   └── PlaybookExhausted             no recorded reply is left for this call
     ├── ServingError                      open weights could not be served here
-    │   ├── WeightsError                  weights, tokenizer or template are not whole
+    │   ├── WeightsError                  weights, tokenizer or template are not whole (see also
+    │   │                                 NoWeights, a UsageError too: there is no such folder)
     │   └── PlaneLost                     the model plane ended while it was in use
     ├── OutOfReach                        a service of the literature cannot be asked now
     ├── CampaignError
@@ -115,6 +117,18 @@ class WeightsError(ServingError):
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         self.problems = problems or (message,)
         super().__init__(message)
+
+
+class NoWeights(WeightsError, UsageError):
+    """What was given for a model's folder is none."""
+
+    exit_code = 2
+
+
+class NoEmbedder(ModelError, ConfigError):
+    """What was given for the folder of an embedding model is none."""
+
+    exit_code = 2
 
 
 class PlaneLost(ServingError):

@@ -23,12 +23,13 @@ from hpcscientist.cli.options import other_site, run_directory, settings_from, s
 from hpcscientist.cli.progress import Progress, header
 from hpcscientist.cli.results import print_results
 from hpcscientist.cli.share import share_shown
-from hpcscientist.config.layers import default_private_root
+from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError
 from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
+from hpcscientist.recipe import staging
 
 NOTHING_SCORED = 3
 
@@ -121,7 +122,9 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     config = frozen.read(paths)
     if detach and not is_controlled(config):
         raise UsageError(f"{paths.root}: no job drives this campaign; leave --detach out")
-    sealed.use_root(default_private_root(settings_from()))
+    settings = settings_from()
+    sealed.use_root(default_private_root(settings))
+    staging.clear(default_data_root(settings), default_private_root(settings))
     with share_shown(config.backend == "slurm"):
         return _go_on(paths, detach=detach)
 

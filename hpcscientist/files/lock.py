@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -48,7 +49,13 @@ class Lock:
                 _file(folder, old).unlink(missing_ok=True)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="lock-heartbeat")
-        self._thread.start()
+        # A signal that comes while the whole process is stopped may go to any thread that takes
+        # it. Python then acts in the main thread, which nothing wakes from what it waits for.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def replaced(self) -> bool:
         """Whether another process has taken the folder over meanwhile."""

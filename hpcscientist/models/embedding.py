@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hpcscientist.config.settings import EmbeddingSettings
-from hpcscientist.errors import ModelError
+from hpcscientist.errors import ModelError, NoEmbedder
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.models.keywords import KeywordEmbedder
 from hpcscientist.models.serving.offline import HUBS
@@ -56,14 +56,14 @@ class SentenceEmbedder:
     """A sentence-transformers model, on the GPU if there is one with room, in float32.
 
     Texts longer than the model reads are compared by their beginnings. The model is opened at
-    once, which takes seconds. Raises ModelError if the folder is none of a model, if the
+    once, which takes seconds. Raises NoEmbedder if the folder is none of a model, ModelError if the
     library is missing, or if the model gives no vectors.
     """
 
     def __init__(self, folder: Path, batch: int = 64) -> None:
         if not (folder / _MARK).is_file():
             what = f"has no {_MARK}" if folder.is_dir() else "is no folder"
-            raise ModelError(
+            raise NoEmbedder(
                 f"{folder}: {what}; give embedding.model the folder of a sentence-transformers "
                 'model, or "" for keyword vectors'
             )

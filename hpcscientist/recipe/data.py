@@ -18,7 +18,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +26,10 @@ from hpcscientist.files.atomic import write_json
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
+from hpcscientist.recipe import staging as staging_folders
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
+from hpcscientist.system.tied import tied
 
 _MANIFEST = "manifest.json"  # written last, below the private root: the data are complete
 
@@ -55,6 +56,7 @@ def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData
             f"the folder of labels {private_root} and the folder of data {data_root} must not "
             "contain one another; set paths.data and paths.private apart"
         )
+    staging_folders.clear(data_root, private_root)
     key = f"{recipe.spec.name}-{hash_file(recipe.prepare)[:16]}"
     public, private = data_root / key, private_root / key
     try:
@@ -110,8 +112,7 @@ def _hash(public: Path, private: Path) -> str:
 
 def _build(recipe: Recipe, public: Path, private: Path) -> str:
     """Run prepare.py and move its output into place; return the data's hash."""
-    staging = Path(tempfile.mkdtemp(prefix=f".{private.name}.", dir=private.parent))
-    view = Path(tempfile.mkdtemp(prefix=f".{public.name}.", dir=public.parent))
+    staging, view = staging_folders.make(private), staging_folders.make(public)
     try:
         made = staging / "made"
         made.mkdir()
@@ -140,7 +141,7 @@ def _build(recipe: Recipe, public: Path, private: Path) -> str:
 
 
 def _run(recipe: Recipe, out: Path) -> None:
-    command = [sys.executable, str(recipe.prepare), "--out", str(out)]
+    command = tied([sys.executable, str(recipe.prepare), "--out", str(out)])
     done = subprocess.run(
         command,
         cwd=out,
@@ -200,7 +201,7 @@ def _place(made: Path, target: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         if hash_tree(target) != hash_tree(made):
-            stale = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            stale = staging_folders.make(target)
             target.rename(stale)
             made.rename(target)
             shutil.rmtree(stale, ignore_errors=True)

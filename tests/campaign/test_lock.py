@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -130,6 +132,20 @@ def test_taker_that_was_overtaken_looks_again(
         lock = DriverLock(folder)
     assert lock.generation == 4
     lock.release()
+
+
+def test_signals_are_the_main_threads(tmp_path: Path) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    lock = DriverLock(tmp_path / ".driver")
+    try:
+        (thread,) = (t for t in threading.enumerate() if t.name == "lock-heartbeat")
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+        (blocked,) = (line for line in status.splitlines() if line.startswith("SigBlk:"))
+        mask = int(blocked.split()[1], 16)
+        assert all(mask >> (n - 1) & 1 for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    finally:
+        lock.release()
 
 
 def test_full_disk_at_the_release_hides_nothing(

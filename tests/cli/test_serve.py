@@ -86,7 +86,7 @@ def made(folder: Path) -> list[str]:
         (["--model", "search"], 2, "give vllm:PATH"),
         (["--model", "playbook"], 2, "give vllm:PATH"),
         (["--model", "http://h:1/v1#m"], 2, "give vllm:PATH"),
-        (["--model", "vllm:./nowhere"], 1, "there is no such folder"),
+        (["--model", "vllm:./nowhere"], 2, "there is no such folder"),
         (["--model", "vllm:small", "--site", "none.toml"], 2, "no such site profile"),
         (["--model", "vllm:small", "--detach"], 2, "give --nodes N with it"),
         (["--model", "vllm:small", "--nodes", "-1"], 2, "give 1 or more"),

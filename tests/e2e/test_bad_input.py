@@ -45,6 +45,10 @@ TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandbo
         (("launch", "--model", "gpt"), 2, "http://HOST:PORT/v1#NAME"),
         (("launch", "--model", "http://127.0.0.1:1/v1"), 2, "#NAME"),
         (("launch", "--model", "playbook:nowhere.jsonl"), 2, "nowhere.jsonl"),
+        (
+            ("launch", "--recipe", "./tiny", "--model", "vllm:/missing", "--allow-unsandboxed"),
+            *(2, "/missing: there is no such folder"),
+        ),
         ((*TINY, "--ideas", "0"), 2, "--ideas"),
         ((*TINY, "--ideas", "-3"), 2, "--ideas"),
         ((*TINY, "--ideas", "many"), 2, "--ideas"),
@@ -74,6 +78,12 @@ TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandbo
 )
 def test_wrong_use(folder: Path, arguments: tuple[str, ...], code: int, says: str) -> None:
     check_refused(folder, code, says, *arguments)
+
+
+def test_an_embedding_model_that_is_missing_is_wrong_use(folder: Path) -> None:
+    with (folder / "hpcsci.toml").open("a") as file:
+        file.write('\n[embedding]\nmodel = "./missing"\n')
+    check_refused(folder, 2, "missing: is no folder; give embedding.model", *TINY)
 
 
 def test_a_working_directory_that_was_deleted(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 
 from hpcscientist.campaign import frozen
+from hpcscientist.config.layers import default_data_root, default_private_root
+from hpcscientist.config.settings import Settings
 from hpcscientist.files import sealed
 from hpcscientist.system import processes
 
@@ -43,6 +46,20 @@ def preparing(tiny: TinyCampaign) -> Iterator[subprocess.Popen[bytes]]:
         launch.kill()
 
 
+def until_nobody_prepares(prepare: Path) -> None:
+    """It dies with its launch, by the kernel's hand: a little later."""
+    end = time.monotonic() + LIMIT_S
+    while processes.naming(prepare):
+        assert time.monotonic() < end, "prepare.py outlived its launch"
+        time.sleep(0.02)
+
+
+def staged(tiny: TinyCampaign) -> list[Path]:
+    """Folders in which data are, or were, prepared."""
+    roots = default_data_root(Settings()), default_private_root(Settings())
+    return [folder for root in roots for folder in root.glob(".tiny-*")]
+
+
 def test_launch_that_was_killed_while_it_prepared_is_launched_again(
     tiny: TinyCampaign, preparing: subprocess.Popen[bytes]
 ) -> None:
@@ -51,18 +68,22 @@ def test_launch_that_was_killed_while_it_prepared_is_launched_again(
     said = hpcsci("status", "run", cwd=tiny.folder)
     assert said.returncode == 1 and "is being prepared" in said.stderr, said.stderr
 
+    prepare = tiny.folder / "tiny" / "prepare.py"
+    assert processes.naming(prepare)
     preparing.send_signal(signal.SIGKILL)
     preparing.wait(LIMIT_S)
+    until_nobody_prepares(prepare)
+    assert staged(tiny)
     for command in ("resume", "status", "results"):
         said = hpcsci(command, "run", cwd=tiny.folder)
         assert said.returncode == 1
         assert "launch again with this --run-dir" in said.stderr, said.stderr
-    prepare = tiny.folder / "tiny" / "prepare.py"
     lines = [line for line in prepare.read_text().splitlines() if not line.startswith("open(")]
     prepare.write_text("\n".join(lines) + "\n")
     again = hpcsci(*tiny.launch_arguments(ideas=1), cwd=tiny.folder)
     assert again.returncode == 0, again.stderr
     assert not tiny.paths.launching.exists()
+    assert staged(tiny) == []
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -76,6 +97,8 @@ def test_cancel_ends_a_launch_that_prepares(
     assert done.returncode == 0, done.stderr
     assert preparing.wait(LIMIT_S) != 0
     assert not tiny.paths.root.exists()
+    until_nobody_prepares(tiny.folder / "tiny" / "prepare.py")
+    assert staged(tiny) == []
 
 
 def test_without_its_key_no_campaign_goes_on(tiny: TinyCampaign) -> None:

@@ -28,6 +28,12 @@ def test_statement_hides_nothing() -> None:
     said = statement(Isolation.NONE)
     for word in ("labels", "library that bundles the data", "network", "write"):
         assert word in said
+    # Both cases: the trials may run on other machines than this one.
+    where, _, elsewhere = said.partition("process ids of their own")
+    kept, _, open_to = elsewhere.partition("; elsewhere")
+    assert "neither see nor stop" in kept and "outlives" in kept
+    assert "memory and environment" in open_to and "if they kill their worker" in open_to
+    assert "kill" not in where and "memory" not in where
     assert "without network" in statement(Isolation.APPTAINER)
 
 

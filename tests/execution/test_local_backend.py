@@ -19,11 +19,10 @@ from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends import local, stopping
 from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
-from hpcscientist.execution.backends.slots import Held
 from hpcscientist.execution.presence import Presence
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
+from hpcscientist.records.trial import TrialReport
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
 from hpcscientist.worker.local import run_trial
@@ -221,28 +220,36 @@ async def test_a_worker_that_hangs_is_given_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
-    monkeypatch.setattr(local, "_longest_s", lambda trial: -58.0)
-    spec = bench.trial("linger('main')")
+    hangs = False
+    # Its time is up when it hangs, and not before.
+    monkeypatch.setattr(local, "_longest_s", lambda trial: -1e6 if hangs else 600.0)
+    spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')", deadline_s=1e6)
+    paths = bench.run.trial(spec.trial_id)
+    told: list[TrialReport | None] = []
     backend = LocalBackend(bench.run, 1, run_trial)
-    monkeypatch.setattr(LocalBackend, "_submit", slow_limit(LocalBackend._submit, monkeypatch))
-    await backend.run([spec], nothing, nothing)
-    assert not bench.run.trial(spec.trial_id).result.exists()
+    call = asyncio.create_task(
+        backend.run([spec], nothing, lambda spec, report: told.append(report))
+    )
+    await suspend(paths)  # it hears no SIGTERM either
+    assert not told
+    hangs = True
+    await asyncio.wait_for(call, 300)
+    (report,) = told
+    assert report is not None
+    assert report.outcome == MachineFailed(failure=MachineFailure.LOST, detail="the worker hung")
+    assert presence.live_worker(paths) is None
+    assert_ended(paths, "daemon", "main")
     assert_nothing_runs()
+    assert not paths.result.exists()
+    assert list(bench.run.submission.iterdir()) == []
+    await backend.close()
 
 
-def slow_limit(submit: object, monkeypatch: pytest.MonkeyPatch) -> object:
-    """Give submitit's own controller an ordinary limit: only ours is under test."""
-    assert callable(submit)
-
-    def wrapped(self: LocalBackend, trial: TrialSpec, folder: Path, held: Held) -> object:
-        ours = local._longest_s
-        with monkeypatch.context() as patch:
-            patch.setattr(local, "_longest_s", lambda trial: 600.0)
-            job = submit(self, trial, folder, held)
-        assert local._longest_s is ours
-        return job
-
-    return wrapped
+def test_a_worker_has_the_time_that_its_scorer_may_take(bench: Bench) -> None:
+    spec = bench.trial("predict()")
+    limits = spec.limits.model_copy(update={"scorer_s": spec.limits.scorer_s + 1000.0})
+    longer = spec.model_copy(update={"limits": limits})
+    assert local._longest_s(longer) == local._longest_s(spec) + 1000.0
 
 
 @pytest.mark.parametrize("given", ["4,5", None])

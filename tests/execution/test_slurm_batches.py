@@ -172,6 +172,18 @@ def test_the_time_limit_holds_all_trials_of_a_task(specs: list[TrialSpec], tmp_p
     assert ten.minutes * 60 >= 10 * deadline + 60
 
 
+def test_an_array_task_has_the_time_that_its_scorers_may_take(
+    specs: list[TrialSpec], tmp_path: Path
+) -> None:
+    first = specs[0]
+    limits = first.limits.model_copy(update={"scorer_s": first.limits.scorer_s + 600.0})
+    longer = first.model_copy(update={"limits": limits})
+    usual, more = (
+        make_batch("c", tmp_path, [[spec, spec]], 0.0).minutes for spec in (first, longer)
+    )
+    assert more == usual + 20
+
+
 def test_a_users_variables_do_not_beat_what_a_script_says() -> None:
     text = "#SBATCH --partition=a\n#SBATCH --time=5\n#SBATCH --array=0-3%4\n#SBATCH --requeue\n"
     given = {

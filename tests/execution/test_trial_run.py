@@ -14,7 +14,7 @@ import pytest
 from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
 
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import trial
+from hpcscientist.execution import sandbox, trial
 from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.verdict import classify
 from hpcscientist.execution.watch import Watch
@@ -292,11 +292,33 @@ def test_an_interpreter_that_is_missing_is_the_machines_fault(bench: Bench) -> N
     assert failure(outcome) == ("setup", "No such file or directory: /no/such/python")
 
 
-def test_stopping_reports_nothing(bench: Bench) -> None:
-    spec, stop = bench.trial("linger()"), threading.Event()
-    stop.set()
-    with pytest.raises(Interrupted):
-        trial.run(spec, bench.run.trial(spec.trial_id), stop)
+class StoppedOnce(threading.Event):
+    """Is set once a file exists: what is stopped has begun then."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def is_set(self) -> bool:
+        return self._path.exists()
+
+
+def test_stopping_reports_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')")
+    paths = bench.run.trial(spec.trial_id)
+    before = {child.name for child in paths.root.iterdir()}
+    run_candidate, seen = sandbox.run_candidate, []
+
+    def watched(*given: Any) -> Ended:
+        seen.append(run_candidate(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(sandbox, "run_candidate", watched)
+    with pytest.raises(Interrupted, match=spec.trial_id):
+        trial.run(spec, paths, StoppedOnce(paths.out / "main"))
+    assert [ended.reason for ended in seen] == [Reason.STOPPED]
+    assert_ended(paths, "daemon", "main")
+    assert {child.name for child in paths.root.iterdir()} == before | {"log"}
 
 
 @pytest.mark.root

@@ -44,6 +44,30 @@ def test_each_budget_has_its_limits(tmp_path: Path) -> None:
         trial_limits(spec, "quarter")
 
 
+def test_the_scorer_has_its_own_limits(tmp_path: Path) -> None:
+    folder = create("scored", tmp_path)
+    usual = trial_limits(load(folder).spec, Budget.FULL)
+    assert (usual.scorer_s, usual.scorer_mb) == (120, 4096)
+    with (folder / "recipe.toml").open("a") as file:
+        file.write("\n[scorer]\nseconds = 600\nmemory_mb = 9000\n")
+    for name in ("pilot", "full"):
+        given = trial_limits(load(folder).spec, name)
+        assert (given.scorer_s, given.scorer_mb) == (600, 9000)
+
+
+@pytest.mark.parametrize(
+    "line", ["seconds = 0", "seconds = 604801", "memory_mb = 63", "memory_mb = 134217729"]
+)
+def test_limits_of_the_scorer_are_refused_that_make_no_sense(tmp_path: Path, line: str) -> None:
+    folder = create("scored", tmp_path)
+    before = (folder / "recipe.toml").read_text()
+    (folder / "recipe.toml").write_text(f"{before}\n[scorer]\n{line}\n")
+    (found,) = check(folder)
+    assert found.file.name == "recipe.toml"
+    assert found.line == before.count("\n") + 3
+    assert line.split(maxsplit=1)[0] in found.message
+
+
 @pytest.mark.parametrize(
     ("lines", "line", "message"),
     [

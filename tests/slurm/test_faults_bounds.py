@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 
 import pytest
-from faults_kit import until
+from faults_kit import Faults, until
 from faults_trials import WHEN_TOLD, Prepare
 
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Scored
@@ -26,26 +28,66 @@ linger()
 """
 
 
-def test_out_of_memory(prepare: Prepare) -> None:
-    """Where Slurm limits by control groups the worker outlives it; elsewhere nobody does."""
-    # The worker would let it have 3500 MiB; Slurm does not.
-    trials = prepare(slurm={"memory": "none", "extra": ["--mem=400M"]})
-    trials.add("grows", GROW, memory_mb=3500)
+# The worker would let a candidate have 3500 MiB; Slurm does not.
+TIGHT = {"memory": "none", "extra": ["--mem=400M"]}
+SLURMS_WORDS = re.compile(r"(?i)\boom[- ]kill")
+
+
+def test_out_of_memory_without_a_trace(prepare: Prepare, faults: Faults) -> None:
+    """The kernel ends the worker as well, as it does where a site has it end the whole step."""
+    trials = prepare(slurm=TIGHT)
+    trials.add("grows", f"await_file(ROOT / 'go')\n{GROW}", memory_mb=3500)
     trials.add("good", memory_mb=3500)
+    trials.start()
+    trials.await_began("grows")
+    (node,) = trials.nodes("grows")
+    job = trials.array_task("grows")
+    # Slurm 22.05 cannot be told to end the step, so the kernel is told whom to take first.
+    worker = json.loads(trials.bench.run.trial("grows").worker.read_text())["pid"]
+    faults.on_node(node, "sh", "-c", f"echo 1000 > /proc/{worker}/oom_score_adj")
+    trials.touch()
     trials.finish()
     trials.check()
     (report,) = trials.reports("grows")
     assert isinstance(report.outcome, IdeaFailed)
     assert report.outcome.failure is IdeaFailure.OUT_OF_MEMORY
-    assert "Slurm" in report.outcome.detail
-    assert report.usage.slurm_job is not None
-    # Of a task that the worker told of, nobody asks Slurm.
-    assert report.usage.slurm_state in (None, "FAILED", "OUT_OF_MEMORY", "CANCELLED")
-    assert report.usage.node == trials.nodes("grows")[0]
-    assert len(trials.nodes("grows")) == 1
+    assert report.outcome.detail == (
+        f"Slurm ended it for its memory: more than 3500 MiB (job {job} on {node})"
+    )
+    assert report.usage.slurm_job == job
+    assert report.usage.slurm_state == "OUT_OF_MEMORY"
+    assert report.usage.node == node
+    assert trials.nodes("grows") == [node]
+    said = trials.bench.run.trial("grows").log.read_text()
+    assert SLURMS_WORDS.search(said), said
+    assert said.endswith(f"{report.outcome.detail}\n")
     assert isinstance(trials.reports("good")[0].outcome, Scored)
-    if report.usage.slurm_state is not None:
-        assert "memory" in trials.bench.run.trial("grows").log.read_text()
+
+
+def test_out_of_memory_of_the_candidate_alone(prepare: Prepare) -> None:
+    """The kernel ends the candidate, by Slurm's limit; its worker lives on and says so."""
+    trials = prepare(slurm=TIGHT)
+    body = f"print('before', flush=True)\nawait_file(ROOT / 'go')\n{GROW}"
+    trials.add("grows", body, memory_mb=3500)
+    trials.add("good", memory_mb=3500)
+    trials.start()
+    trials.await_began("grows")
+    job = trials.array_task("grows")
+    trials.touch()
+    trials.finish()
+    trials.check()
+    (report,) = trials.reports("grows")
+    assert isinstance(report.outcome, IdeaFailed)
+    assert report.outcome.failure is IdeaFailure.OUT_OF_MEMORY
+    assert report.outcome.detail == (
+        "killed by signal 9: it used more than the memory that Slurm gave the job"
+    )
+    # The worker's own report: nobody had to ask Slurm.
+    assert report.usage.slurm_state is None
+    assert report.usage.slurm_job == job
+    assert [report.usage.node] == trials.nodes("grows")
+    assert trials.bench.run.trial("grows").log.read_text() == "before\n"
+    assert isinstance(trials.reports("good")[0].outcome, Scored)
 
 
 def test_walltime(prepare: Prepare) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpcscientist.errors import WeightsError
+from hpcscientist.errors import NoWeights
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -14,22 +14,22 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 def resolve(name: str, environ: Mapping[str, str], folder: Path) -> Path:
     """Return the absolute folder of a model: NAME below `folder`, or a snapshot in the hub's cache.
 
-    Nothing is downloaded. Raises WeightsError, which says how to bring a model here.
+    Nothing is downloaded. Raises NoWeights, which says how to bring a model here.
     """
     path = (folder / Path(name).expanduser()).absolute()
     if path.is_dir():
         return path
     if path.exists():
-        raise WeightsError(f"{path} is a file: give the folder that holds config.json and weights")
+        raise NoWeights(f"{path} is a file: give the folder that holds config.json and weights")
     if not _NAME.fullmatch(name) or name.startswith("."):
-        raise WeightsError(f"{path}: there is no such folder; give the folder of a model's weights")
+        raise NoWeights(f"{path}: there is no such folder; give the folder of a model's weights")
     cache = hub_cache(environ)
     repository = cache / f"models--{name.replace('/', '--')}"
     found = _snapshot(repository)
     if found is not None:
         return found
     lack = "has no finished download of it" if repository.is_dir() else "does not hold it"
-    raise WeightsError(
+    raise NoWeights(
         f"{name}: no such folder below {folder}, and the hub's cache {cache} {lack}; on a machine "
         f"with internet run `hf download {name} --local-dir {name.rpartition('/')[2]}`, copy that "
         "folder to a file system that nodes see, and give vllm:/PATH/TO/IT"
