@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # They judge the code and take no part in its tests: the newest in their range alone are run.
 JUDGES = {"ruff", "mypy", "import-linter", "scipy-stubs"}
+
+
+# These take part in every test.
+IN_TESTS = {"hypothesis", "pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist"}
 
 
 def requirements() -> list[Requirement]:
@@ -30,6 +36,27 @@ def pinned(name: str) -> dict[str, Version]:
     lines = (ROOT / ".ci" / name).read_text().splitlines()
     pairs = [line.split("==") for line in lines if not line.startswith("#")]
     return {canonicalize_name(package): Version(version) for package, version in pairs}
+
+
+def shown() -> dict[str, list[Path]]:
+    """The tests that the gate runs on the oldest versions, by package."""
+    lines = (ROOT / ".ci" / "lowest_tests.txt").read_text().splitlines()
+    pairs = [line.split(":", 1) for line in lines if not line.startswith("#")]
+    return {name: [*map(found, tests.split())] for name, tests in pairs}
+
+
+def found(tests: str) -> Path:
+    """The first file or folder of this pattern."""
+    return next(iter(sorted(ROOT.glob(tests.partition("::")[0]))))
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Names of the packages that a file's code imports, wherever it does."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
 
 
 def bound(requirement: Requirement) -> Version:
@@ -55,3 +82,21 @@ def test_every_dependency_says_why_it_is_there() -> None:
     for requirement in requirements():
         said = rf'^\s*("{re.escape(requirement.name)}[<>=\[].*#|\w+ = \["{requirement.name}.*#)'
         assert re.search(said, text, re.M), requirement.name
+
+
+USED = [requirement.name for requirement in requirements() if requirement.name not in IN_TESTS]
+
+
+def test_of_every_dependency_the_gate_runs_tests_on_the_oldest_version() -> None:
+    assert shown().keys() - {"all together"} == set(USED)
+
+
+@pytest.mark.parametrize("name", USED)
+def test_on_the_oldest_version_each_room_that_imports_it_is_tried(name: str) -> None:
+    module = {"scikit-learn": "sklearn"}.get(name, name.replace("-", "_"))
+    files = (ROOT / "hpcscientist").glob("*/**/*.py")
+    uses = [file for file in files if "broken" not in file.parts and module in imported(file)]
+    rooms = {file.relative_to(ROOT / "hpcscientist").parts[0] for file in uses}
+    tried = {path.relative_to(ROOT / "tests").parts[0] for path in shown()[name]}
+    # Records and ports have no behaviour of their own: those who use them have the tests.
+    assert rooms - {"records", "ports"} <= tried

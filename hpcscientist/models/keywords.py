@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, Any
 
+import mmh3
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-    from sklearn.feature_extraction.text import HashingVectorizer
 
 _FEATURES = 2**20
 _ENTRIES = 2**18  # of a chunk: they and what is computed from them stay in the cache
@@ -42,14 +43,11 @@ class Counts:
 
 
 class KeywordEmbedder:
-    """Counts, hashed by scikit-learn; needs no weights and no GPU."""
+    """Counts, hashed as scikit-learn's HashingVectorizer does; needs no weights and no GPU."""
 
     name = "keyword vectors"
     device = None
     fingerprint = "words and pairs, 2^20 columns"
-
-    def __init__(self) -> None:
-        self._vectorizer: HashingVectorizer | None = None
 
     def embed(self, texts: Sequence[str]) -> csr_array[np.float32]:
         """Return a sparse float32 row a text, of length 1, or 0 for a text without words."""
@@ -73,19 +71,11 @@ class KeywordEmbedder:
 
     def count(self, text: str) -> Counts:
         """Return the counts of a text's words and pairs of words."""
-        if self._vectorizer is None:
-            from sklearn.feature_extraction.text import (  # noqa: PLC0415 (heavy)
-                HashingVectorizer,
-            )
-
-            # Counts: they are normalised in _cosine, where whole numbers stay exact.
-            self._vectorizer = HashingVectorizer(
-                analyzer=terms, n_features=_FEATURES, norm=None, alternate_sign=False
-            )
-        row: Any = self._vectorizer.transform([text])
-        row.sum_duplicates()
-        counts = row.data.astype(np.float64)
-        return Counts(row.indices.astype(np.int64), counts, int(counts @ counts))
+        found = Counter(abs(mmh3.hash(term)) % _FEATURES for term in terms(text))
+        columns = np.array(sorted(found), dtype=np.int64)
+        # Whole numbers stay exact: they are normalised in _cosine.
+        counts = np.array([found[column] for column in columns.tolist()], dtype=np.float64)
+        return Counts(columns, counts, int(counts @ counts))
 
 
 class KeywordIndex:

@@ -41,7 +41,16 @@ def test_modules_of_the_standard_library(name: str) -> None:
     assert check({f"{name.replace('/', '_')}_copy.py": path.read_bytes().decode()}, ()) == []
 
 
-@pytest.mark.parametrize("name", ["asyncio", "concurrent", "email", "http", "json", "unittest"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("concurrent", "json"),
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("asyncio", "email", "http", "unittest")
+        ),
+    ],
+)
 def test_packages_of_the_standard_library(name: str) -> None:
     files = {
         f"copied/{path.relative_to(LIBRARY)}": path.read_bytes().decode()

@@ -39,12 +39,22 @@ def bench(*arguments: str, capsys: pytest.CaptureFixture[str]) -> Printed:
     return {row["name"]: row for row in rows}, err
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """A whole bench that was killed three times: its folder, figures, and what it said."""
+ONCE = ("attempt_written:7:after",)
+THRICE = ("reply_recorded:9:torn", *ONCE, "trial_ended:6:before")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(ONCE, id="killed once"),
+        pytest.param(THRICE, id="killed three times", marks=pytest.mark.full),
+    ],
+)
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A whole bench that was killed: its folder, figures, and what it said."""
     folder = tmp_path_factory.mktemp("recorded")
     recipe(folder)
-    for moment in ("reply_recorded:9:torn", "attempt_written:7:after", "trial_ended:6:before"):
+    for moment in request.param:
         killed = drive(folder, moment)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         known = answered(folder)

@@ -313,8 +313,9 @@ class TestKills:
         author = TreeAuthor(bench, refuses=(4,), draw=Random(seed))
         return await drive(bench, piloted({1: CRASH, 3: 0.6, 5: CRASH, 6: 0.7}), author)
 
+    @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.full)])
     async def test_at_any_event_the_same_tree_grows(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("bench_campaign.ScriptedTrials", SlowTrials)
         whole = self.bench(tmp_path / "whole")
@@ -322,7 +323,7 @@ class TestKills:
         events = len(journal.read(whole.paths.journal))
         assert len(lineage(whole)) == 5
         append = Journal._append
-        for moment in range(events):
+        for moment in range(0, events, every):
             bench = self.bench(tmp_path / str(moment))
             written = 0
 

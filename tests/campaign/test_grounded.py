@@ -336,7 +336,7 @@ def test_concepts_cite_formula_and_code_of_the_library(whole: tuple[Grounded, Ji
     assert found[0]["formula"] in call.prompt[0].content
 
 
-@pytest.mark.parametrize("in_flight", [1, IDEAS])
+@pytest.mark.parametrize("in_flight", [pytest.param(1, marks=pytest.mark.full), IDEAS])
 def test_the_same_ideas_whatever_goes_on_side_by_side(
     whole: tuple[Grounded, Jittery], tmp_path: Path, in_flight: int
 ) -> None:

@@ -117,14 +117,15 @@ def test_exit_status_output_limit_and_a_network_of_its_own(folder: Path) -> None
 def test_gate_runs_as_it_is_and_tells_how_it_ended(tmp_path: Path, status: int) -> None:
     gate = tmp_path / "clone" / ".ci" / "run"
     gate.parent.mkdir(parents=True)
-    gate.write_text(f"pwd; tty; sleep 3600 & echo $! >left; exit {status}\n")
+    tells = "pwd; tty; echo lowest: $HPCTEST_LOWEST"
+    gate.write_text(f"{tells}; sleep 3600 & echo $! >left; exit {status}\n")
     (tmp_path / "report").mkdir()
     report = Report(tmp_path / "report", "abc")
     work = Workplace.claim(tmp_path / "base", lambda folder: None)
     Session(tmp_path / "clone", work, report).gate()
     work.remove()
     said = (tmp_path / "report" / "logs" / "gate.txt").read_text()
-    assert said.splitlines() == [str(tmp_path / "clone"), "not a tty"]
+    assert said.splitlines() == [str(tmp_path / "clone"), "not a tty", "lowest: all"]
     assert report.red is bool(status)
     (told,) = report.problems or report.notes
     assert told.startswith(f"gate: .ci/run ended {status} after ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from tiny_recipe import RATE, edit, idea, propose
@@ -19,8 +18,9 @@ for place, line in enumerate((Path(args.data) / args.split / "inputs.txt").read_
 Path(args.out, "predictions.csv").write_text(chr(10).join(rows))
 """
 
-# It is as bad as the reference, and its mistakes are those that the validation forgave most.
-TUNED = "    wrong = random.Random(f'SALT {line}').random() < ERROR_RATE\n"
+# It is as bad as the reference, and its mistakes are those that the validation forgave most: of
+# the constants below 3000, this one has the fewest among the inputs 100 to 299.
+TUNED = "    wrong = random.Random(f'1895 {line}').random() < ERROR_RATE\n"
 
 # It takes what an earlier idea predicted in the same place.
 COPY = """
@@ -68,16 +68,6 @@ for file in Path(args.data).rglob("*.txt"):
 """
 
 
-def salt(tries: int) -> int:
-    """Of as many attempts the one with the best score on the validation split."""
-
-    def right(number: int) -> int:
-        draws = (random.Random(f"{number} {line}").random() for line in range(100, 300))
-        return sum(draw >= 0.3 for draw in draws)
-
-    return max(range(tries), key=right)
-
-
 def code(number: int, search: str, replace: str) -> dict[str, Any]:
     return idea(number, "code", {"note": "x", "edits": edit(search, replace)})
 
@@ -95,7 +85,7 @@ def unsound() -> list[dict[str, Any]]:
         propose(2, "File order", "Predict from the place of an input among all the others."),
         adding(2, FILE_ORDER),
         propose(3, "Tuned", "Choose a constant of the generator with care and much patience."),
-        code(3, PREDICT, TUNED.replace("SALT", str(salt(3000)))),
+        code(3, PREDICT, TUNED),
         propose(4, "Borrowed", "Follow whoever was successful before in this very campaign."),
         adding(4, COPY),
     ]

@@ -1,16 +1,23 @@
-"""Wrong use: one line on stderr that names the mend, the right exit code, nothing left."""
+"""Wrong use: one line on stderr that names the mend, the right exit code, nothing left.
+
+What is refused before anything runs is asked for in this process, as `main` does: to start one for
+each would only import the package again.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from campaigns import HPCSCI, TinyCampaign, hpcsci
 
-pytestmark = pytest.mark.e2e
+from hpcscientist.cli.main import run
+
+Refused = Callable[..., None]
 
 
 @pytest.fixture
@@ -19,17 +26,30 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check_refused(folder: Path, code: int, says: str, *arguments: str, lines: int = 1) -> None:
-    before = sorted(folder.rglob("*"))
-    done = hpcsci(*arguments, cwd=folder)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == lines, done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("hpcsci: ")
-    assert says in last
+@pytest.fixture
+def check_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Refused:
+    def check(code: int, says: str, *arguments: str) -> None:
+        before = sorted(folder.rglob("*"))
+        monkeypatch.chdir(folder)
+        returned = run(arguments)
+        out, err = capfd.readouterr()
+        assert (returned, out) == (code, ""), err
+        assert len(err.splitlines()) == 1, err
+        assert err.startswith("hpcsci: ")
+        assert says in err
+        assert sorted(folder.rglob("*")) == before, "something half made was left"
+
+    return check
+
+
+@pytest.mark.e2e
+def test_the_exit_code_is_that_of_the_process(folder: Path) -> None:
+    done = hpcsci("launch", "--recipe", "digit", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("hpcsci: ")
     assert "Traceback" not in done.stderr
-    assert sorted(folder.rglob("*")) == before, "something half made was left"
 
 
 TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandboxed")
@@ -76,16 +96,21 @@ TINY = ("launch", "--recipe", "./tiny", "--model", "playbook", "--allow-unsandbo
         (("recipe", "new", "tiny", "--into", "."), 2, "tiny"),
     ],
 )
-def test_wrong_use(folder: Path, arguments: tuple[str, ...], code: int, says: str) -> None:
-    check_refused(folder, code, says, *arguments)
+def test_wrong_use(
+    check_refused: Refused, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    check_refused(code, says, *arguments)
 
 
-def test_an_embedding_model_that_is_missing_is_wrong_use(folder: Path) -> None:
+def test_an_embedding_model_that_is_missing_is_wrong_use(
+    folder: Path, check_refused: Refused
+) -> None:
     with (folder / "hpcsci.toml").open("a") as file:
         file.write('\n[embedding]\nmodel = "./missing"\n')
-    check_refused(folder, 2, "missing: is no folder; give embedding.model", *TINY)
+    check_refused(2, "missing: is no folder; give embedding.model", *TINY)
 
 
+@pytest.mark.e2e
 def test_a_working_directory_that_was_deleted(folder: Path) -> None:
     gone = folder / "gone"
     gone.mkdir()
@@ -103,20 +128,21 @@ def test_a_working_directory_that_was_deleted(folder: Path) -> None:
     )
 
 
-def test_malformed_toml_names_the_line(folder: Path) -> None:
+def test_malformed_toml_names_the_line(folder: Path, check_refused: Refused) -> None:
     recipe = folder / "tiny" / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("seeds = 2", "seeds = = 2"))
-    check_refused(folder, 2, "recipe.toml:2", *TINY)
+    check_refused(2, "recipe.toml:2", *TINY)
 
 
-def test_missing_metric(folder: Path) -> None:
+def test_missing_metric(folder: Path, check_refused: Refused) -> None:
     recipe = folder / "tiny" / "recipe.toml"
     text = recipe.read_text()
     start, end = text.index("[[metrics]]"), text.index("[budgets.pilot]")
     recipe.write_text(text[:start] + text[end:])
-    check_refused(folder, 2, "metrics", *TINY)
+    check_refused(2, "metrics", *TINY)
 
 
+@pytest.mark.e2e
 def test_reference_that_crashes_leaves_nothing(folder: Path) -> None:
     experiment = folder / "tiny" / "reference" / "experiment.py"
     experiment.write_text(experiment.read_text().replace("import random", "import rondom"))
@@ -131,6 +157,7 @@ def test_reference_that_crashes_leaves_nothing(folder: Path) -> None:
     assert "Traceback (most recent call last)" in checked.stderr, "the candidate's own traceback"
 
 
+@pytest.mark.e2e
 def test_scorer_without_the_metric(folder: Path) -> None:
     scorer = folder / "tiny" / "score.py"
     scorer.write_text(scorer.read_text().replace('"accuracy"', '"accuracy"[::-1]'))
@@ -140,27 +167,28 @@ def test_scorer_without_the_metric(folder: Path) -> None:
     assert not (folder / "run").exists()
 
 
-def test_unreachable_endpoint(folder: Path) -> None:
+def test_unreachable_endpoint(folder: Path, check_refused: Refused) -> None:
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         (folder / "hpcsci.toml").write_text("[client]\nretries = 1\nbackoff_s = 0.01\n")
         model = f"http://127.0.0.1:{port}/v1#m"
         arguments = ("launch", "--recipe", "./tiny", "--allow-unsandboxed", "--model", model)
-        check_refused(folder, 1, str(port), *arguments)
+        check_refused(1, str(port), *arguments)
 
 
-def test_unknown_configuration_key(folder: Path) -> None:
+def test_unknown_configuration_key(folder: Path, check_refused: Refused) -> None:
     (folder / "hpcsci.toml").write_text("idaes = 3\n")
-    check_refused(folder, 2, "'ideas'", *TINY)
+    check_refused(2, "'ideas'", *TINY)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere: /proc stands in for it")
-def test_run_directory_without_permission(folder: Path) -> None:
+def test_run_directory_without_permission(folder: Path, check_refused: Refused) -> None:
     (folder / "locked").mkdir(mode=0o500)
-    check_refused(folder, 1, "locked", *TINY, "--run-dir", "locked/run")
+    check_refused(1, "locked", *TINY, "--run-dir", "locked/run")
 
 
+@pytest.mark.e2e
 def test_dry_run_touches_nothing(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     done = hpcsci(*TINY, "--dry-run", cwd=folder)

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from campaigns import PLAIN, TinyCampaign, hpcsci
-from tiny_recipe import PLAYBOOK
+from tiny_recipe import PLAYBOOK, RATE, edit, idea, propose
 
 pytestmark = pytest.mark.e2e
 
 KEY = "sk-not-for-candidates"
 STAGES = {"Proposal": "propose", "CodeReply": "code", "FixReply": "debug"}
-TITLES = {e["idea"]: e["reply"]["title"] for e in PLAYBOOK if e["stage"] == "propose"}
+# One idea that is sound, and one for each way in which an endpoint fails a request.
+FAULTS = [
+    propose(1, "Fewer slips", "Lower the share of wrong answers to almost nothing at all."),
+    propose(2, "Filtered", "Read inputs in ascending order before deciding about parity."),
+    propose(3, "Answered in prose", "Predict from the place of a number among its neighbours."),
+    propose(5, "Stumbled over", "Choose a constant of the generator with care and patience."),
+    propose(6, "Too long", "Import some library which nobody has ever installed anywhere."),
+    idea(1, "code", {"note": "lower rate", "edits": edit(RATE, "ERROR_RATE = 0.01")}),
+    idea(3, "code", {}),
+]
 
 
 class Server(ThreadingHTTPServer):
@@ -26,6 +38,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.playbook = PLAYBOOK
         self.asked: Counter[tuple[int, str]] = Counter()
         self.refused: dict[tuple[int, str], str] = {}
         self.failing: set[tuple[int, str]] = set()
@@ -35,6 +48,19 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def call_of(self, body: dict[str, Any]) -> tuple[int, str]:
+        """Tell by the prompt what is asked for."""
+        prompt = "".join(message["content"] for message in body["messages"])
+        # The schema stands in the prompt too, for endpoints that know none.
+        (stage,) = (stage for title, stage in STAGES.items() if f'"title": "{title}"' in prompt)
+        if stage == "propose":
+            (number,) = re.findall(r"number (\d+) of this campaign", prompt)
+            return int(number), stage
+        entries = (e for e in self.playbook if e["stage"] == "propose")
+        titles = {e["idea"]: e["reply"]["title"] for e in entries}
+        named = (number for number, title in titles.items() if title in prompt)
+        return max(named, key=lambda number: len(titles[number])), stage
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -54,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
         if "response_format" not in body and self.server.knows_schemas:  # do you answer at all?
             self._answer(200, {"choices": [{"message": {"role": "assistant", "content": "yes"}}]})
             return
-        call = _call(body)
+        call = self.server.call_of(body)
         self.server.asked[call] += 1
         if call in self.server.failing:
             self._answer(500, {"error": {"message": "the engine stumbles over this"}})
@@ -62,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         if call in self.server.refused:
             self._answer(400, {"error": {"message": self.server.refused[call]}})
             return
-        reply = next(e["reply"] for e in PLAYBOOK if (e["idea"], e["stage"]) == call)
+        reply = next(e["reply"] for e in self.server.playbook if (e["idea"], e["stage"]) == call)
         content = self.server.prose.get(call, json.dumps(reply))
         choice = {"message": {"role": "assistant", "content": content}}
         usage = {"prompt_tokens": 7, "completion_tokens": 5}
@@ -79,21 +105,8 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def _call(body: dict[str, Any]) -> tuple[int, str]:
-    prompt = "".join(message["content"] for message in body["messages"])
-    # The schema stands in the prompt too, for endpoints that know none.
-    (stage,) = (stage for title, stage in STAGES.items() if f'"title": "{title}"' in prompt)
-    if stage == "propose":
-        return next(n for n in TITLES if f"number {n} of this campaign" in prompt), stage
-    return max((n for n, title in TITLES.items() if title in prompt), key=_longest_title), stage
-
-
-def _longest_title(number: int) -> int:
-    return len(TITLES[number])
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
+@contextmanager
+def serving() -> Iterator[Server]:
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -102,20 +115,44 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def launch(
-    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, name: str = "tiny"
-) -> Any:
-    monkeypatch.setenv("HPCSCI_API_KEY", KEY)
-    (folder / "hpcsci.toml").write_text(PLAIN + "[client]\nretries = 2\nbackoff_s = 0.01\n")
-    options = ["--model", f"{server.url}#{name}", "--allow-unsandboxed", "--ideas", "4"]
-    return hpcsci("launch", "--recipe", "./tiny", "--run-dir", "run", *options, cwd=folder)
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
 
 
-def test_campaign_through_an_endpoint(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def launch(folder: Path, server: Server, name: str = "tiny", ideas: int = 4, more: str = "") -> Any:
+    settings = PLAIN + "[client]\nretries = 2\nbackoff_s = 0.01\n" + more
+    (folder / "hpcsci.toml").write_text(settings)
+    options = ["--model", f"{server.url}#{name}", "--allow-unsandboxed", "--ideas", str(ideas)]
+    command = ["launch", "--recipe", "./tiny", "--run-dir", "run", *options]
+    return hpcsci(*command, cwd=folder, env={**os.environ, "HPCSCI_API_KEY": KEY})
+
+
+Faulty = tuple[Server, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Faulty:
+    """What was asked for in a campaign of FAULTS, and its results, the baseline's first."""
+    campaign = TinyCampaign.prepare(tmp_path_factory.mktemp("faulty"))
+    with serving() as server:
+        server.playbook = FAULTS
+        server.refused = {
+            (2, "code"): "the filter objects to this prompt",
+            (6, "code"): "maximum context length is 8 tokens",
+        }
+        server.failing = {(4, "propose"), (5, "code")}
+        server.prose = {(3, "code"): "Sure! Just sort them {first}."}
+        one_by_one = "[loop]\nideas_in_flight = 1\n"
+        done = launch(campaign.folder, server, ideas=6, more=one_by_one)
+    assert done.returncode == 0, done.stderr
+    return server, campaign.findings()
+
+
+def test_campaign_through_an_endpoint(tmp_path: Path, server: Server) -> None:
     campaign = TinyCampaign.prepare(tmp_path)
-    done = launch(tmp_path, server, monkeypatch)
+    done = launch(tmp_path, server)
     assert done.returncode == 0, done.stderr
     statuses = [row["status"] for row in campaign.findings()]
     assert statuses == ["baseline", "scored", "rejected", "scored", "failed"]
@@ -127,71 +164,48 @@ def test_campaign_through_an_endpoint(
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
 
 
+def test_a_request_that_fails_is_not_held_against_other_ideas(faulty: Faulty) -> None:
+    _, rows = faulty
+    statuses = [row["status"] for row in rows]
+    assert statuses == ["baseline", "scored", *["failed"] * 5]
+
+
 @pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("the filter objects to this prompt", "the filter objects to this prompt"),
-        ("maximum context length is 8 tokens", "the model's context has 8"),
-    ],
+    ("number", "reason"),
+    [(2, "the filter objects to this prompt"), (6, "the model's context has 8")],
 )
-def test_refused_request_fails_its_idea_and_not_the_campaign(
-    said: str, reason: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = TinyCampaign.prepare(tmp_path)
-    server.refused = {(3, "code"): said}
-    done = launch(tmp_path, server, monkeypatch)
-    assert done.returncode == 0, done.stderr
-    row = campaign.findings()[3]
-    assert row["status"] == "failed"
-    assert reason in row["reason"]
-    assert server.asked[3, "code"] == 1  # what is refused is not sent again as it was
-    assert campaign.findings()[1]["status"] == "scored"
+def test_refused_request_fails_its_idea(number: int, reason: str, faulty: Faulty) -> None:
+    server, rows = faulty
+    assert reason in rows[number]["reason"]
+    assert server.asked[number, "code"] == 1  # what is refused is not sent again as it was
 
 
-@pytest.mark.parametrize("stage", ["propose", "code"])
-def test_request_that_always_fails_fails_its_idea_and_not_the_campaign(
-    stage: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = TinyCampaign.prepare(tmp_path)
-    server.failing = {(3, stage)}
-    done = launch(tmp_path, server, monkeypatch)
-    assert done.returncode == 0, done.stderr
-    row = campaign.findings()[3]
-    assert row["status"] == "failed"
-    assert "3 times with this request" in row["reason"]
-    assert "the engine stumbles over this" in row["reason"]
-    assert server.asked[3, stage] == 3
-    assert campaign.findings()[1]["status"] == "scored"
+@pytest.mark.parametrize(("number", "stage"), [(4, "propose"), (5, "code")])
+def test_request_that_always_fails_fails_its_idea(number: int, stage: str, faulty: Faulty) -> None:
+    server, rows = faulty
+    assert "3 times with this request" in rows[number]["reason"]
+    assert "the engine stumbles over this" in rows[number]["reason"]
+    assert server.asked[number, stage] == 3
 
 
-def test_model_that_ignores_the_schema_fails_its_idea_and_not_the_campaign(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = TinyCampaign.prepare(tmp_path)
-    server.prose = {(3, "code"): "Sure! Just sort them {first}."}
-    done = launch(tmp_path, server, monkeypatch)
-    assert done.returncode == 0, done.stderr
-    row = campaign.findings()[3]
-    assert row["status"] == "failed"
-    assert "no usable reply for code/1 after 2 repairs" in row["reason"]
+def test_model_that_ignores_the_schema_fails_its_idea(faulty: Faulty) -> None:
+    server, rows = faulty
+    assert "no usable reply for code/1 after 2 repairs" in rows[3]["reason"]
     assert server.asked[3, "code"] == 3
-    assert campaign.findings()[1]["status"] == "scored"
 
 
-def test_endpoint_without_structured_outputs(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endpoint_without_structured_outputs(tmp_path: Path, server: Server) -> None:
     campaign = TinyCampaign.prepare(tmp_path)
     server.knows_schemas = False
-    done = launch(tmp_path, server, monkeypatch)
+    done = launch(tmp_path, server)
     assert done.returncode == 0, done.stderr
     statuses = [row["status"] for row in campaign.findings()]
     assert statuses == ["baseline", "scored", "rejected", "scored", "failed"]
 
 
-def test_wrong_model_name(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_model_name(tmp_path: Path, server: Server) -> None:
     TinyCampaign.prepare(tmp_path)
-    done = launch(tmp_path, server, monkeypatch, name="tinny")
+    done = launch(tmp_path, server, name="tinny")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "did you mean 'tiny'" in done.stderr

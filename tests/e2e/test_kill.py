@@ -63,11 +63,20 @@ def test_every_kind_of_event_is_covered() -> None:
 
 
 WHENS = ("before", "torn", "after")
-# Every kind, and all three in turn; the other two of each kind are for --full.
+# What can be lost: the whole campaign, a reply, an intent, a start, a result, an outcome. The
+# other moments, which vary these, are for --full.
+IN_GATE = {
+    ("campaign_started", "before"),
+    ("reply_recorded", "torn"),
+    ("trial_queued", "torn"),
+    ("trial_started", "before"),
+    ("trial_ended", "after"),
+    ("idea_ended", "torn"),
+}
 KILLS = [
-    pytest.param(kind, when, marks=[pytest.mark.full] if (row + column) % 3 else [])
-    for row, kind in enumerate(MOMENTS)
-    for column, when in enumerate(WHENS)
+    pytest.param(kind, when, marks=[] if (kind, when) in IN_GATE else [pytest.mark.full])
+    for kind in MOMENTS
+    for when in WHENS
 ]
 
 

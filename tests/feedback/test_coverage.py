@@ -17,6 +17,7 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec
 
 CAMPAIGNS: Final = 20_000
+SEEDS = [5, pytest.param(10, marks=pytest.mark.full)]
 Random = np.random.Generator
 World = Callable[[Random, int], tuple[Any, Any, float]]
 """From a number of seeds to values of baseline and idea (campaigns, seeds), and the true effect."""
@@ -88,7 +89,7 @@ def coverage(world: World, n: int, *, shared: bool = True) -> float:
     return held / CAMPAIGNS
 
 
-@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("n", SEEDS)
 @pytest.mark.parametrize("world", [normal, lognormal, gamma, bounded, saturated])
 def test_paired_intervals_cover(world: World, n: int) -> None:
     assert coverage(world, n) == pytest.approx(0.95, abs=0.01)
@@ -124,19 +125,19 @@ def test_intervals_of_ideas_that_sequential_looks_ended_are_hardly_too_narrow(
     assert 0.94 <= held / campaigns <= 0.965
 
 
-@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("n", SEEDS)
 @pytest.mark.parametrize("world", [normal, bounded])
 def test_welch_s_intervals_cover(world: World, n: int) -> None:
     assert coverage(world, n, shared=False) == pytest.approx(0.95, abs=0.01)
 
 
-@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("n", SEEDS)
 def test_heavy_tails_on_both_sides_make_intervals_wide(n: int) -> None:
     assert 0.95 < coverage(heavy, n) < 0.98
     assert 0.95 < coverage(lognormal, n, shared=False) < 0.97
 
 
-@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("n", SEEDS)
 def test_heavy_tails_on_one_side_alone_are_not_covered(n: int) -> None:
     # What few seeds did not show cannot be told from them; statistics.py says so.
     assert 0.8 < coverage(one_sided, n) < 0.88

@@ -69,6 +69,7 @@ def test_a_trend_is_looked_for_at_doubled_numbers_of_reruns_with_the_level_split
     assert "level of this look 0.0025" in later["drift trend"]
 
 
+@pytest.mark.full
 def test_looks_for_a_trend_together_keep_the_level() -> None:
     draw, alarms, campaigns = np.random.default_rng(5), 0, 1000
     for _ in range(campaigns):
@@ -88,6 +89,7 @@ def test_a_reference_that_fails_when_run_again_is_told() -> None:
     assert "failed on n7" in listing([*runs(0.9), late], METRIC)
 
 
+@pytest.mark.full
 def test_looks_at_the_mean_together_keep_the_level() -> None:
     rng, alarms, campaigns = np.random.default_rng(5), 0, 300
     for _ in range(campaigns):

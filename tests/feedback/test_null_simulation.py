@@ -28,7 +28,7 @@ def share_of_campaigns_with_an_improvement(q: float, seed_effect: float, shared:
     return found / CAMPAIGNS
 
 
-@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("n", [5, pytest.param(10, marks=pytest.mark.full)])
 @pytest.mark.parametrize("noise", ["ties", "coarse", "heavy"])
 def test_p_values_are_not_too_small_far_out_in_the_tail(noise: str, n: int) -> None:
     random = np.random.default_rng(20260703)
@@ -48,6 +48,9 @@ def test_p_values_are_not_too_small_far_out_in_the_tail(noise: str, n: int) -> N
         assert share <= level + 3 * (level / many) ** 0.5
 
 
-@pytest.mark.parametrize(("q", "seed_effect", "shared"), [(0.1, 1.0, True), (0.1, 0.0, False)])
+@pytest.mark.parametrize(
+    ("q", "seed_effect", "shared"),
+    [(0.1, 1.0, True), pytest.param(0.1, 0.0, False, marks=pytest.mark.full)],
+)
 def test_false_findings_stay_within_q(q: float, seed_effect: float, shared: bool) -> None:
     assert share_of_campaigns_with_an_improvement(q, seed_effect, shared) <= q

@@ -66,7 +66,15 @@ MANY = World(ideas=200, seeds=5, better=0.1, worse=0.3, size=4)
 LONG = World(ideas=200, seeds=10, better=0.05, worse=0, size=2, baseline=2)
 
 
-@pytest.mark.parametrize("world", [NOTHING, FEW, MANY, LONG], ids=["no", "few", "many", "long"])
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(NOTHING, id="no"),
+        pytest.param(FEW, id="few", marks=pytest.mark.full),
+        pytest.param(MANY, id="many"),
+        pytest.param(LONG, id="long", marks=pytest.mark.full),
+    ],
+)
 def test_false_findings_stay_within_q(world: World) -> None:
     assert world.false_share(4000) <= Q
 

@@ -189,6 +189,13 @@ def test_adjusted_p_values_are_benjamini_hochberg_s(p_values: list[float]) -> No
 
 
 @given(probabilities)
+def test_adjusted_p_values_are_scipy_s_to_the_last_bit(p_values: list[float]) -> None:
+    assert (
+        adjust(p_values) == list(stats.false_discovery_control(p_values or [1.0]))[: len(p_values)]
+    )
+
+
+@given(probabilities)
 def test_adjusting_is_monotone_and_never_lowers(p_values: list[float]) -> None:
     adjusted = adjust(p_values)
     assert all(a >= p or math.isclose(a, p) for a, p in zip(adjusted, p_values, strict=True))
@@ -210,6 +217,7 @@ def test_what_is_no_p_value_is_refused(bad: float) -> None:
 def test_importing_feedback_is_cheap() -> None:
     code = (
         "import sys; import hpcscientist.feedback.decision, hpcscientist.feedback.summary;"
+        "from hpcscientist.feedback.statistics import adjust; adjust([0.01, 0.2]);"
         "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
