@@ -32,11 +32,12 @@ class Odd:
 
     def make(self, recipe: Path) -> None:
         path = recipe / self.file
+        if not path.parent.is_dir():
+            return
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
-        if path.parent.is_dir():
-            ODD_FILES[self.kind](path)
+        ODD_FILES[self.kind](path)
 
 
 @dataclass(frozen=True)
