@@ -154,7 +154,8 @@ def _values(draw: st.DrawFn, text: str) -> Instead:
     place = draw(st.sampled_from(list(_SCALAR.finditer(text))))
     how = draw(st.sampled_from(("other",) * 4 + ("gone", "twice", "beside")))
     other = f"{place[1]} = {draw(TOML_VALUES)}"
-    beside = draw(st.sampled_from(("more", '""', "a.b.c", '"\\u202e"')))
+    dotted = "a" + ".a" * 3_000
+    beside = draw(st.sampled_from((dotted, "more", '""', "a.b.c", '"\\u202e"')))
     new = {
         "other": other,
         "gone": "",

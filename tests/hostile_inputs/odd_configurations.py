@@ -84,7 +84,7 @@ def _lines(draw: st.DrawFn, model: type[BaseModel]) -> str:
         value = draw(own if draw(st.integers(0, 2)) else TOML_VALUES)
         how = draw(st.sampled_from(("plain",) * 8 + ("table", "other")))
         if how == "other":
-            others = ('"\\u202e"', '""', "loop", "a.b", f"{key}.x", "x" * 3_000)
+            others = ('"\\u202e"', '""', "loop", "a.b", f"{key}.x", "x" * 3_000, "a" + ".a" * 3_000)
             lines.append(f"{draw(st.sampled_from(others))} = {value}")
         else:
             lines.append(f"[{key}]\nx = {value}" if how == "table" else f"{key} = {value}")

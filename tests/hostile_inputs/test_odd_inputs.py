@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from odd_campaigns import scripted
-from odd_changes import Change, Odd
+from odd_changes import Change, Instead, Odd
 from odd_configurations import Configuration, configurations, try_configuration
 from odd_playbooks import Playbook, playbooks, try_playbook
 from odd_recipes import RECIPES, try_recipe
@@ -46,6 +46,7 @@ def server() -> Iterator[OddServer]:
 @given(changed=RECIPES)
 @example(changed=(Odd("playbook.jsonl", "a folder"),))  # a search did not look at it
 @example(changed=(Odd("\u202ex", "a device"),))  # `check` wrote the name as it is
+@example(changed=(Instead("recipe.toml", "version", "a" + ".a" * 3_000),))
 @examples(FEW)
 def test_recipes(changed: tuple[Change, ...]) -> None:
     try_recipe(changed, launched=False)
@@ -58,6 +59,7 @@ def test_recipes(changed: tuple[Change, ...]) -> None:
 @example(case=Configuration(options=(("site", "~nobody-of-this-name/x"),)))
 @example(case=Configuration(options=(("image", "~nobody-of-this-name/x"),)))
 @example(case=Configuration(options=(("library", "~nobody-of-this-name/x"),)))
+@example(case=Configuration(files=(("hpcsci.toml", "a" + ".a" * 3_000 + " = 1\n"),)))
 @example(case=Configuration(files=(("hpcsci.toml", 'loop.bank = ["circle"]\n'),)))
 @examples(FEW)
 def test_configurations(case: Configuration, server: OddServer) -> None:
