@@ -25,7 +25,7 @@ def rewritten(line: str, changes: tuple[Part, ...]) -> str:
     """Return a line of JSON with its parts changed; a line that is no JSON stays as it is."""
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line
     texts: dict[str, str] = {}
     for number, part in enumerate(changes):

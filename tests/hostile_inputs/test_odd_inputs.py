@@ -46,6 +46,8 @@ def server() -> Iterator[OddServer]:
 @given(changed=RECIPES)
 @example(changed=(Odd("playbook.jsonl", "a folder"),))  # a search did not look at it
 @example(changed=(Odd("\u202ex", "a device"),))  # `check` wrote the name as it is
+@example(changed=(Instead("prepare.py", "SIZES =", f"X = {'-' * 9_000}1\nSIZES ="),))
+@example(changed=(Instead("prepare.py", "SIZES =", f"X = {'1 + ' * 9_000}1\nSIZES ="),))
 @example(changed=(Instead("recipe.toml", "version", "a" + ".a" * 3_000),))
 @examples(FEW)
 def test_recipes(changed: tuple[Change, ...]) -> None:
