@@ -98,7 +98,9 @@ def test_a_command_that_is_none_would_be_found() -> None:
 @pytest.mark.parametrize("readme", READMES, ids=name_of)
 def test_what_installs_or_asks_a_scheduler_says_what_it_needs(readme: Path) -> None:
     for block in blocks(readme):
-        needs = re.search(r"\b(pip install|apptainer|devcluster|--site|hf download)\b", block.text)
+        needs = re.search(
+            r"\b(pip install|apptainer|devcluster|--site|hf download|python tests)\b", block.text
+        )
         assert not (needs and block.is_run and "sites" not in block.text), (
             f"{name_of(readme)}:{block.line}: begin with a comment `# needs …`"
         )

@@ -15,6 +15,7 @@ from hpcscientist.cli import bench_campaigns, bench_statistics
 from hpcscientist.cli.bench_output import dir_option, json_option, show, tell
 from hpcscientist.cli.options import settings_from, site_options
 from hpcscientist.errors import UsageError
+from hpcscientist.files.place import expanded
 
 if TYPE_CHECKING:
     pass
@@ -100,7 +101,7 @@ def slurm(
     options = found.Options(
         folder=folder,
         site=load_site(settings.site, Path.cwd(), settings.slurm),
-        image=str(Path(image).expanduser().absolute()) if image else None,
+        image=str(expanded(image).absolute()) if image else None,
         parts=parts or _PARTS,
         trials=trials,
         sizes=sizes or found.SIZES,

@@ -17,6 +17,7 @@ from hpcscientist.doctor.check import State, is_anything_missing
 from hpcscientist.doctor.examine import Options, examine
 from hpcscientist.doctor.model import served
 from hpcscientist.errors import UsageError
+from hpcscientist.files.place import expanded
 
 if TYPE_CHECKING:
     from hpcscientist.doctor.check import Check
@@ -48,7 +49,7 @@ def doctor(as_json: bool, gpus: int, wait: float, no_job: bool, **given: Any) ->
     if settings.model and not served(settings) and given["model"]:
         raise UsageError(f"--model {settings.model}: there is nothing to serve; give vllm:PATH")
     folder = Path.cwd()
-    image = (folder / Path(settings.image).expanduser()).absolute() if settings.image else None
+    image = (folder / expanded(settings.image)).absolute() if settings.image else None
     if image is not None and not image.exists():
         raise UsageError(f"--image {image}: does not exist; see containers/README.md")
     options = Options(

@@ -10,6 +10,7 @@ import click
 
 from hpcscientist.cli.options import settings_from
 from hpcscientist.errors import UsageError
+from hpcscientist.files.place import expanded
 from hpcscientist.files.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _folder(given: str | None) -> Path:
     name = given or settings_from().literature.library
     if not name:
         raise UsageError("which library? Give --library DIR, or set literature.library")
-    return Path(name).expanduser()
+    return expanded(name)
 
 
 def _show(found: list[tuple[dict[str, Any], list[str]]], as_json: bool) -> None:

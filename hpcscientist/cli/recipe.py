@@ -9,6 +9,7 @@ import click
 from hpcscientist.campaign.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.cli.options import settings_from
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.text import printable
 from hpcscientist.recipe import check as checking
 from hpcscientist.recipe import create, load
 from hpcscientist.records.outcome import Scored
@@ -25,7 +26,7 @@ def list_() -> None:
     """List the recipes of this folder and those shipped."""
     for path in load.available():
         spec = load.load(path).spec
-        click.echo(f"{spec.name:16} {spec.topic.title}  [{path}]")
+        click.echo(printable(f"{spec.name:16} {spec.topic.title}  [{path}]"))
 
 
 @recipe.command()
@@ -46,7 +47,7 @@ def check(name: str, run: bool) -> None:
     path = load.find(name)
     problems = checking.check(path)
     for problem in problems:
-        click.echo(str(problem), err=True)
+        click.echo(printable(str(problem)), err=True)
     if problems:
         many = "s" if len(problems) > 1 else ""
         raise RecipeError(f"{path}: {len(problems)} problem{many}; mend the lines above")
@@ -60,7 +61,7 @@ def _tell(path: Path, rehearsal: Rehearsal) -> None:
     """Say what the reference gave at a budget. Raises RecipeError where it failed."""
     outcome = rehearsal.report.outcome
     if not isinstance(outcome, Scored):
-        click.echo(rehearsal.log, err=True)
+        click.echo("\n".join(map(printable, rehearsal.log.split("\n"))), err=True)
         where = "" if rehearsal.budget == Budget.PILOT else f" at budget {rehearsal.budget}"
         raise RecipeError(
             f"{path}: the reference code fails{where} ({outcome.failure.value}): {outcome.detail}"

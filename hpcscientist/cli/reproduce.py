@@ -13,6 +13,7 @@ from hpcscientist.cli.options import place_options, run_directory, settings_from
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files import sealed
+from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.finding import Comparison
 from hpcscientist.records.reproduction import Holding, Reproduction
@@ -54,7 +55,7 @@ def reproduce(
     # Here and now, for this folder: no configuration says it, least of all one that lies there.
     words, consent = SlurmOverrides(**given), allow_unsandboxed
     wanted = Wanted(words=words, folder=here, settings=settings, consent=consent, **where)
-    folder = (here / Path(out).expanduser()).absolute() if out else None
+    folder = (here / expanded(out)).absolute() if out else None
     found = reproduce_folder(directory.absolute(), idea, wanted, recipe or "", folder, _say)
     if as_json:
         click.echo(found.model_dump_json())

@@ -18,6 +18,7 @@ from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
 from hpcscientist.execution.backends.slurm import serving_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.controller_job import leave_job
+from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
@@ -133,7 +134,7 @@ def _show(paths: ServingPaths, endpoint: Endpoint, request: Request, job_id: str
 
 def _folder(where: str | None) -> Path:
     if where:
-        return Path(where).expanduser().absolute()
+        return expanded(where).absolute()
     name = f"serve-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
     return (Path.cwd() / "scratch" / name).absolute()
 

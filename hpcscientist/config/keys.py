@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ConfigError
 from hpcscientist.files import toml
+from hpcscientist.files.regular import read_regular
 from hpcscientist.records.bounds import misfit
 
 M = TypeVar("M", bound=BaseModel)
@@ -50,15 +51,16 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
     it is not there.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: is no regular file; mend or remove it")
-        data = toml.parse(path.read_text(encoding="utf-8"))
+        data = toml.parse(read_regular(path).decode("utf-8"))
     except FileNotFoundError:
         raise
     except PermissionError as error:
         mend = f"go to a folder that you may read, or ask for access to {path.parent}"
         raise ConfigError(f"{path}: may not be read: {error.strerror}; {mend}") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"{path}: cannot be read: {why}; mend or remove it") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}; mend or remove it") from error
     sections = {key[:end] for key in keys for end, c in enumerate(key) if c == "."}
     return {

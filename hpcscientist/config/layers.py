@@ -19,6 +19,7 @@ from hpcscientist.config.keys import Value, defaults, known, read_file, validate
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ConfigError
 from hpcscientist.files import sealed, toml
+from hpcscientist.files.place import expanded
 
 # Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
 # addresses of literature services, the marks of a trial's processes, what the tests and the
@@ -72,7 +73,7 @@ def resolve(
 
 
 def _user_file(environ: Mapping[str, str]) -> Path:
-    home = environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
+    home = environ.get("XDG_CONFIG_HOME") or str(expanded("~/.config"))
     return Path(home) / "hpcscientist" / "config.toml"
 
 
@@ -97,7 +98,7 @@ def _from_variables(
 
 def default_data_root(settings: Settings) -> Path:
     """Where prepared public data is kept: paths.data, or the user's cache folder."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    cache = os.environ.get("XDG_CACHE_HOME") or str(expanded("~/.cache"))
     return Path(settings.paths.data or Path(cache) / "hpcscientist" / "data").absolute()
 
 

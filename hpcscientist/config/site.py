@@ -7,6 +7,7 @@ from pathlib import Path
 from hpcscientist.config.keys import Value, defaults, read_file, validated
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import ConfigError
+from hpcscientist.files.place import expanded
 from hpcscientist.records.site import Site
 
 
@@ -26,7 +27,7 @@ def resolve_site(
     keys = defaults(Site)
     values = {key: Value(key, default, "default") for key, default in keys.items()}
     if path:
-        file = folder / Path(path).expanduser()
+        file = folder / expanded(path)
         try:
             values |= read_file(file, keys)
         except FileNotFoundError as error:

@@ -15,6 +15,7 @@ import secrets
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.place import expanded
 
 ROOT_VARIABLE = "HPCSCI_PATHS_PRIVATE"
 _KEY_BYTES = 32
@@ -24,7 +25,7 @@ _known: dict[Path, bytes] = {}
 
 def default_root() -> Path:
     """The root unless something else is configured."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    state = os.environ.get("XDG_STATE_HOME") or str(expanded("~/.local/state"))
     return Path(state) / "hpcscientist" / "sealed"
 
 

@@ -6,14 +6,17 @@ import re
 import tomllib
 from typing import Any
 
+from hpcscientist.files.nesting import is_too_deep
+
 _DEEP = 50  # brackets within each other: no honest document has as many
 _LONG = re.compile(r"[0-9_]{4000,}")
+_DOTTED = re.compile(r"(?:[^\n.]*\.){50}")  # tables within each other, too
 
 
 def parse(text: str) -> dict[str, Any]:
     """Return a TOML document. Raises TOMLDecodeError, also for what tomllib itself chokes on."""
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
@@ -21,6 +24,9 @@ def parse(text: str) -> dict[str, Any]:
     except ValueError as error:  # a whole number of thousands of digits
         found = _LONG.search(text)
         raise _error("a number of too many digits", text, found.start() if found else 0) from error
+    if is_too_deep(document):
+        raise _error("nested too deeply", text, _deep(text))
+    return document
 
 
 def _error(what: str, text: str, place: int) -> tomllib.TOMLDecodeError:
@@ -35,4 +41,5 @@ def _deep(text: str) -> int:
         depth += (character in "[{") - (character in "]}")
         if depth == _DEEP:
             return place
-    return 0
+    found = _DOTTED.search(text)
+    return found.start() if found else 0

@@ -18,10 +18,9 @@ from hpcscientist.files.regular import read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.model import ModelReply, ModelRequest
-from hpcscientist.records.playbook import Call, PlaybookEntry
+from hpcscientist.records.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.replies import STAGES, unknown_stage
 
-_LARGEST = 2**30  # bytes of a playbook
 _NUMBER = re.compile(r"[0-9]+\Z")
 
 
@@ -110,7 +109,7 @@ def _read(path: Path) -> dict[Call, PlaybookEntry]:
             f"{path}: cannot be read, for it is no regular file; give playbook:FILE"
         )
     try:
-        lines = read_regular(path, _LARGEST).split(b"\n")
+        lines = read_regular(path, LARGEST).split(b"\n")
     except OSError as error:
         raise ModelSpecError(
             f"{path}: the playbook cannot be read ({error.strerror}); give playbook:FILE"

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ContextOverflow, ReplyError
+from hpcscientist.files.nesting import is_too_deep
 from hpcscientist.files.text import one_line
 from hpcscientist.models.fitting import Fitted, Window
 from hpcscientist.models.materials import Prompt, fixed, shortened
@@ -122,6 +123,9 @@ def parse(text: str, reply_type: type[T]) -> T:
     objects = find_objects(text) or find_objects(text, lenient=True)
     problems: list[tuple[int, str]] = []
     for found in objects:
+        if is_too_deep(found):
+            problems.append((0, "it is nested too deeply"))
+            continue
         # Once more through JSON: strict records take arrays for tuples from there alone.
         source = json.dumps(found)
         odd = misfit(found, infinite=True)  # what takes for ever is answered by who estimates it

@@ -24,6 +24,7 @@ from pathlib import Path
 from hpcscientist.errors import ConfigError, DiskFull, RecipeError
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
+from hpcscientist.files.place import resolved
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import staging as staging_folders
@@ -50,7 +51,7 @@ def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData
     where the roots contain one another, cannot be written, or hold data that changed, and
     DiskFull.
     """
-    data_root, private_root = data_root.resolve(), private_root.resolve()
+    data_root, private_root = resolved(data_root), resolved(private_root)
     if data_root.is_relative_to(private_root) or private_root.is_relative_to(data_root):
         raise ConfigError(
             f"the folder of labels {private_root} and the folder of data {data_root} must not "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.files import toml
-from hpcscientist.files.regular import read_regular
+from hpcscientist.files.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.locate import Key, error_line, key_lines, line_of
@@ -61,10 +61,10 @@ def read_document(path: Path) -> schema.RecipeSpec | list[Problem]:
     return problems or spec
 
 
-def read_text(path: Path) -> str | Problem:
-    """Return a UTF-8 text file, or why it cannot be read."""
+def read_text(path: Path, limit: int = LARGEST_TEXT) -> str | Problem:
+    """Return a UTF-8 text file of at most `limit` bytes, or why it cannot be read."""
     try:
-        return read_regular(path).decode("utf-8")
+        return read_regular(path, limit).decode("utf-8")
     except FileNotFoundError:
         return Problem(path, None, "the file is missing; see recipes/README.md for its contract")
     except OSError as error:

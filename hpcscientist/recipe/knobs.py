@@ -86,6 +86,8 @@ def parse(source: str) -> ast.Module:
         raise RecipeError(f"not valid Python: {error.msg}", line=error.lineno) from None
     except ValueError as error:  # null bytes
         raise RecipeError(f"not valid Python: {error}") from None
+    except (RecursionError, MemoryError):  # so Python says it, the latter of its parser's stack
+        raise RecipeError("not valid Python: nested too deeply") from None
 
 
 def _line_starts(data: bytes) -> list[int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import hpcscientist
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.hashing import hash_tree, tree_files
+from hpcscientist.files.place import expanded
 from hpcscientist.recipe.document import read_document
 from hpcscientist.recipe.files import (
     PLAYBOOK,
@@ -21,6 +22,7 @@ from hpcscientist.recipe.files import (
     SEED_IDEAS,
     file_problems,
 )
+from hpcscientist.recipe.problem import Problem
 from hpcscientist.recipe.replies import seed_ideas
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.recipe.tree import copy_tree
@@ -96,7 +98,7 @@ def find(name_or_path: str) -> Path:
     A folder where the text is a path or names a folder with a recipe.toml; else the recipe
     of that name in ./recipes or among those shipped. Raises RecipeError with the nearest name.
     """
-    path = Path(name_or_path).expanduser()
+    path = expanded(name_or_path)
     is_path = os.sep in name_or_path
     if name_or_path and (path / RECIPE_FILE).is_file():
         return path
@@ -141,6 +143,8 @@ def load(path: Path) -> Recipe:
             raise problems[0].as_error()
     reference = folder / REFERENCE
     playbook = folder / PLAYBOOK
+    if playbook.is_dir():
+        raise Problem(playbook, None, "is a folder; make it a file, or remove it").as_error()
     return Recipe(
         folder=folder,
         spec=spec,
@@ -149,5 +153,5 @@ def load(path: Path) -> Recipe:
             for file in tree_files(reference)
         },
         seed_ideas=tuple(ideas),
-        playbook=playbook if playbook.is_file() else None,
+        playbook=playbook if playbook.exists() else None,
     )

@@ -89,7 +89,7 @@ def importable(package: str, there: Iterable[str]) -> bool:
 def _imports(text: str) -> Iterable[str]:
     try:
         tree = syntax_tree(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -17,13 +17,13 @@ from hpcscientist.files.text import one_line
 from hpcscientist.recipe.document import read_text
 from hpcscientist.recipe.problem import Problem
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.playbook import Call, PlaybookEntry
+from hpcscientist.records.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.replies import STAGES, unknown_stage
 
 
 def playbook_problems(path: Path) -> Iterator[Problem]:
     """Yield everything that is wrong with a playbook."""
-    text = read_text(path)
+    text = read_text(path, LARGEST)
     if isinstance(text, Problem):
         yield text
         return

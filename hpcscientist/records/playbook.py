@@ -12,6 +12,8 @@ from hpcscientist.records.bounds import MOST
 
 Call = tuple[int, str, int, int]
 
+LARGEST = 2**30  # bytes of a playbook
+
 
 class PlaybookEntry(Record):
     """One line of a playbook: which call it answers, and with what.

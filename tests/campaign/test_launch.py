@@ -169,3 +169,10 @@ def test_one_seed_would_confirm_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="confirm_seeds 1"):
         plan_of(tmp_path, loop={"confirm_seeds": 1})
     assert plan_of(tmp_path, loop={"confirm_seeds": 1, "confirm": False}).confirm_seeds == 0
+
+
+def test_a_link_that_leads_nowhere_is_no_run_directory(tmp_path: Path) -> None:
+    """A dry run passed it, and the launch could not make it."""
+    (tmp_path / "run").symlink_to("nowhere")
+    with pytest.raises(UsageError, match=r"run: is no folder; give another --run-dir"):
+        plan_of(tmp_path, run_dir="run")

@@ -289,7 +289,7 @@ def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
         if not str(path).isprintable():  # it goes into TOML, JSON and people's terminals
             raise UsageError(f"{str(path)!r}: has unprintable characters; give another --run-dir")
         for place in (path, *path.parents):
-            if place.exists() and not place.is_dir():
+            if (place.exists() or place.is_symlink()) and not place.is_dir():
                 raise UsageError(f"{place}: is no folder; give another --run-dir")
         if path.is_dir() and any(path.iterdir()) and not remains.are_there(RunPaths(path)):
             raise remains.taken(path) if remains.is_being_made(RunPaths(path)) else not_empty(path)

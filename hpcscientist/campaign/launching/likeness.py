@@ -7,6 +7,7 @@ from pathlib import Path
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
+from hpcscientist.files.place import expanded
 from hpcscientist.models.embedding import open_embedder
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.events import NoteTaken
@@ -17,7 +18,7 @@ def settle(settings: Settings, folder: Path) -> Settings:
     model = settings.embedding.model
     if not model:
         return settings
-    path = (folder / Path(model).expanduser()).absolute()
+    path = (folder / expanded(model)).absolute()
     embedding = settings.embedding.model_copy(update={"model": str(path)})
     return settings.model_copy(update={"embedding": embedding})
 

@@ -12,6 +12,7 @@ from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.execution import isolation
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.files.place import expanded
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import Isolation
@@ -115,7 +116,7 @@ def image_of(settings: Settings, recipe: Recipe, folder: Path) -> str | None:
     """
     if not settings.image:
         return recipe.image
-    path = (folder / Path(settings.image).expanduser()).absolute()
+    path = (folder / expanded(settings.image)).absolute()
     if not path.exists():
         raise UsageError(f"--image {path}: does not exist; see containers/README.md")
     return str(path)

@@ -21,6 +21,7 @@ from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignError, RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.place import expanded, resolved
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank, Banked
 from hpcscientist.records.base import Record
@@ -40,7 +41,7 @@ class EarlierIdea(Record):
 
 def settle(settings: Settings, folder: Path) -> Settings:
     """Return the settings with absolute paths of earlier run directories, each once."""
-    given = [(folder / Path(run).expanduser()).resolve() for run in settings.loop.bank]
+    given = [resolved(folder / expanded(run)) for run in settings.loop.bank]
     bank = tuple(dict.fromkeys(map(str, given)))
     loop = settings.loop.model_copy(update={"bank": bank})
     return settings.model_copy(update={"loop": loop})

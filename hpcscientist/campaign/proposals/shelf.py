@@ -9,6 +9,7 @@ from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import LibraryError
+from hpcscientist.files.place import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.library import Library
@@ -26,7 +27,7 @@ def settle(settings: Settings, folder: Path) -> Settings:
     given = settings.literature.library
     if not given:
         return settings
-    path = (folder / Path(given).expanduser()).absolute()
+    path = (folder / expanded(given)).absolute()
     open_library(path)
     literature = settings.literature.model_copy(update={"library": str(path)})
     return settings.model_copy(update={"literature": literature})

@@ -18,6 +18,7 @@ from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.replication import shows
+from hpcscientist.files.place import resolved
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe.load import find, load
 from hpcscientist.records.claim import Claim
@@ -46,7 +47,7 @@ def reproduce_alone(
             problems += handed.differences(claim, found)
         if problems or found is None:
             return _unheld(claim, problems, notes)
-        own = bool(recipe) and not find(recipe).resolve().is_relative_to(directory.resolve())
+        own = bool(recipe) and not resolved(find(recipe)).is_relative_to(resolved(directory))
         risky = _uncontained(claim, own)
         if risky and not wanted.consent:
             raise UsageError(f"{directory}: {risky}")
@@ -71,7 +72,7 @@ def reproduce_alone(
 def _refuse_configuration(directory: Path, here: Path) -> None:
     """A stranger's hpcsci.toml is not the caller's because the caller went to see the folder."""
     file = here / "hpcsci.toml"
-    if here.resolve().is_relative_to(directory.resolve()) and file.exists():
+    if resolved(here).is_relative_to(resolved(directory)) and file.exists():
         raise UsageError(
             f"{file}: came with the folder, and would be your configuration; call this from a "
             "folder of your own"

@@ -10,6 +10,7 @@ from hpcscientist.campaign.reproduction.alone import reproduce_alone
 from hpcscientist.campaign.reproduction.ground import Wanted
 from hpcscientist.campaign.reproduction.reproduce import reproduce
 from hpcscientist.errors import UsageError
+from hpcscientist.files.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.records.reproduction import Reproduction
 
@@ -50,7 +51,7 @@ def _in_campaign(directory: Path, idea_id: str | None) -> tuple[RunPaths, str] |
     if idea_id not in (None, claim.idea_id):
         raise UsageError(f"--idea {idea_id}: {directory} is of {claim.idea_id}; leave --idea out")
     # As it was given and with links and `..` resolved: a campaign's `ideas` may be a link itself.
-    for place in (directory, directory.resolve()):
+    for place in (directory, resolved(directory)):
         around = RunPaths(place.parent.parent)
         if around.campaign.exists() and around.idea(claim.idea_id).root == place:
             return around, claim.idea_id

@@ -16,6 +16,7 @@ from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_image
+from hpcscientist.files.place import expanded
 from hpcscientist.recipe import data
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim
@@ -106,7 +107,7 @@ def _image(config: CampaignConfig, wanted: Wanted) -> str | None:
             )
         return None
     given = wanted.image or str(config.image)
-    path = (wanted.folder / Path(given).expanduser()).absolute()
+    path = (wanted.folder / expanded(given)).absolute()
     if not path.exists():
         raise UsageError(f"{path}: there is no such image; say with --image where it lies now")
     return str(path)

@@ -31,6 +31,7 @@ from hpcscientist.files.hashing import (
     hash_tree,
     tree_files,
 )
+from hpcscientist.files.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import load, packed
@@ -272,7 +273,7 @@ def _code(folder: Path, claim: Claim, room: RunPaths) -> Iterator[str]:
     if not code.is_dir():
         yield f"{code} is gone"
         return
-    if code.resolve() != folder.resolve() / claim.code:  # all that lies there would be looked at
+    if resolved(code) != resolved(folder) / claim.code:  # all that lies there would be looked at
         yield f"{code} is a link, and leads elsewhere"
         return
     paths = tree_files(code)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import LibraryError, ModelError
+from hpcscientist.files.place import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
 from hpcscientist.literature.index import learning, writing
@@ -43,7 +44,7 @@ class LibraryIndex:
     def __init__(self, settings: EmbeddingSettings | None = None) -> None:
         self._settings = settings or EmbeddingSettings()
         model = self._settings.model
-        if model and not Path(model).expanduser().is_dir():
+        if model and not expanded(model).is_dir():
             raise LibraryError(
                 f"{model}: no such folder; give --embedding-model the folder of a "
                 "sentence-transformers model, or leave it out"
@@ -101,7 +102,7 @@ class LibraryIndex:
             part = _part(learnt, last, learnt.width)
             part = part.model_copy(update={"model": "", "latent": name, "fitted_on": fitted_on})
             return _filled(store, paths, part, last, learnt.embed, progress)
-        folder = Path(named).expanduser().absolute()
+        folder = expanded(named).absolute()
         if (
             last is not None
             and last.model == str(folder)

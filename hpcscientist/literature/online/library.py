@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hpcscientist.errors import OutOfReach
+from hpcscientist.files.place import expanded
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import VERSION, Cache, Misses, key, normalised
 from hpcscientist.literature.online.joining import Listed, join, one_of
@@ -185,5 +186,5 @@ def asker(
 
 def default_cache(environment: Mapping[str, str] = os.environ) -> Path:
     """Where answers are kept for good: in the user's cache folder."""
-    cache = environment.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    cache = environment.get("XDG_CACHE_HOME") or str(expanded("~/.cache"))
     return Path(cache) / "hpcscientist" / "online"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.errors import NoWeights
+from hpcscientist.files.place import expanded
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -16,7 +17,7 @@ def resolve(name: str, environ: Mapping[str, str], folder: Path) -> Path:
 
     Nothing is downloaded. Raises NoWeights, which says how to bring a model here.
     """
-    path = (folder / Path(name).expanduser()).absolute()
+    path = (folder / expanded(name)).absolute()
     if path.is_dir():
         return path
     if path.exists():
@@ -41,7 +42,7 @@ def hub_cache(environ: Mapping[str, str]) -> Path:
     cache_home = environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = environ.get("HF_HOME") or f"{cache_home}/huggingface"
     place = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE") or f"{home}/hub"
-    return Path(place).expanduser().absolute()
+    return expanded(place).absolute()
 
 
 def _snapshot(repository: Path) -> Path | None:

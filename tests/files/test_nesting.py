@@ -1,0 +1,36 @@
+"""Documents and replies whose parts lie within each other without end."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from hpcscientist.files import toml
+from hpcscientist.files.nesting import DEEPEST, is_too_deep
+from hpcscientist.models.structured import Unusable, parse
+from hpcscientist.records.idea import Proposal
+
+
+def test_depth_counts_and_width_does_not() -> None:
+    value: Any = 1
+    for _ in range(DEEPEST):
+        value = [value] * 2 if _ < 3 else {"a": value}
+    assert not is_too_deep(value)
+    assert is_too_deep([value])
+    assert not is_too_deep([[1]] * 10_000)
+
+
+@pytest.mark.parametrize("text", ["a" + ".a" * 3_000 + " = 1", "[a" + ".a" * 3_000 + "]\nb = 1"])
+def test_dotted_keys_are_tables_within_each_other(text: str) -> None:
+    with pytest.raises(tomllib.TOMLDecodeError, match="nested too deeply"):
+        toml.parse(text)
+
+
+@pytest.mark.parametrize("depth", range(900, 1_000))
+def test_a_reply_that_can_just_be_read(depth: int) -> None:
+    """At one of these depths it could be decoded, and not be written again."""
+    text = f'{{"title": {"[" * depth}{"]" * depth}}}'
+    with pytest.raises(Unusable):
+        parse(text, Proposal)
