@@ -65,7 +65,7 @@ class TrialState:
     def end(self, report: TrialReport) -> None:
         """Take note of how it ended."""
         # Numbers that are none too: a metric may be NaN, which no JSON holds.
-        self._report = to_json(report, inf_nan_mode="constants")
+        self._report = to_json(report.model_dump(), inf_nan_mode="constants")
         self.spoilt = isinstance(report.outcome, MachineFailed)
 
 
