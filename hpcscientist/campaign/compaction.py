@@ -9,7 +9,6 @@ from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.state import CampaignState, TrialState
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.results.compact import compact
 
 
@@ -52,8 +51,8 @@ class Compactor:
             trial.trial_id
             for trial in self.state.trials.values()
             if (trial.idea_id in over or _is_rerun(trial))
-            and trial.report is not None
-            and not isinstance(trial.report.outcome, MachineFailed)
+            and trial.phase in ("scored", "failed")
+            and not trial.spoilt
         }
 
 

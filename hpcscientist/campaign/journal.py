@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -31,12 +31,17 @@ class Line(Record):
 
 def read(path: Path) -> list[Event]:
     """Return the events of a journal, without changing it."""
-    return [line.event for line in read_lines(path)]
+    return list(events(path))
+
+
+def events(path: Path) -> Iterator[Event]:
+    """Yield the events of a journal one by one, without changing it."""
+    return (line.event for line, _ in _parse(path))
 
 
 def read_lines(path: Path) -> list[Line]:
     """Return the lines of a journal: the events with their times."""
-    return _parse(path)[0]
+    return [line for line, _ in _parse(path)]
 
 
 class Journal:
@@ -53,15 +58,15 @@ class Journal:
         self._guard = guard or (lambda: None)
         self._observe = observe
         self._keys: set[str] = set()
-        lines, self._size = _parse(path)
+        self._size = 0
+        for line, self._size in _parse(path):  # one by one: thousands are a tenth of a driver
+            self._keys.add(line.event.key)
+            observe(line.event)
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._file, self._size)
         except OSError as error:
             raise _unusable(path, "written", error) from error
-        for line in lines:
-            self._keys.add(line.event.key)
-            observe(line.event)
 
     def __contains__(self, key: str) -> bool:
         """Whether an event with this key is recorded."""
@@ -107,23 +112,25 @@ def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
     )
 
 
-def _parse(path: Path) -> tuple[list[Line], int]:
+def _parse(path: Path) -> Iterator[tuple[Line, int]]:
+    """Yield each line, with the size of the file up to its end; a torn last one is none."""
+    size = 0
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):
+                if not text.endswith(b"\n"):
+                    return
+                try:
+                    line = Line.model_validate_json(text)
+                except ValidationError as error:
+                    if b"\n" not in file.read():  # a torn block can end in a newline of its own
+                        return
+                    raise RunDirectoryError(
+                        f"{path}:{number}: is damaged; restore the file from a backup"
+                    ) from error
+                size += len(text)
+                yield line, size
     except FileNotFoundError:
-        return [], 0
+        return
     except OSError as error:
         raise _unusable(path, "read", error) from error
-    texts = data.split(b"\n")
-    texts.pop()  # what follows the last newline: nothing, or a torn line
-    lines: list[Line] = []
-    for number, text in enumerate(texts, 1):
-        try:
-            lines.append(Line.model_validate_json(text))
-        except ValidationError as error:
-            if number == len(texts):  # a torn block can end in a newline of its own
-                return lines, sum(len(kept) + 1 for kept in texts[:-1])
-            raise RunDirectoryError(
-                f"{path}:{number}: is damaged; restore the file from a backup"
-            ) from error
-    return lines, sum(len(text) + 1 for text in texts)

@@ -10,12 +10,16 @@ class Milestones:
     """Milestones of one event loop; each exists from the moment it is first named."""
 
     def __init__(self) -> None:
-        self._events: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._reached: set[int] = set()
+        self._awaited: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
 
     def reach(self, number: int) -> None:
         """Let everybody go on who waits for a milestone, now or later."""
-        self._events[number].set()
+        self._reached.add(number)
+        if number in self._awaited:
+            self._awaited.pop(number).set()
 
     async def wait(self, number: int) -> None:
         """Wait until a milestone is reached."""
-        await self._events[number].wait()
+        if number not in self._reached:
+            await self._awaited[number].wait()

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pydantic_core import to_json
+
 from hpcscientist.campaign.losses import Losses
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
@@ -30,7 +32,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID, Arm
-from hpcscientist.records.outcome import Scored, is_measured
+from hpcscientist.records.outcome import MachineFailed, Scored, is_measured
 from hpcscientist.records.trial import Stage, TrialReport
 
 Phase = Literal["queued", "running", "scored", "failed"]
@@ -38,7 +40,11 @@ Phase = Literal["queued", "running", "scored", "failed"]
 
 @dataclass(slots=True)
 class TrialState:
-    """The last run of a trial."""
+    """The last run of a trial.
+
+    Its report is kept as text: as records it would take several times as much, and of a campaign
+    of thousands of trials hardly one is looked at again.
+    """
 
     trial_id: str
     idea_id: str
@@ -47,8 +53,20 @@ class TrialState:
     seed: int
     run: int
     phase: Phase = "queued"
-    report: TrialReport | None = None
     driver: int = 0  # the generation that had it started, 0: none has
+    spoilt: bool = False  # the machine failed it
+    _report: bytes | None = None
+
+    @property
+    def report(self) -> TrialReport | None:
+        """How it ended, None before; read anew each time."""
+        return None if self._report is None else TrialReport.model_validate_json(self._report)
+
+    def end(self, report: TrialReport) -> None:
+        """Take note of how it ended."""
+        # Numbers that are none too: a metric may be NaN, which no JSON holds.
+        self._report = to_json(report.model_dump(), inf_nan_mode="constants")
+        self.spoilt = isinstance(report.outcome, MachineFailed)
 
 
 @dataclass(slots=True)
@@ -208,7 +226,7 @@ class CampaignState:
                 self.losses.started(event.trial_id)
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
-                trial.report = event.report
+                trial.end(event.report)
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
@@ -243,9 +261,9 @@ def _scores(trials: Mapping[str, TrialState], metric: str) -> dict[int, float]:
     return {
         trial.seed: value
         for trial in trials.values()
-        if trial.report is not None
-        and isinstance(trial.report.outcome, Scored)
-        and is_measured(value := trial.report.outcome.metrics[metric])
+        if (report := trial.report) is not None
+        and isinstance(report.outcome, Scored)
+        and is_measured(value := report.outcome.metrics[metric])
     }
 
 

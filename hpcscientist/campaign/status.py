@@ -18,7 +18,7 @@ def read_state(paths: RunPaths) -> CampaignState:
     if not paths.campaign.is_file():
         remains.check(paths)
         raise NoRunDirectory(paths.root, paths.campaign.name)
-    return fold(journal.read(paths.journal))
+    return fold(journal.events(paths.journal))
 
 
 def status(paths: RunPaths, *, in_queue: bool = False) -> dict[str, Any]:

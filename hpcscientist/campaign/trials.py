@@ -105,8 +105,7 @@ class TrialRunner:
         trial = self.state.trials.get(spec.trial_id)
         if trial is None:
             return spec
-        failed = trial.report is not None and isinstance(trial.report.outcome, MachineFailed)
-        again = failed and not self._runs[spec.trial_id]
+        again = trial.spoilt and not self._runs[spec.trial_id]
         return self._again(spec, trial.run + 1 if again else trial.run)
 
     def _again(self, spec: TrialSpec, run: int) -> TrialSpec:

@@ -29,6 +29,7 @@ _ROWS_AT_ONCE: Final = 100_000  # bounds memory: some 0.7 KiB a row
 _BYTES_AT_ONCE: Final = 32 << 20  # likewise: a trial's log and progress may have 1.5 MiB
 _SMALL_BYTES: Final = 32 << 20
 _LOGS_AT_ONCE: Final = 128
+_TABLES_AT_ONCE: Final = 32  # a result file's table takes 60 KiB as long as it is one of its own
 _REMOVED: Final = ".removed-"
 
 
@@ -58,6 +59,7 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
         _take_away(trial.root)
     _merge(part_files(paths), "part", SCHEMA, arranged)
     _merge(log_files(paths), "logs", LOG_SCHEMA, lambda table: table)
+    pa.default_memory_pool().release_unused()  # a driver goes on for days after
     return len(ended)
 
 
@@ -80,15 +82,25 @@ def _tables(
 
 
 def _grouped(tables: Iterator[Any]) -> Iterator[Any]:
-    """Yield the tables joined to ones of bounded numbers of rows and bytes."""
+    """Yield the tables joined to ones of bounded numbers of rows and bytes.
+
+    What lies in many small tables is copied together every few of them, for each holds on to all
+    the file that it was read from: a hundred times what its rows take.
+    """
     group: list[Any] = []
+    few: list[Any] = []
     rows = size = 0
     for table in tables:
-        group.append(table)
+        few.append(table)
         rows, size = rows + table.num_rows, size + table.nbytes
-        if rows >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+        full = rows >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE
+        if full or len(few) >= _TABLES_AT_ONCE:
+            group.append(pa.concat_tables(few).combine_chunks())
+            few = []
+        if full:
             yield pa.concat_tables(group)
             group, rows, size = [], 0, 0
+    group += few
     if group:
         yield pa.concat_tables(group)
 

@@ -57,7 +57,9 @@ def trial_of(number: int, stage: Stage, hours: float) -> TrialState:
     usage = Usage(started_at=0.0, ended_at=1.0, cpu_s=3600 * hours)
     name = f"{idea_id_of(number)}-{stage}"
     report = TrialReport(trial_id=name, run=1, outcome=scored(0.5), usage=usage)
-    return TrialState(name, idea_id_of(number), 1, stage, 1, 1, "scored", report)
+    trial = TrialState(name, idea_id_of(number), 1, stage, 1, 1, "scored")
+    trial.end(report)
+    return trial
 
 
 def state_of(*ideas: tuple[Arm, float]) -> CampaignState:

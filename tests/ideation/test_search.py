@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from hpcscientist.errors import UsageError
+from hpcscientist.ideation import search
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ideation.search import STARTUP_TRIALS, SearchProposer
 from hpcscientist.recipe.schema import RecipeSpec
@@ -136,6 +137,23 @@ async def test_the_order_in_which_scores_are_listed_does_not_matter() -> None:
             scores = dict(reversed(scores.items()))
         results.append((await proposer.propose(task(13, scores))).knobs)
     assert results[0] == results[1]
+
+
+async def test_it_reckons_with_the_best_and_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a proposal takes does not grow; up to the bound nothing is another than without one."""
+    whole = await campaign(5, 48, lag=4)
+    monkeypatch.setattr(search, "MOST_TOLD", 40)
+    monkeypatch.setattr(search, "KEPT", 30)
+    bounded = await campaign(5, 80, lag=4)
+    first = next(n for n in range(48) if len(whole[n].shown) > 40)
+    assert bounded[:first] == whole[:first]
+    assert max(len(proposed.shown) for proposed in bounded) == 40
+    for number, proposed in enumerate(bounded[first:], first + 1):
+        told = [(value_of(bounded[n - 1].knobs), idea_id_of(n)) for n in range(1, number - 3)]
+        best = [name for _, name in sorted(told, key=lambda one: -one[0])[:25]]
+        latest = [name for _, name in told[-5:]]
+        assert {*best, *latest} <= {*proposed.shown}
+        assert list(proposed.shown) == sorted(proposed.shown)
 
 
 async def test_texts_are_honest_and_list_the_values() -> None:

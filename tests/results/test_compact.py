@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.outcome import MachineFailed, MachineFailure
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results import compact as compaction
-from hpcscientist.results import logs
+from hpcscientist.results import logs, store
 from hpcscientist.results.aggregate import overview, read
 from hpcscientist.results.compact import MANY_PARTS, compact
 from hpcscientist.results.scan import part_files
@@ -52,6 +53,26 @@ def test_folders_become_two_files(paths: RunPaths) -> None:
         "logs-000001.parquet",
         "part-000001.parquet",
     ]
+
+
+def test_few_results_are_held_apart(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds on to all of its file; a part of thousands of them may not hold thousands."""
+    fill(paths, 12)
+    monkeypatch.setattr(compaction, "_TABLES_AT_ONCE", 3)
+    held: list[weakref.ref[object]] = []
+    most = 0
+
+    def read_table(file: Path) -> object:
+        nonlocal most
+        table = store.read_table(file)
+        held.append(weakref.ref(table))
+        most = max(most, sum(table() is not None for table in held))
+        return table
+
+    monkeypatch.setattr(compaction, "read_table", read_table)
+    assert compact(paths) == 12
+    assert len(held) == 12
+    assert most <= 3 + 1
 
 
 def test_it_is_idempotent(paths: RunPaths) -> None:

@@ -118,9 +118,9 @@ def _used(state: CampaignState) -> dict[str, tuple[float, float]]:
     """CPU-hours and GPU-hours of each idea's trials, those on the test split left out."""
     found: dict[str, tuple[float, float]] = {}
     for trial in state.trials.values():
-        if trial.report is not None and trial.stage is not Stage.CONFIRM:
+        if (report := trial.report) is not None and trial.stage is not Stage.CONFIRM:
             cpu, gpu = found.get(trial.idea_id, (0.0, 0.0))
-            usage = trial.report.usage
+            usage = report.usage
             own = (cpu + usage.cpu_s / _HOUR_S, gpu + usage.gpu_s / _HOUR_S)
             found[trial.idea_id] = own
     return found

@@ -213,11 +213,11 @@ def _measured(trials: Mapping[str, TrialState]) -> dict[int, Measured]:
         trial.seed: Measured(
             trial_id=trial.trial_id,
             seed=trial.seed,
-            metrics=trial.report.outcome.metrics,
-            predictions_hash=trial.report.predictions_hash,
+            metrics=report.outcome.metrics,
+            predictions_hash=report.predictions_hash,
         )
         for trial in trials.values()
-        if trial.report is not None
-        and isinstance(trial.report.outcome, Scored)
-        and all(map(is_measured, trial.report.outcome.metrics.values()))
+        if (report := trial.report) is not None
+        and isinstance(report.outcome, Scored)
+        and all(map(is_measured, report.outcome.metrics.values()))
     }

@@ -132,4 +132,5 @@ def _failed(trials: Mapping[str, TrialState]) -> str | None:
 
 
 def _outcomes(trials: Mapping[str, TrialState]) -> list[tuple[str, Outcome]]:
-    return [(t.trial_id, t.report.outcome) for t in trials.values() if t.report is not None]
+    ended = ((trial.trial_id, trial.report) for trial in trials.values())
+    return [(trial_id, report.outcome) for trial_id, report in ended if report is not None]

@@ -94,11 +94,11 @@ def _same(one: _Hashes, other: _Hashes) -> bool:
 
 def _hashes(trials: Mapping[str, TrialState]) -> _Hashes:
     return {
-        trial.seed: trial.report.predictions_hash
+        trial.seed: report.predictions_hash
         for trial in trials.values()
-        if trial.report is not None
-        and isinstance(trial.report.outcome, Scored)
-        and trial.report.predictions_hash is not None
+        if (report := trial.report) is not None
+        and isinstance(report.outcome, Scored)
+        and report.predictions_hash is not None
     }
 
 

@@ -102,9 +102,9 @@ class Vetting:
     def _reference_s(self) -> float | None:
         """The median run time of the reference's full trials so far, in seconds."""
         runs = [
-            trial.report.usage.ended_at - trial.report.usage.started_at
+            report.usage.ended_at - report.usage.started_at
             for trial in self.state.full.get((BASELINE_ID, BASELINE_ATTEMPT), {}).values()
-            if trial.report is not None and isinstance(trial.report.outcome, Scored)
+            if (report := trial.report) is not None and isinstance(report.outcome, Scored)
         ]
         return median(runs) if runs else None
 

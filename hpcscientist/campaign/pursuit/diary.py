@@ -86,8 +86,9 @@ class Diary:
         for index, step in enumerate(self.tryout.specs.steps):
             spec = self.tryout.specs.step(self.brief.idea, tried.attempt, index)
             trial = state.trials.get(spec.trial_id)
-            if trial is not None and trial.report is not None:
-                there = replace(tried, report=trial.report)
+            report = trial.report if trial is not None else None
+            if report is not None:
+                there = replace(tried, report=report)
                 self._measured(there, step.name, _once(there))
         if (self.brief.idea.idea_id, number) in state.full:
             self._measured(tried, "full", self._figures(number))

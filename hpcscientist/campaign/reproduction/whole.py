@@ -103,7 +103,7 @@ def _trials(recorded: Recorded) -> list[TrialState]:
         trial
         for group in groups
         for trial in group.values()
-        if trial.report is not None and isinstance(trial.report.outcome, Scored)
+        if (report := trial.report) is not None and isinstance(report.outcome, Scored)
     ]
 
 
@@ -112,8 +112,9 @@ def _results(recorded: Recorded, trials: Iterable[TrialState]) -> Iterator[str]:
     by_id = {trial.trial_id: trial for trial in trials}
     rows = rows_of(recorded.paths, by_id)
     for trial_id, trial in by_id.items():
-        assert trial.report is not None
-        ours = [row for row in rows.get(trial_id, ()) if row["run"] == trial.report.run]
+        report = trial.report
+        assert report is not None
+        ours = [row for row in rows.get(trial_id, ()) if row["run"] == report.run]
         if not ours:
             yield f"{trial_id} was scored by the journal, and its result is gone or cannot be read"
             continue
@@ -140,22 +141,23 @@ def _differences(
     trial: TrialState, rows: list[Row], hashes: Mapping[str, str | None]
 ) -> Iterator[str]:
     """Yield what a trial's rows say otherwise than the journal, campaign.toml and the code."""
-    assert trial.report is not None
-    assert isinstance(trial.report.outcome, Scored)
+    report = trial.report
+    assert report is not None
+    assert isinstance(report.outcome, Scored)
     wanted = {
         "idea": trial.idea_id,
         "attempt": trial.attempt,
         "stage": trial.stage.value,
         "seed": trial.seed,
         "split": (Split.TEST if trial.stage is Stage.CONFIRM else Split.VALIDATION).value,
-        "predictions_hash": trial.report.predictions_hash,
+        "predictions_hash": report.predictions_hash,
         **hashes,
     }
     for name, value in wanted.items():
         if rows[0][name] != value:
             yield f"{trial.trial_id}: {name} is {value}, and {rows[0][name]} by its result"
     values = {row["metric"]: row["value"] for row in rows}
-    for name, measured in trial.report.outcome.metrics.items():
+    for name, measured in report.outcome.metrics.items():
         if values.get(name) != measured:
             yield (
                 f"{trial.trial_id}: {name} is {measured} by the journal, and {values.get(name)} by "

@@ -1,0 +1,109 @@
+"""What a driver keeps of each trial is little, and no more of the last than of the first."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcscientist.campaign.journal import Journal, Line
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.records.events import (
+    AttemptWritten,
+    Event,
+    IdeaEnded,
+    IdeaProposed,
+    TrialEnded,
+    TrialQueued,
+    TrialStarted,
+)
+from hpcscientist.records.idea import idea_id_of
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Stage, TrialReport, Usage
+
+TRIALS = 2000
+AN_IDEA = 4
+BYTES = 2400  # of a trial with its share of its idea; measured: 1700, and 4300 as records
+ONE_BY_ONE = 256 << 10  # on top of what is kept, while a journal is read
+
+
+def events_of(number: int) -> Iterator[Event]:
+    """An idea by the search, and its trials."""
+    idea_id = idea_id_of(number)
+    yield IdeaProposed(
+        idea_id=idea_id, number=number, round=1, title=f"Search {number}", parent_ids=()
+    )
+    yield AttemptWritten(idea_id=idea_id, attempt=1, code_hash=f"{number:064x}")
+    for seed in range(AN_IDEA):
+        trial_id = f"{idea_id}-a1-search-{seed}"
+        yield TrialQueued(
+            trial_id=trial_id, idea_id=idea_id, attempt=1, stage=Stage.SEARCH, seed=seed, run=1
+        )
+        yield TrialStarted(trial_id=trial_id, run=1, generation=1)
+        report = TrialReport(
+            trial_id=trial_id,
+            run=1,
+            outcome=Scored(metrics={"accuracy": number / 7}),
+            usage=Usage(started_at=number + 0.25, ended_at=number + 0.75, cpu_s=0.1, node="node-1"),
+            predictions_hash=f"{number * seed:064x}",
+        )
+        yield TrialEnded(idea_id=idea_id, report=report)
+    yield IdeaEnded(idea_id=idea_id, status="scored", reason=None, attempt=1)
+
+
+def journal_of(ideas: int, path: Path) -> Path:
+    events = (event for number in range(1, ideas + 1) for event in events_of(number))
+    lines = (Line(n=n, t=1.0, event=event).model_dump_json() for n, event in enumerate(events, 1))
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def taken_up(path: Path) -> tuple[int, int, CampaignState]:
+    """Bytes that a driver which takes a journal up keeps, and the most that it held meanwhile."""
+    state = CampaignState()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        journal = Journal(path, state.apply)
+        gc.collect()
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    journal.close()
+    return now - before, peak - before, state
+
+
+def test_of_each_trial_little_is_kept(tmp_path: Path) -> None:
+    taken_up(journal_of(10, tmp_path / "warm"))  # what is made once is no trial's
+    half, _, _ = taken_up(journal_of(TRIALS // 2 // AN_IDEA, tmp_path / "half"))
+    whole, peak, state = taken_up(journal_of(TRIALS // AN_IDEA, tmp_path / "whole"))
+    assert len(state.trials) == TRIALS
+    assert whole / TRIALS < BYTES
+    assert (whole - half) / (TRIALS // 2) < BYTES, "the second half takes more than the first"
+    assert peak - whole < ONE_BY_ONE, "the journal is held as a whole"
+
+
+def test_a_report_is_read_back_as_it_was() -> None:
+    events = list(events_of(3))
+    state = CampaignState()
+    for event in events:
+        state.apply(event)
+    for event in events:
+        if isinstance(event, TrialEnded):
+            trial = state.trials[event.report.trial_id]
+            assert (trial.report, trial.spoilt) == (event.report, False)
+
+
+def test_a_number_that_is_none_is_kept_too() -> None:
+    *begun, ended, _ = events_of(1)
+    assert isinstance(ended, TrialEnded)
+    odd = Scored(metrics={"accuracy": float("nan"), "loss": float("-inf")})
+    state = CampaignState()
+    report = ended.report.model_copy(update={"outcome": odd})
+    for event in (*begun, TrialEnded(idea_id=ended.idea_id, report=report)):
+        state.apply(event)
+    kept = state.trials[report.trial_id].report
+    assert kept is not None
+    assert str(kept.outcome) == str(odd)
