@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,30 +43,24 @@ from hpcscientist.records.trial import TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.element import MODULE
 
-# What a candidate does when it is told to, by a file of that name beside the run directory.
+# What a candidate does when it is told to, by a file of that name beside the run directory. Its
+# worker is out of its reach: whatever befalls that one comes from outside.
 BODY = """
-import json
 ROOT = TRIAL.parents[2]
 def tell(name):
     with open(ROOT / name, "a") as file:
         file.write(f"{TRIAL.name} {os.uname().nodename}\\n")
 def told(name):
     return (ROOT / f"{name}-{TRIAL.name}").exists()
-def worker():
-    return json.loads((TRIAL / "worker.json").read_text())["pid"]
 tell("began")
 while not told("finish"):
-    if told("kill"):
-        os.kill(worker(), signal.SIGKILL)
-    if told("stop"):
-        os.kill(worker(), signal.SIGSTOP)
-        linger()
-    if told("grow"):  # too far for Slurm, which may spare the worker: then that goes, too
+    if told("grow"):  # too far for Slurm, which ends what grew and spares the worker
         held, child = [], os.fork()
         while child == 0:
             held.append(b"x" * (64 << 20))
         os.waitpid(child, 0)
-        os.kill(worker(), signal.SIGKILL)
+        tell("grown")
+        linger()
     time.sleep(0.05)
 predict()
 tell("finished")
@@ -173,9 +167,16 @@ class World(ABC):
 
     @abstractmethod
     async def look(
-        self, name: str, when: Callable[[Look], bool] = lambda look: True, rounds: int = 1
+        self,
+        name: str,
+        when: Callable[[Look], bool] = lambda look: True,
+        rounds: int = 1,
+        of: Sequence[str] = (),
     ) -> None:
-        """Wait until Slurm answers so, and then until the backend has asked `rounds` times."""
+        """Wait until Slurm answers so, and then until the backend has asked `rounds` times.
+
+        `of`: whose rows count, of all trials', where it is luck whether others are there already.
+        """
 
     @abstractmethod
     async def begin(self, *trials: str, node: str = "n1") -> None:
@@ -183,15 +184,16 @@ class World(ABC):
 
     @abstractmethod
     async def tell(self, what: str, *trials: str) -> None:
-        """Candidates `finish`, `kill` their worker, `stop` it, or `grow`."""
-
-    async def untell(self, what: str, *trials: str) -> None:
-        """Take back what candidates were told, before they run again."""
-        return None
+        """Candidates `finish`; workers are killed (`kill`) or stopped (`stop`), and, after their
+        candidates have taken too much memory, killed (`grow`)."""
 
     @abstractmethod
     async def fault(self, *words: str) -> None:
         """Break the development cluster, or mend it: slurm/devcluster's commands."""
+
+    async def remember(self) -> None:
+        """The controller, once it is killed, knows no more than it does now."""
+        return None
 
     def node(self, trial: str) -> str:
         """The node where a trial's candidate began last."""

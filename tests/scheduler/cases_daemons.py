@@ -38,8 +38,9 @@ async def controller_down_while_submitting_and_polling(w: World) -> None:
     await w.reached("it is noticed", lambda: "silent" in w.notes())
     assert w.reports("b") == []
     await w.fault("controller", "start")
-    await w.look("it is back", lambda q: q.queue is not None, rounds=0)
+    await w.look("it is back", lambda q: q.are(a="COMPLETED"), rounds=0, of=["a"])
     await w.begin("b")
+    await w.look("the other runs", lambda q: q.are(b="RUNNING"), rounds=0)
     await w.tell("finish", "b")
     await w.end()
     w.check(a="scored", b="scored", jobs=2)
@@ -57,7 +58,6 @@ async def controller_restarted(w: World) -> None:
     assert w.reports("a") == []
     await w.fault("controller", "start")
     await w.look("one failed", lambda q: q.are(a="FAILED", b="RUNNING"))
-    await w.untell("kill", "a")
     await w.submitted("a")
     await w.begin("a")
     await w.tell("finish", "a", "b")
@@ -73,6 +73,7 @@ async def job_ids_given_out_again(w: World) -> None:
         w.fault_now("controller", "kill")
         return answer
 
+    await w.remember()
     w.twist("sbatch", kill_controller)
     await w.start("a")
     await w.submitted("a", times=1)

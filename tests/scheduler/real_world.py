@@ -7,15 +7,15 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from case_world import Look, World, options
 from command_server import Answer, Asked, line
-from faults_kit import LIMIT_S, why_no_faults
+from faults_kit import LIMIT_S, signal_worker, why_no_faults
 from recordings import Recording, Said, Section, difference, path_of, read
-from slurm_kit import Cluster, devcluster
+from slurm_kit import DEVCLUSTER, Cluster, devcluster
 
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm, _environment, failure
@@ -34,6 +34,9 @@ _KEPT = (
     *("SLURM_VERSION", "MaxArraySize", "MaxJobCount", "AccountingStorageType"),
     *("PartitionName=", "Default=", "MaxTime=", "TotalCPUs="),
 )
+_STATE = DEVCLUSTER / "state"  # the controller's
+# What befalls the workers of candidates, from outside.
+_SIGNALS = {"kill": "KILL", "grow": "KILL", "stop": "STOP"}
 # How each fault is undone.
 _MEND = {
     "kill": ("start",),
@@ -109,11 +112,15 @@ class RealWorld(World):
             self.recording.sections[-1].said.append(said)
 
     async def look(
-        self, name: str, when: Callable[[Look], bool] = lambda look: True, rounds: int = 1
+        self,
+        name: str,
+        when: Callable[[Look], bool] = lambda look: True,
+        rounds: int = 1,
+        of: Sequence[str] = (),
     ) -> None:
         until = asyncio.get_running_loop().time() + LIMIT_S
         while True:
-            seen, said = await asyncio.to_thread(self._see)
+            seen, said = await asyncio.to_thread(self._see, of)
             with contextlib.suppress(KeyError):  # it is not submitted yet
                 if when(seen):
                     break
@@ -130,14 +137,15 @@ class RealWorld(World):
         for failed in self.server.failures:
             raise failed
 
-    def _see(self) -> tuple[Look, list[Said]]:
+    def _see(self, of: Sequence[str]) -> tuple[Look, list[Said]]:
         said: list[Said] = []
-        looker = _Looker(self, said)
+        jobs = [self.job(name) for name in of] or self.jobs
+        looker = _Looker(self, said, frozenset(jobs) if of else None)
         queue = accounts = None
         with contextlib.suppress(SchedulerError):
             queue = [row for row in queued(looker) if self._is_ours(row.name, row.job_id)]
         with contextlib.suppress(SchedulerError):
-            accounts = accounted(looker, self.jobs)
+            accounts = accounted(looker, jobs)
         return Look(queue, accounts, self.heeded()), said
 
     def _is_ours(self, name: str, job: str) -> bool:
@@ -169,13 +177,13 @@ class RealWorld(World):
 
     async def tell(self, what: str, *trials: str) -> None:
         for name in trials:
-            (self.bench.root / f"{what}-{name}").touch()
-        await asyncio.sleep(0)
-
-    async def untell(self, what: str, *trials: str) -> None:
-        """Take back what candidates were told, before they run again."""
-        for name in trials:
-            (self.bench.root / f"{what}-{name}").unlink()
+            if what in ("finish", "grow"):
+                (self.bench.root / f"{what}-{name}").touch()
+            if what == "grow":
+                await self.reached(f"{name} has grown", lambda n=name: self.nodes(n, "grown"))
+            if what in _SIGNALS:
+                path = self.paths.trial(name).worker
+                await asyncio.to_thread(signal_worker, path, self.node(name), _SIGNALS[what])
 
     async def fault(self, *words: str) -> None:
         await asyncio.to_thread(self.fault_now, *words)
@@ -189,7 +197,18 @@ class RealWorld(World):
         if undo and undo != words:
             self._mend.append(undo)
         _devcluster(*words)
+        if words == ("controller", "kill") and self._remembered.exists():
+            # It writes down what it accepted seconds later: too soon for a slow machine's kill.
+            shutil.rmtree(_STATE)
+            shutil.move(self._remembered, _STATE)
         self._mend = [one for one in self._mend if one != words]
+
+    async def remember(self) -> None:
+        await asyncio.to_thread(shutil.copytree, _STATE, self._remembered)
+
+    @property
+    def _remembered(self) -> Path:
+        return self.bench.root / "state"
 
     def node(self, trial: str) -> str:
         return self.nodes(trial)[-1]
@@ -236,9 +255,9 @@ class RealWorld(World):
 class _Looker(Slurm):
     """The queries that the backend makes, written down."""
 
-    def __init__(self, world: RealWorld, said: list[Said]) -> None:
+    def __init__(self, world: RealWorld, said: list[Said], jobs: frozenset[str] | None) -> None:
         super().__init__()
-        self._world, self._said = world, said
+        self._world, self._said, self._jobs = world, said, jobs
 
     def run(self, program: str, *arguments: str, **_: object) -> str:  # type: ignore[override]
         world = self._world
@@ -260,7 +279,9 @@ class _Looker(Slurm):
     def _keeps(self, program: str, row: str) -> bool:
         fields = row.split("\x1f")
         return program != "squeue" or (
-            len(fields) > 5 and self._world._is_ours(fields[5], fields[0])
+            len(fields) > 5
+            and self._world._is_ours(fields[5], fields[0])
+            and (self._jobs is None or fields[0] in self._jobs)
         )
 
 

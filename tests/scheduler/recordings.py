@@ -34,6 +34,10 @@ _OWN = re.compile(
     r"(TotalNodes|TotalCPUs|MaxTime|MaxJobCount)( *= ?)\S+|(?<=\|)n\d+(?=\|)|host:\S+|port \d+"
     r"|by (UID|\d+)"
 )
+# What accounting tells of a task: number, state, exit status, node; its job's name and comment come
+# later than the rest, and of an array whose end it heard of before its start it has but one row.
+_TOLD = re.compile(r"^(JOB\d+|OTHER\d+)[^|]*\|([A-Z_]+)[^|]*\|([^|]*)\|([^|]*)\|.*")
+_NOT_ENDED = ("PENDING", "RUNNING", "REQUEUED", "SUSPENDED")
 
 
 _NOTHING = Answer()
@@ -185,11 +189,12 @@ def difference(recorded: Recording, seen: Recording) -> str | None:
     old, new = ([section.name for section in one.sections] for one in (recorded, seen))
     if old != new:
         return f"the looks are {new}, and were {old}"
-    for before, now in zip(recorded.sections, seen.sections, strict=True):
-        for program in ("squeue", "sacct"):
-            said = _differ(before.of(program), now.of(program))
-            if said:
-                return f"at {now.name!r} {said}"
+    for k, now in enumerate(seen.sections):
+        later = {row for one in recorded.sections[k:] for row in _rows(one.of("squeue"))}
+        said = _queue_differs(recorded.sections[k].of("squeue"), now.of("squeue"), later)
+        said = said or _accounts_differ(recorded, now)
+        if said:
+            return f"at {now.name!r} {said}"
     others = [
         [one for section in each.sections for one in section.said if one.program not in _TABLES]
         for each in (recorded, seen)
@@ -198,6 +203,46 @@ def difference(recorded: Recording, seen: Recording) -> str | None:
 
 
 _TABLES = ("squeue", "sacct")
+
+
+def _queue_differs(before: list[Said], now: list[Said], later: set[str]) -> str | None:
+    """Compare what squeue said: a row of `later` may be there already."""
+    early = _rows(now) - _rows(before)
+    if early <= later:
+        now = [_without(one, early) for one in now]
+    return _differ(before, now)
+
+
+def _accounts_differ(recorded: Recording, now: Section) -> str | None:
+    """Compare what sacct said: it lags, so when a row is there is luck, but not which ones are."""
+    said = [one for section in recorded.sections for one in section.of("sacct")]
+    known = {row for one in said for row in _told(one)}
+    for one in now.of("sacct"):
+        for row in _told(one):
+            if row not in known:
+                return f"sacct tells {row!r}, where were recorded {sorted(known)}"
+        if one.answer.code not in {each.answer.code for each in said}:
+            return f"sacct ends {one.answer.code}: {one.answer.err.strip()}"
+    return None
+
+
+def _told(said: Said) -> list[str]:
+    """What accounting tells of tasks that have ended."""
+    rows = [_TOLD.fullmatch(_OWN.sub("_", row)) for row in said.answer.out.splitlines()]
+    return ["|".join(row.groups()) for row in rows if row is not None and row[2] not in _NOT_ENDED]
+
+
+def _rows(said: Iterable[Said]) -> set[str]:
+    return {_row(row) for one in said for row in one.answer.out.splitlines()}
+
+
+def _row(text: str) -> str:
+    return _OWN.sub("_", _ANY_WAIT.sub("|-|", text))
+
+
+def _without(said: Said, rows: set[str]) -> Said:
+    kept = "".join(f"{row}\n" for row in said.answer.out.splitlines() if _row(row) not in rows)
+    return replace(said, answer=Answer(said.answer.code, kept, said.answer.err))
 
 
 def _distinct(said: Iterable[Said]) -> list[Said]:
@@ -217,7 +262,7 @@ def _differ(before: list[Said], now: list[Said]) -> str | None:
 
 
 def _comparable(said: Said) -> str:
-    lines = sorted(_OWN.sub("_", _ANY_WAIT.sub("|-|", one)) for one in said.answer.out.splitlines())
+    lines = sorted(map(_row, said.answer.out.splitlines()))
     errors = "\n".join(_OWN.sub("_", one) for one in said.answer.err.splitlines())
     out = "".join(f"{one}\n" for one in lines)
     return replace(said, answer=Answer(said.answer.code, out, errors)).text()

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,7 +154,11 @@ class ScriptedWorld(World):
     # -- what happens ------------------------------------------------
 
     async def look(
-        self, name: str, when: Callable[[Look], bool] = lambda look: True, rounds: int = 1
+        self,
+        name: str,
+        when: Callable[[Look], bool] = lambda look: True,
+        rounds: int = 1,
+        of: Sequence[str] = (),
     ) -> None:
         self.heed()
         at = next((k for k, one in enumerate(self.recording.sections) if one.name == name), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -38,6 +39,13 @@ def why_no_faults() -> str | None:
     if not is_devcluster():
         return "the Slurm that answers is not the development cluster (slurm/devcluster env)"
     return None
+
+
+def signal_worker(record: Path, node: str, name: str) -> None:
+    """Send a worker a signal, as root on its node: no candidate could. `record`: worker.json."""
+    pid = json.loads(record.read_text())["pid"]
+    done = devcluster("exec", node, "--", "kill", f"-{name}", str(pid), timeout=LIMIT_S)
+    assert done.returncode == 0, done.stdout
 
 
 @dataclass

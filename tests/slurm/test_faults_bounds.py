@@ -8,7 +8,7 @@ import re
 import time
 
 import pytest
-from faults_kit import Faults, until
+from faults_kit import Faults, signal_worker, until
 from faults_trials import WHEN_TOLD, Prepare
 
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Scored
@@ -19,12 +19,6 @@ GROW = """
 held = []
 while True:
     held.append(b"x" * (64 << 20))
-"""
-# The worker cannot end what has stopped it.
-STOP_WORKER = """
-import json
-os.kill(json.loads((TRIAL / "worker.json").read_text())["pid"], signal.SIGSTOP)
-linger()
 """
 
 
@@ -91,18 +85,20 @@ def test_out_of_memory_of_the_candidate_alone(prepare: Prepare) -> None:
 
 
 def test_walltime(prepare: Prepare) -> None:
-    """It ends trials within their deadlines, and one that is past it."""
+    """It ends trials within their deadlines, and one that is past it: its worker stands still."""
     trials, later = prepare(slurm={"extra": ["--time=1"]}), prepare()
     trials.add("early", WHEN_TOLD)
-    trials.add("overdue", STOP_WORKER, deadline_s=5.0)
+    trials.add("overdue", "linger()", deadline_s=30.0)
     later.add("early", WHEN_TOLD)
     for each in (trials, later):
         each.start()
         each.await_began(*(spec.trial_id for spec in each.specs))
+    signal_worker(trials.bench.run.trial("overdue").worker, trials.nodes("overdue")[0], "STOP")
     tasks = [(each, spec.trial_id) for each in (trials, later) for spec in each.specs]
     for each, name in tasks:
         # Slurm looks at time limits every half minute, and they are whole minutes.
-        each.user("scontrol", "update", f"JobId={each.array_task(name)}", "EndTime=now+8")
+        after = 35 if name == "overdue" else 8
+        each.user("scontrol", "update", f"JobId={each.array_task(name)}", f"EndTime=now+{after}")
     later.kill_driver()
     trials.await_began("early", times=2)
     trials.touch()
