@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,22 @@ def found(tests: str) -> Path:
     return next(iter(sorted(ROOT.glob(tests.partition("::")[0]))))
 
 
-def imported(file: Path) -> Iterator[str]:
+@cache
+def imported(file: Path) -> frozenset[str]:
     """Names of the packages that a file's code imports, wherever it does."""
+    return frozenset(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module.partition(".")[0]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (
+                ast.literal_eval(each) for each in node.args if isinstance(each, ast.Constant)
+            )
 
 
 def bound(requirement: Requirement) -> Version:
@@ -97,6 +107,9 @@ def test_on_the_oldest_version_each_room_that_imports_it_is_tried(name: str) -> 
     files = (ROOT / "hpcscientist").glob("*/**/*.py")
     uses = [file for file in files if "broken" not in file.parts and module in imported(file)]
     rooms = {file.relative_to(ROOT / "hpcscientist").parts[0] for file in uses}
+    if any(module in imported(file) for file in (ROOT / "recipes").rglob("*.py")):
+        rooms.add("recipe")
+    assert rooms, f"nothing imports {name}"
     tried = {path.relative_to(ROOT / "tests").parts[0] for path in shown()[name]}
     # Records and ports have no behaviour of their own: those who use them have the tests.
     assert rooms - {"records", "ports"} <= tried

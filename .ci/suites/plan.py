@@ -32,7 +32,6 @@ class Suite:
     holds: str
     needs: tuple[str, ...] = ()
     limit_s: int = 900
-    may_be_empty: bool = False
     alone: bool = False
 
     @property
@@ -47,12 +46,7 @@ SUITES = (
         "what a newcomer does: up, a campaign, a node that dies under it, down",
         ("packages", "image"),
     ),
-    Suite(
-        "cluster",
-        "the development cluster: up, down, its own faults",
-        ("packages",),
-        may_be_empty=True,
-    ),
+    Suite("cluster", "the development cluster: up, down, its own faults", ("packages",)),
     Suite(
         "slurm",
         "trials and campaigns under Slurm's faults; the same findings as locally",

@@ -59,7 +59,8 @@ def run_jobs(jobs: Sequence[Job], at_once: int, hear: Tell) -> None:
             for child in living.values():
                 os.kill(child.pid, signal.SIGTERM)
             while living:
-                _listen(living, pipes, hear)
+                with contextlib.suppress(Exception):  # each has to come to its end
+                    _listen(living, pipes, hear)
             raise
 
 
@@ -101,8 +102,9 @@ def _be_child(job: Callable[[Tell], None], pipe: int, parent: int, masked: set[i
 
 def _write(pipe: int, kind: str, value: Any) -> None:
     line = json.dumps([kind, value]).encode() + b"\n"
-    while line:
-        line = line[os.write(pipe, line) :]
+    with _signals_wait():  # a line is told whole, or not at all
+        while line:
+            line = line[os.write(pipe, line) :]
 
 
 def _listen(living: dict[int, _Child], pipes: selectors.BaseSelector, hear: Tell) -> None:

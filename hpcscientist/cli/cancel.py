@@ -10,7 +10,7 @@ import click
 from hpcscientist.campaign import cancel as cancelling
 from hpcscientist.cli.options import run_directory, settings_from
 from hpcscientist.config.layers import default_data_root, default_private_root
-from hpcscientist.errors import ConfigError
+from hpcscientist.errors import HpcsciError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe import staging
 
@@ -21,8 +21,8 @@ def cancel(directory: Path) -> None:
     """Stop the campaign in DIR and leave nothing running; it can be resumed."""
     paths = RunPaths(directory.absolute())
     alive = cancelling.cancel(paths, tell=lambda text: click.echo(text, err=True))
-    with contextlib.suppress(ConfigError):  # stopping needs no configuration
-        settings = settings_from()
-        staging.clear(default_data_root(settings), default_private_root(settings))
     was = "stopped" if alive else "was not running; nothing of it is left"
     click.echo(f"{paths.root}: {was}", err=True)
+    with contextlib.suppress(HpcsciError, OSError):  # stopping needs no configuration
+        settings = settings_from()
+        staging.clear(default_data_root(settings), default_private_root(settings))

@@ -8,9 +8,8 @@ from typing import Any
 
 from hpcscientist.files.nesting import is_too_deep
 
-_DEEP = 50  # brackets within each other: no honest document has as many
+_DEEP = 50  # brackets within each other, or parts of a key: no honest document has as many
 _LONG = re.compile(r"[0-9_]{4000,}")
-_DOTTED = re.compile(r"(?:[^\n.]*\.){50}")  # tables within each other, too
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -41,5 +40,15 @@ def _deep(text: str) -> int:
         depth += (character in "[{") - (character in "]}")
         if depth == _DEEP:
             return place
-    found = _DOTTED.search(text)
-    return found.start() if found else 0
+    lines = text.splitlines(keepends=True)
+    for parts in (_key, str):  # an inline table has its keys behind the first `=`
+        place = 0
+        for line in lines:
+            if parts(line).count(".") >= _DEEP:
+                return place
+            place += len(line)
+    return 0
+
+
+def _key(line: str) -> str:
+    return line.partition("=")[0]

@@ -23,13 +23,21 @@ def make(target: Path) -> Path:
 
 
 def clear(*roots: Path) -> None:
-    """Remove what preparations on this host left below these folders that are no more."""
+    """Remove what preparations on this host left below these folders that are no more.
+
+    A folder that cannot be looked into stays as it is: whoever needs it will say why it cannot.
+    """
     for root in roots:
-        for folder in root.glob(f".*.{_here()}.*"):
-            pid, _, rest = folder.name.rpartition(f".{_here()}.")[2].partition(".")
-            with contextlib.suppress(ValueError):
-                if str(started_at(int(pid))) != rest.partition(".")[0]:
-                    shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _clear(root)
+
+
+def _clear(root: Path) -> None:
+    for folder in root.glob(f".*.{_here()}.*"):
+        pid, _, rest = folder.name.rpartition(f".{_here()}.")[2].partition(".")
+        with contextlib.suppress(ValueError):
+            if str(started_at(int(pid))) != rest.partition(".")[0]:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _here() -> str:

@@ -63,11 +63,12 @@ def test_every_kind_of_event_is_covered() -> None:
 
 
 WHENS = ("before", "torn", "after")
-# What can be lost: the whole campaign, a reply, an intent, a start, a result, an outcome. The
-# other moments, which vary these, are for --full.
+# What can be lost: the whole campaign, a reply, an attempt's code, an intent, a start, a result, an
+# outcome. The other moments, which vary these, are for --full.
 IN_GATE = {
     ("campaign_started", "before"),
     ("reply_recorded", "torn"),
+    ("attempt_written", "torn"),
     ("trial_queued", "torn"),
     ("trial_started", "before"),
     ("trial_ended", "after"),

@@ -34,3 +34,19 @@ def test_a_reply_that_can_just_be_read(depth: int) -> None:
     text = f'{{"title": {"[" * depth}{"]" * depth}}}'
     with pytest.raises(Unusable):
         parse(text, Proposal)
+
+
+def test_a_long_line_is_looked_through_once() -> None:
+    """Where a search began anew at each letter, a megabyte took hours."""
+    text = f'x = "{"a" * 2**20}"\n{"a" + ".a" * 200} = 1'
+    with pytest.raises(tomllib.TOMLDecodeError, match=r"nested too deeply \(at line 2\)"):
+        toml.parse(text)
+
+
+def test_the_line_of_the_key_is_named_and_not_one_of_many_numbers() -> None:
+    text = f"x = [{', '.join(['0.5'] * 60)}]\n{'a' + '.a' * 200} = 1"
+    with pytest.raises(tomllib.TOMLDecodeError, match=r"\(at line 2\)"):
+        toml.parse(text)
+    inline = "a = 1\nb = {" + "a" + ".a" * 200 + " = 1}"
+    with pytest.raises(tomllib.TOMLDecodeError, match=r"\(at line 2\)"):
+        toml.parse(inline)
