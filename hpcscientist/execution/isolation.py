@@ -24,14 +24,11 @@ _UNCONTAINED = (
     "their own, under limits kept from outside. Nothing in the run directory tells them "
     "where the labels are, but they can look for them, or load them from a library that "
     "bundles the data; they can use the network, and read and write whatever files this user can, "
-    "other trials' included. {processes} Scores are only as trustworthy as the code that earned "
-    "them."
-)
-_PROCESSES = (
-    "Where a machine lets them have process ids of their own they can neither see nor stop any "
-    "process but theirs, and none of theirs outlives the trial; elsewhere they can read the memory "
-    "and environment of this user's processes, the driver's included, and leave processes behind "
-    "if they kill their worker."
+    "other trials' included. Where a machine lets them have process ids of their own they can "
+    "neither see nor stop any process but theirs, and none of theirs outlives the trial; elsewhere "
+    "they can read the memory and environment of this user's processes, the driver's included, and "
+    "leave processes behind if they kill their worker. Scores are only as trustworthy as the code "
+    "that earned them."
 )
 
 
@@ -49,7 +46,7 @@ def choose(image: str | None, elsewhere: bool = False) -> Isolation:
 def statement(isolation: Isolation, host: Host = _NO_SITE) -> str:
     """Return what is and what is not protected, for the campaign's header and results."""
     if isolation is Isolation.NONE:
-        return _UNCONTAINED.format(processes=_PROCESSES)
+        return _UNCONTAINED
     places = ", ".join(host.binds)
     more = f" The site shows them {places} too, read-only." if places else ""
     if host.network == "open":

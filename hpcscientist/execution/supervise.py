@@ -49,6 +49,7 @@ class Place:
 class Ended:
     """How a command ended. Seconds, MiB. `survivors` could not be killed: none, normally.
 
+    peak_mb: as far as it was seen; 0 of a command that ended before it was looked at.
     starved: meanwhile the kernel ended a process of its control group for lack of memory.
     """
 

@@ -1,6 +1,6 @@
 """The ordinary user, and what an ordinary user's containers need of the machine.
 
-A machine has one, whatever number of clusters: the last one that goes takes the user along. Each
+Clusters that name the same user share them: the last one that goes takes the user along. Each
 cluster holds a lock on the user's home, for in another namespace of processes it is not seen.
 """
 
@@ -53,6 +53,10 @@ def _make_user(cluster: Cluster) -> int:
                 profile.write(f"export SLURM_CONF={places.slurm_conf}\n")
         else:
             home = Path(found.pw_dir)
+            if not home.is_dir():
+                raise Failed(
+                    f"{home} is gone, {name}'s home: HPCSCI_DEVCLUSTER_USER=ANOTHER_NAME up"
+                )
         held = os.open(home, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_SH)
         return held

@@ -13,6 +13,7 @@ from trialkit import assert_gone
 
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.watch import Watch
 from hpcscientist.system.processes import children
 
 DAEMON = """
@@ -56,8 +57,22 @@ def test_exit_code_output_and_usage(tmp_path: Path) -> None:
     assert (ended.exit_code, ended.signal, ended.reason) == (5, None, Reason.EXITED)
     assert sorted(said.split()) == ["a", "b"]
     assert ended.cpu_s > 0
-    assert ended.peak_mb > 0
     assert ended.survivors == ()
+
+
+def test_memory_is_measured_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Telling(Watch):
+        def reason(self) -> Reason | None:
+            found = super().reason()
+            if self.peak_mb > 0:
+                (tmp_path / "measured").touch()
+            return found
+
+    monkeypatch.setattr("hpcscientist.execution.supervise.Watch", Telling)
+    code = "import os, time\nwhile not os.path.exists('measured'): time.sleep(0.01)"
+    ended, _ = run(tmp_path, code)
+    assert ended.reason is Reason.EXITED
+    assert 0 < ended.peak_mb < 512
 
 
 def test_signal_is_told_apart_from_exit(tmp_path: Path) -> None:

@@ -106,9 +106,8 @@ class Admission:
         await self._turn(number)  # look-alikes are judged in order of proposal
         if known is not None and (known.knobs, known.proposal) != (idea.knobs, idea.proposal):
             raise RunDirectoryError(
-                f"{idea_id}: the search proposes other knobs than before, as another version of "
-                "hpcscientist or Optuna may; resume with the versions in campaign.toml, or launch "
-                "anew"
+                f"{idea_id}: the search proposes other knobs than before, as other versions may; "
+                "resume with those in campaign.toml, or launch anew"
             )
         return await self._let_in(idea)
 
