@@ -97,9 +97,11 @@ def test_a_plane_s_folder_that_was_removed_stays_so(tmp_path: Path) -> None:
     order = an_order(tmp_path).model_copy(update={"root": str(tmp_path / "removed")})
     logs = leftovers.of_ray(tmp_path) / "session_latest" / "logs"
     logs.mkdir(parents=True)
-    (logs / "raylet.out").write_text("told")
+    for name in ("raylet.out", "worker-1a-2.out", "worker-1a-2.err", "dashboard.log"):
+        (logs / name).write_text("told")
     leftovers.keep_logs(order, tmp_path)
     assert not (tmp_path / "removed").exists()
     order.folder.mkdir(parents=True)
     leftovers.keep_logs(order, tmp_path)
-    assert [path.read_text() for path in order.folder.rglob("raylet.out")] == ["told"]
+    kept = {path.name: path.read_text() for path in order.folder.rglob("*.*") if path.is_file()}
+    assert kept == dict.fromkeys(("raylet.out", "worker-1a-2.out", "worker-1a-2.err"), "told")

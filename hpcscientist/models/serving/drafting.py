@@ -117,6 +117,7 @@ def _model(
         # Nothing else keeps two engines from one node while another node has none.
         bundle = {"CPU": 1.0, "plane": int(10_000 / together) / 10_000}
         engine["kv_cache_memory_bytes"] = layout.kv_cache_mb * _MIB
+        engine["worker_cls"] = "hpcscientist.models.serving.cpu_worker.Worker"
         # vLLM 0.32: a seeded request whose prompt is split ends the CPU engine ("CPU Generator
         # does not use offset"); so prompts are never split there.
         engine |= {"enable_chunked_prefill": False, "max_num_batched_tokens": layout.context}

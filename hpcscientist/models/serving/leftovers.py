@@ -23,7 +23,8 @@ _LOG_TAIL = 64 * 1024
 # The longest of the paths that Ray gives to sockets, below its own folder; such may have 107 bytes.
 _SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 _LONGEST_PATH = 107
-_LOGS_KEPT = ("serve/*.log", "gcs_server*", "raylet*", "*.err")
+# What an engine says of its end is in its worker's output.
+_LOGS_KEPT = ("serve/*.log", "gcs_server*", "raylet*", "worker-*.out", "*.err")
 
 
 def temporary_folder(order: Order) -> Path:
