@@ -144,7 +144,10 @@ async def test_the_deadline_of_a_worker_that_stands_still_is_kept_by_the_driver(
     for name in ("_OVERTIME_S", "_HELD_S"):
         monkeypatch.setattr(local, name, 0.5)
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
-    spec = bench.trial("linger('main')", deadline_s=5.0)
+    # The worker would keep a deadline too, while it runs: only the driver knows of this one.
+    spec = bench.trial("linger('main')", deadline_s=1e6)
+    limits = spec.limits.model_copy(update={"deadline_s": 5.0})
+    spec = spec.model_copy(update={"limits": limits})
     paths = bench.run.trial(spec.trial_id)
     told: list[TrialReport | None] = []
     backend = LocalBackend(bench.run, 1, run_trial)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from trialkit import assert_gone
+from trialkit import assert_gone, count_from, tell_of_memory
 
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.execution.watch import Watch
 from hpcscientist.system.processes import children
 
 DAEMON = """
@@ -61,14 +60,7 @@ def test_exit_code_output_and_usage(tmp_path: Path) -> None:
 
 
 def test_memory_is_measured_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Telling(Watch):
-        def reason(self) -> Reason | None:
-            found = super().reason()
-            if self.peak_mb > 0:
-                (tmp_path / "measured").touch()
-            return found
-
-    monkeypatch.setattr("hpcscientist.execution.supervise.Watch", Telling)
+    tell_of_memory(monkeypatch, tmp_path / "measured")
     code = "import os, time\nwhile not os.path.exists('measured'): time.sleep(0.01)"
     ended, _ = run(tmp_path, code)
     assert ended.reason is Reason.EXITED
@@ -86,8 +78,11 @@ def test_a_daemon_does_not_outlive_a_normal_exit(tmp_path: Path) -> None:
     assert_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_a_daemon_does_not_outlive_the_deadline(tmp_path: Path) -> None:
-    bounds = Bounds(deadline_s=10, memory_mb=512, output_mb=8)  # the daemon has to be there
+def test_a_daemon_does_not_outlive_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_from(monkeypatch, tmp_path / "pid")
+    bounds = Bounds(deadline_s=1, memory_mb=512, output_mb=8)
     ended, _ = run(tmp_path, DAEMON + "daemon()\nwhile True: time.sleep(60)", bounds)
     assert ended.reason is Reason.DEADLINE
     assert ended.signal == 9

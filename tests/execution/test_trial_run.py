@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
+from trialkit import (
+    FILL,
+    Bench,
+    assert_ended,
+    assert_nothing_runs,
+    count_from,
+    small_disk,
+    tell_of_memory,
+)
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import sandbox, trial
 from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.verdict import classify
-from hpcscientist.execution.watch import Watch
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
 from hpcscientist.records.site import Host
@@ -46,8 +53,9 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     assert_nothing_runs()
 
 
-def test_scored(bench: Bench) -> None:
-    report = run(bench, "print('hello'); predict()")
+def test_scored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell_of_memory(monkeypatch, bench.run.trial("trial-1").out / "measured")
+    report = run(bench, "await_file(OUT / 'measured'); print('hello'); predict()")
     assert report.outcome == Scored(metrics={"accuracy": 0.75})
     assert report.predictions_hash == hashlib.sha256(b"1\n0\n1\n1\n").hexdigest()
     assert report.usage.cpu_s > 0
@@ -75,7 +83,8 @@ def test_error_without_a_traceback(bench: Bench, body: str, detail: str) -> None
     assert failure(run(bench, body).outcome) == ("error", detail)
 
 
-def test_timeout_leaves_no_daemon_behind(bench: Bench) -> None:
+def test_timeout_leaves_no_daemon_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    count_from(monkeypatch, bench.run.trial("trial-1").out / "predictions.csv")
     body = "daemon(linger)\nawait_file(OUT / 'daemon')\npredict()\nwhile True: time.sleep(60)"
     report = run(bench, body, deadline_s=2.0)
     assert failure(report.outcome) == ("timeout", "it ran past its deadline of 2 s")
@@ -98,15 +107,7 @@ def test_a_kill_that_was_not_ours_is_most_often_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The kernel's own figure of it is lost behind those of this process and its earlier children.
-    look = Watch._look
-
-    def seen(self: Watch, now: float) -> Reason | None:
-        reason = look(self, now)
-        if self.peak_mb > 300:
-            (bench.run.trial("trial-1").out / "seen").touch()
-        return reason
-
-    monkeypatch.setattr(Watch, "_look", seen)
+    tell_of_memory(monkeypatch, bench.run.trial("trial-1").out / "seen", above_mb=300)
     body = "held = b'x' * (300 << 20)\nawait_file(OUT / 'seen')\nos.kill(os.getpid(), 9)"
     said = "killed by signal 9, most often for lack of memory"
     assert failure(run(bench, body).outcome) == ("out_of_memory", said)

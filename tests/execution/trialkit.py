@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from hpcscientist.execution.watch import Reason, Watch
 from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import (
@@ -186,6 +189,35 @@ def assert_gone(pid: int) -> None:
 
 def assert_nothing_runs() -> None:
     assert processes.marked(CAMPAIGN) == []
+
+
+def tell_of_memory(monkeypatch: pytest.MonkeyPatch, told: Path, above_mb: float = 0.0) -> None:
+    """Have a file come about once a command was seen to hold more memory: it can wait for that."""
+
+    class Telling(Watch):
+        def reason(self) -> Reason | None:
+            found = super().reason()
+            if self.peak_mb > above_mb:
+                told.touch()
+            return found
+
+    monkeypatch.setattr("hpcscientist.execution.supervise.Watch", Telling)
+
+
+def count_from(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Have the time until a command's deadline begin once a file is there."""
+
+    class Waiting(Watch):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self._span_s, self._deadline = self._deadline - self._seen, math.inf
+
+        def reason(self) -> Reason | None:
+            if self._deadline == math.inf and file.exists():
+                self._deadline = time.monotonic() + self._span_s
+            return super().reason()
+
+    monkeypatch.setattr("hpcscientist.execution.supervise.Watch", Waiting)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from hpcscientist.models.structured import ask
 from hpcscientist.records.base import Record
 from hpcscientist.records.model import ModelRequest
 
-QUICK = ClientSettings(timeout_s=5, retries=0, backoff_s=0.001, backoff_max_s=0.002)
+QUICK = ClientSettings(timeout_s=300, retries=0, backoff_s=0.001, backoff_max_s=0.002)
 CONTEXT = 3000
 WORDS = [f"word{n:04d}" for n in range(2000)]
 
@@ -215,9 +215,8 @@ async def test_a_reply_that_is_whole_though_cut_off_counts(
     assert len(endpoint.posts) == 1
 
 
-async def test_a_model_that_never_stops_is_bounded(endpoint: Endpoint) -> None:
+async def test_a_model_that_never_stops_is_bounded(endpoint: Endpoint, model: OpenAIModel) -> None:
     # By max_tokens where the server counts them …
-    model = OpenAIModel(endpoint.url, "tiny", QUICK.model_copy(update={"timeout_s": 0.2}))
     request = REQUEST.model_copy(update={"messages": long_prompt().at(1990)})
     endpoint.script = [with_context("on and on", per_byte=0.1)]
     with pytest.raises(ReplyError, match=r"after 2 repairs: .* cut off after 9 tokens"):
@@ -225,9 +224,10 @@ async def test_a_model_that_never_stops_is_bounded(endpoint: Endpoint) -> None:
     assert [seen.body["max_tokens"] for seen in endpoint.posts] == [1024] * 3
     # … and by the client's patience where it does not.
     endpoint.script = [hang]
+    impatient = OpenAIModel(endpoint.url, "tiny", QUICK.model_copy(update={"timeout_s": 0.2}))
     with pytest.raises(EndpointError, match=r"no complete reply within 0\.2 s"):
-        await ask(model, request, Reply)
-    await model.close()
+        await ask(impatient, request, Reply)
+    await impatient.close()
 
 
 async def test_context_and_schema_are_refused_apart(endpoint: Endpoint, model: OpenAIModel) -> None:

@@ -26,7 +26,9 @@ REPLIES = {
     (1, "debug", 2, 0): "fix two",
     (2, "propose", 1, 0): "two",
 }
-QUICK = ClientSettings(timeout_s=5, retries=1, backoff_s=0.001, backoff_max_s=0.002, concurrency=2)
+QUICK = ClientSettings(
+    timeout_s=300, retries=1, backoff_s=0.001, backoff_max_s=0.002, concurrency=2
+)
 
 
 def request(idea: int, stage: str = "propose", ordinal: int = 1, repair: int = 0) -> ModelRequest:

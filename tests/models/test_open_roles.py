@@ -14,7 +14,7 @@ from hpcscientist.models.open import Served, open_models, role_specs
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.model import Message, ModelRequest, Role
 
-QUICK = ClientSettings(timeout_s=5, retries=0)
+QUICK = ClientSettings(timeout_s=300, retries=0)
 
 
 def settings(**models: str) -> Settings:

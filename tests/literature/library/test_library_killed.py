@@ -25,6 +25,20 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.store import open_store
 
+# In a Python with its folder on the path: a reader says that it has a source of this name in hand,
+# and stays there.
+STAYS = """
+import os, sys, time
+
+def stay(event, arguments):
+    if event == "open" and isinstance(arguments[0], str) and arguments[0].endswith("stays.bib"):
+        os.close(os.open(arguments[0] + ".mark", os.O_CREAT))
+        while True:
+            time.sleep(3600)
+
+if "hpcscientist.literature.library.reader" in " ".join(sys.orig_argv):
+    sys.addaudithook(stay)
+"""
 ROWS = 300  # a part: more than a batch, so that a part ends within a source
 
 
@@ -86,15 +100,25 @@ def test_kill_in_the_last_moments_changes_nothing(
 
 
 def test_readers_end_with_the_build_that_was_killed(tmp_path: Path) -> None:
-    source = write_abstracts(tmp_path / "a.jsonl", 8_000, words=3)
-    process = build_process([source], tmp_path / "out", part_rows=1000, jobs=2)
+    (tmp_path / "sitecustomize.py").write_text(STAYS)
+    sources = [
+        write_abstracts(tmp_path / "a.jsonl", 8_000, words=3),
+        write_bib(tmp_path / "stays.bib", {"k": article("One that takes its reader's time")}),
+    ]
+    process = build_process(
+        sources,
+        tmp_path / "out",
+        part_rows=1000,
+        jobs=2,
+        environment={"PYTHONPATH": str(tmp_path)},
+    )
     first = tmp_path / "out" / "sources" / "commit-000001.jsonl"
-    while not first.exists():
+    while not (first.exists() and (tmp_path / "stays.bib.mark").exists()):
         assert process.poll() is None
     readers = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert readers
+    assert len(readers) >= 2, "what readers are forks of, and the one that stays"
     _, alive = psutil.wait_procs(readers, timeout=300)
     with contextlib.suppress(psutil.NoSuchProcess):
         assert all(p.status() == psutil.STATUS_ZOMBIE for p in alive)

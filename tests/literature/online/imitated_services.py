@@ -27,7 +27,13 @@ class Asked:
 
 def raw(data: bytes) -> Act:
     """Send these bytes, whatever they are, and close."""
-    return lambda connection, _: connection.sendall(data)
+
+    def act(connection: socket.socket, server: Imitation) -> None:
+        connection.sendall(data[:-1])
+        server.leave(connection)  # who has the last byte may ask anew before we are told of it
+        connection.sendall(data[-1:])
+
+    return act
 
 
 def answer(
@@ -81,7 +87,7 @@ class Imitation:
     script: list[Act] = field(default_factory=lambda: [answer({"total": 0, "offset": 0})])
     routes: dict[str, Act] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
-    active: int = 0
+    active: set[socket.socket] = field(default_factory=set)
     most_active: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
     url: str = ""
@@ -103,6 +109,11 @@ class Imitation:
         for thread in self._threads:
             thread.join()
 
+    def leave(self, connection: socket.socket) -> None:
+        """Have a connection count as one that is answered. Idempotent."""
+        with self._lock:
+            self.active.discard(connection)
+
     def _accept(self) -> None:
         while True:
             try:
@@ -115,6 +126,7 @@ class Imitation:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             head = b""
             while b"\r\n\r\n" not in head:
                 data = connection.recv(65536)
@@ -126,15 +138,14 @@ class Imitation:
                 scripted = self.script[min(len(self.asked), len(self.script) - 1)]
                 act = self.routes.get(asked.path, scripted)
                 self.asked.append(asked)
-                self.active += 1
-                self.most_active = max(self.most_active, self.active)
+                self.active.add(connection)
+                self.most_active = max(self.most_active, len(self.active))
             try:
                 act(connection, self)
             except OSError:
                 pass  # the client has gone
             finally:
-                with self._lock:
-                    self.active -= 1
+                self.leave(connection)
 
 
 def _asked(head: str) -> Asked:
