@@ -117,7 +117,7 @@ def test_processes_that_fork_while_they_are_killed_are_caught(tmp_path: Path) ->
 def test_memory_is_watched_over_the_whole_tree(tmp_path: Path) -> None:
     code = (
         "import os, time\nfor _ in range(2):\n"
-        "    if os.fork() == 0: break\nheld = b'x' * (100 << 20)\ntime.sleep(60)\n"
+        "    if os.fork() == 0: break\nheld = b'x' * (100 << 20)\ntime.sleep(600)\n"
     )
     ended, _ = run(tmp_path, code, Bounds(deadline_s=600, memory_mb=200, output_mb=8))
     assert ended.reason is Reason.MEMORY
@@ -136,7 +136,7 @@ def test_shared_memory_is_counted_once(tmp_path: Path) -> None:
 def test_many_small_files_past_the_bound(tmp_path: Path) -> None:
     code = (
         "import time\nfor n in range(40): open(f'f{n}', 'wb').write(bytes(1 << 16))\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     bounds = Bounds(deadline_s=600, memory_mb=512, output_mb=1, watched=(tmp_path,))
     ended, _ = run(tmp_path, code, bounds)
@@ -153,7 +153,7 @@ def test_one_large_file_is_refused_by_the_kernel(tmp_path: Path) -> None:
 def test_stop_ends_it(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
-    ended, _ = run(tmp_path, "import time; time.sleep(60)", stop=stop)
+    ended, _ = run(tmp_path, "import time; time.sleep(600)", stop=stop)
     assert ended.reason is Reason.STOPPED
 
 
