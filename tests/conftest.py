@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from slurm_kit import Cluster, close_cluster, open_cluster, why_not
 
 # No timing is asserted, and a test draws the same examples in every run.
-settings.register_profile("deterministic", deadline=None, derandomize=True)
+settings.register_profile(
+    "deterministic",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("deterministic")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tomllib
 from pathlib import Path
 from typing import Literal
@@ -110,6 +111,10 @@ def read(paths: RunPaths) -> CampaignConfig:
     except (FileNotFoundError, NotADirectoryError) as error:
         remains.check(paths)
         raise NoRunDirectory(paths.root, path.name) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # as it was given: nothing is to be restored
+            raise
+        raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}; restore it") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise RunDirectoryError(f"{path}: cannot be read: {reason}; restore it") from error

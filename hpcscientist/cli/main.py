@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use, 3 finished but no trial was scored,
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -82,10 +83,16 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case HpcsciError():
             return str(error), error.exit_code
         case OSError():
-            return f"{error.filename or 'input or output'}: {error.strerror}", 1
+            return _explain_os(error)
         case UnicodeError():
             return f"{error}; set a UTF-8 locale, and give names that are UTF-8", 1
     return f"unexpected {type(error).__name__}: {error}; --debug shows where", 1
+
+
+def _explain_os(error: OSError) -> tuple[str, int]:
+    if error.errno == errno.ENAMETOOLONG:
+        return f"{error.filename}: too long for this file system; give a shorter path", 2
+    return f"{error.filename or 'input or output'}: {error.strerror}", 1
 
 
 def _fail(message: str, code: int) -> int:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,15 @@ def test_an_engine_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> 
 def test_an_engine_that_does_not_end_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    halt = processes.halt
+
+    def patient(roots: Iterable[int]) -> list[int]:
+        """From here on what is waited for is the end of those that were killed."""
+        monkeypatch.setattr(arms, "_END_S", 300.0)
+        return halt(roots)
+
     monkeypatch.setattr(arms, "_END_S", 2.0)
+    monkeypatch.setattr(processes, "halt", patient)
     answer = '{"dtype":"d","max_num_seqs":1,"max_num_batched_tokens":1,"chunked_prefill":false,'
     answer += '"executor":"mp"}'
     site = site_of(tmp_path, f"read it; echo '{answer}'; sleep 600 & echo $! >{tmp_path}/pid; wait")

@@ -295,7 +295,9 @@ async def test_what_was_decided_is_not_decided_anew(tmp_path: Path) -> None:
     rate=st.sampled_from([1.5, 2.0, 3.0]),
 )
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_whatever_ideas_do_the_full_budget_is_reached_by_steps_alone(
     tmp_path_factory: pytest.TempPathFactory, effects: list[float], in_flight: int, rate: float

@@ -124,7 +124,7 @@ class Bench:
         code = self.root / "code" / trial_id
         code.mkdir(parents=True)
         (code / "experiment.py").write_text(PRELUDE + textwrap.dedent(body))
-        limits = {"deadline_s": 30.0, "memory_mb": 512, "output_mb": 8, "cpus": 1, "gpus": 0}
+        limits = {"deadline_s": 600.0, "memory_mb": 512, "output_mb": 8, "cpus": 1, "gpus": 0}
         limits |= {"processes": 1024, "open_files": 4096}
         limits.update({k: changes.pop(k) for k in list(changes) if k in limits})
         spec = TrialSpec(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from pathlib import Path
 
@@ -121,9 +122,19 @@ def test_container_of_a_killed_driver_ends_too(
 
 def left_by_node(tmp_path: Path, python: list[str]) -> list[Path]:
     """Kill the driver of a node that outlives its parent, see it end, and what it leaves."""
+    # Its own: who shares /tmp may not see this node's process, and then sweeps its folder. And
+    # short: it stands in the paths of sockets.
+    scratch = tempfile.mkdtemp(prefix="n", dir="/tmp")
+    try:
+        return left_in(Path(scratch), tmp_path, python)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def left_in(scratch: Path, tmp_path: Path, python: list[str]) -> list[Path]:
     paths = ServingPaths(tmp_path / "plane")
     paths.root.mkdir()
-    order = an_order(paths)
+    order = an_order(paths, str(scratch))
     paths.order.write_text(order.model_dump_json())
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, paths.lease(order.nonce), paths.order, *python],
@@ -134,7 +145,7 @@ def left_by_node(tmp_path: Path, python: list[str]) -> list[Path]:
         assert driver.stdout.readline() == b"up\n"
         node = await_node(str(paths.order))
         until = time.monotonic() + LIMIT_S
-        while not folders(node):
+        while not list(scratch.iterdir()):
             assert node.is_running()
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -144,7 +155,7 @@ def left_by_node(tmp_path: Path, python: list[str]) -> list[Path]:
         assert driver.stdout is not None
         driver.stdout.close()
     node.wait(LIMIT_S)
-    return folders(node)
+    return list(scratch.iterdir())
 
 
 def test_what_was_published_is_withdrawn_by_its_own_start_alone(tmp_path: Path) -> None:
@@ -166,7 +177,7 @@ def test_what_was_published_is_withdrawn_by_its_own_start_alone(tmp_path: Path) 
         assert paths.endpoint.exists() is there
 
 
-def an_order(paths: ServingPaths) -> Order:
+def an_order(paths: ServingPaths, scratch: str = "/tmp") -> Order:
     """Of a node whose head never answers."""
     return Order(
         nonce="n-0",
@@ -179,15 +190,10 @@ def an_order(paths: ServingPaths) -> Order:
         cpus=1,
         gpus=0,
         object_store=80,
-        scratch="/tmp",
+        scratch=scratch,
         ready_s=600,
-        lease_s=3,
+        lease_s=6,  # more than one look counts: a machine that stood still is no silence
     )
-
-
-def folders(node: psutil.Process) -> list[Path]:
-    """The node's temporary folder; its process's number is in the name."""
-    return list(Path("/tmp").glob(f"hpcsci-*-{node.pid}"))
 
 
 def await_node(order: str) -> psutil.Process:

@@ -47,11 +47,13 @@ def test_neighbours_and_attempts_share_no_port(number: int) -> None:
 
 def test_port_that_is_held_is_taken() -> None:
     with socket.socket() as held:
+        # Bound so, it is free for another until somebody listens, and no third gets it meanwhile.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
-        held.listen()
         port = held.getsockname()[1]
+        assert ports.taken([port], ["127.0.0.1"]) == []
+        held.listen()
         assert ports.taken([port], ["127.0.0.1"]) == [port]
-    assert ports.taken([port], ["127.0.0.1"]) == []
 
 
 def test_secret_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import json
 import pickle
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from misbehaving_endpoint import Endpoint as Server
@@ -232,7 +234,9 @@ class Counted(BaseHTTPRequestHandler):
         pass
 
 
-async def test_connections_outlive_tasks(fan_out: FanOut) -> None:
+async def test_connections_outlive_tasks(fan_out: FanOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By itself it closes a connection that was idle for 5 s.
+    monkeypatch.setattr(httpx, "Limits", partial(httpx.Limits, keepalive_expiry=None))
     seen: set[tuple[str, int]] = set()
     handler = type("Handler", (Counted,), {"connections": seen})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -23,15 +24,16 @@ def test_children(kernel_lists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_marked_tells_campaigns_and_trials_apart() -> None:
-    mark = {"HPCSCI_CAMPAIGN": "c1", "HPCSCI_TRIAL": "t1"}
+    own = f"c1-{uuid.uuid4()}"  # the whole machine is looked through
+    mark = {"HPCSCI_CAMPAIGN": own, "HPCSCI_TRIAL": "t1"}
     with subprocess.Popen(["/bin/sleep", "60"], env=mark) as child:
-        while not processes.marked("c1"):  # between fork and exec it still has our environment
+        while not processes.marked(own):  # between fork and exec it still has our environment
             assert child.poll() is None
-        assert processes.marked("c1") == processes.marked("c1", "t1") == [child.pid]
-        assert processes.marked("c1", "t2") == processes.marked("c2", "t1") == []
-        assert processes.end_marked("c1", "t1") == {child.pid}
+        assert processes.marked(own) == processes.marked(own, "t1") == [child.pid]
+        assert processes.marked(own, "t2") == processes.marked(f"{own}-2", "t1") == []
+        assert processes.end_marked(own, "t1") == {child.pid}
     assert child.returncode == -9
-    assert processes.marked("c1") == []
+    assert processes.marked(own) == []
 
 
 def test_naming_finds_by_folder(tmp_path: Path) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from library_kit import article, write_bib
 
+from hpcscientist.literature.library import forks as module
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.early import forks_for
 from hpcscientist.literature.library.extraction import Batch, Ended, Task
@@ -48,7 +51,8 @@ def test_forks_of_one_process_are_told_apart(forks: Forks) -> None:
     second.close()
 
 
-def test_the_end_of_all(forks: Forks) -> None:
+def test_the_end_of_all(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_S", 300.0)  # past it, it is killed
     pids = [begun(forks, number)[1] for number in range(3)]
     server = psutil.Process(pids[0]).parent()
     assert server is not None
@@ -94,11 +98,21 @@ def test_modules_are_imported_before_a_fork(
 
 
 @pytest.mark.parametrize(("name", "begins"), [("made.PDF", True), ("made.bib", False)])
-def test_readers_of_pdfs_begin_early(tmp_path: Path, name: str, begins: bool) -> None:
-    others = set(psutil.Process().children())  # of tests before this one
+def test_readers_of_pdfs_begin_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, begins: bool
+) -> None:
+    started: list[int] = []
 
-    def own() -> set[psutil.Process]:
-        return set(psutil.Process().children()) - others
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self.pid)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+
+    def own() -> list[int]:
+        """Not all children: what other tests left may become one at any moment."""
+        return [pid for pid in started if psutil.pid_exists(pid)]
 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / name).write_bytes(b"")

@@ -19,7 +19,8 @@ from hpcscientist.literature.library.build import BuildReport, Options, build
 from hpcscientist.literature.library.pool import Limits
 
 # Runs in every Python that is started with its folder on the path: what is opened by these names
-# ends the process, stops it, or makes it grow, as a parser that is written in C can.
+# ends the process, stops it, or makes it grow, as a parser that is written in C can. What it holds
+# then is bounded: whoever looks at it may come to look late.
 TRAP = """
 import os, signal, sys, time
 
@@ -33,9 +34,9 @@ def trap(event, arguments):
         while True:
             time.sleep(3600)
     elif name == "swell.bib":
-        held = []
+        held = b"x" * (600 << 20)
         while True:
-            held.append(b"x" * 2**22)
+            time.sleep(3600)
     elif name == "once.bib" and not os.path.exists(arguments[0] + ".mark"):
         os.close(os.open(arguments[0] + ".mark", os.O_CREAT))
         os.kill(os.getpid(), signal.SIGKILL)
