@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,13 @@ def staged(tiny: TinyCampaign) -> list[Path]:
     """Folders in which data are, or were, prepared."""
     roots = default_data_root(Settings()), default_private_root(Settings())
     return [folder for root in roots for folder in root.glob(".tiny-*")]
+
+
+def leave_staged(target: Path) -> None:
+    """Begin to prepare data in a process that ends before it has."""
+    code = "import sys, pathlib as p, hpcscientist.recipe.staging as s; s.make(p.Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-P", "-c", code, str(target)], check=True)
+    assert list(target.parent.glob(f".{target.name}.*"))
 
 
 def test_launch_that_was_killed_while_it_prepared_is_launched_again(
@@ -117,7 +125,9 @@ def test_without_its_key_no_campaign_goes_on(tiny: TinyCampaign) -> None:
     assert len(refused.stderr.splitlines()) == 1
     assert tiny.paths.journal.read_bytes() == before
     key.write_bytes(kept)
+    leave_staged(default_data_root(Settings()) / "tiny-left")  # by who has died since
     assert hpcsci("resume", "run", cwd=tiny.folder).returncode == 0
+    assert staged(tiny) == []
 
 
 @pytest.mark.parametrize("name", ["a%jb", "a%tb", "100%"])
