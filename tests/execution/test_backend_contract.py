@@ -200,7 +200,7 @@ async def test_a_worker_left_by_a_killed_driver_is_waited_for(bench: Bench, make
         (bench.run.root / "go").write_text("")
         await call
         await backend.close()
-        assert worker.wait(30) == 0
+        assert worker.wait(300) == 0
     assert isinstance(outcome(bench, spec), Scored)
     assert len(list(paths.out.glob("run-*"))) == 1
 

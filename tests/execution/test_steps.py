@@ -158,7 +158,7 @@ async def test_what_a_killed_driver_left_is_ended_and_run_again(bench: Bench) ->
         backend = backend_on(bench, ("here",), 1)
         await backend.run([spec], no_start, no_end)
         await backend.close()
-        assert left.wait(30) == -signal.SIGKILL
+        assert left.wait(300) == -signal.SIGKILL
     report = read_result(bench.run.trial(spec.trial_id))
     assert report is not None
     assert isinstance(report.outcome, Scored)
