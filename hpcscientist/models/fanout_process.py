@@ -138,9 +138,19 @@ class RayProcess:
             await self._hear()
             # Its last words; a child of it may hold the pipe open for longer.
             await asyncio.wait({self._tasks[1]}, timeout=_LAST_WORDS_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _LAST_WORDS_S)
         finally:
-            lines = self._said.decode("utf-8", "replace").strip().splitlines()
-            self._fail(self._trouble(lines[-1] if lines else "its process was killed"))
+            self._fail(self._trouble(self._end()))
+
+    def _end(self) -> str:
+        """Say how the process ended; a warning that it gave before is not why it was killed."""
+        lines = self._said.decode("utf-8", "replace").strip().splitlines()
+        code = self._process.returncode
+        if code is not None and code < 0:
+            killed = f"its process was killed by signal {-code}"
+            return f"{killed}; before that it said: {lines[-1]}" if lines else killed
+        return lines[-1] if lines else "its process has gone"
 
     async def _hear(self) -> None:
         assert self._process.stdout is not None
