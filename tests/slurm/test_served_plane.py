@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,10 +175,10 @@ def test_a_model_that_never_stops_is_stopped(asked: dict[str, Any]) -> None:
     """By the reply's bound; and by the deadline, after which its place is free for others."""
     assert asked["bounded"]["finish"] == "length"
     assert asked["bounded"]["tokens"] == 100
-    assert len(asked["endless"]) == 2 * SLOTS
-    for given in asked["endless"]:
-        assert given["error"] == "ReplyError", given  # of this request: others are answered
-        assert "no complete reply within 15 s; it answers others" in given["said"]
+    assert all("no complete reply within 15 s" in given["said"] for given in asked["endless"])
+    # Two in a row are the requests' fault, as the endpoint answers a short one; more are its own.
+    blamed = Counter(given["error"] for given in asked["endless"])
+    assert blamed == {"ReplyError": 2, "EndpointError": 2 * SLOTS - 2}, asked["endless"]
     assert [reply["tokens"] for reply in asked["after"]] == [5] * 2 * SLOTS, asked["after"]
 
 
