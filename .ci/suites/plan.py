@@ -25,7 +25,7 @@ class Suite:
     `needs`: of "packages" (what the cluster is made of, nothing started), "cluster", "image" (for
     containers), "engine" (vLLM's CPU build). `limit_s`: when a case that names no limit of its own
     is given up as hanging; several times what the slowest was measured to take. `alone`: it runs
-    after the others, beside none.
+    after the others, beside none. `minutes`: about what it takes; the longest begin first.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Suite:
     needs: tuple[str, ...] = ()
     limit_s: int = 900
     alone: bool = False
+    minutes: int = 5
 
     @property
     def has_cluster(self) -> bool:
@@ -51,6 +52,7 @@ SUITES = (
         "slurm",
         "trials and campaigns under Slurm's faults; the same findings as locally",
         ("cluster", "image"),
+        minutes=35,
     ),
     Suite("once", "drivers killed around sbatch: every trial exactly once", ("cluster",)),
     # Root's candidates run as `nobody`, and some fork until the kernel refuses: it counts the
@@ -69,8 +71,12 @@ SUITES = (
         "vLLM's CPU engine and Ray, on the cluster and beside it",
         ("cluster", "image", "engine"),
         1800,
+        minutes=50,
     ),
-    Suite("long", "whole campaigns in processes of their own; every kind of kill", (), 1800),
+    Suite(
+        "long", "whole campaigns in processes of their own; every kind of kill", (), 1800, minutes=45
+    ),
+    Suite("soak", "a thousand ideas; thousands of hostile inputs", (), 1800, minutes=65),
     # They measure.
     Suite(
         "benchmarks", "hpcsci bench on the cluster, small", ("cluster", "image"), 1800, alone=True
@@ -94,6 +100,7 @@ CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("benchmarks", ("slurm", "full"), ("tests/bench/*.py",)),
     ("slurm", ("slurm",), ("*",)),
     ("containers", ("apptainer",), ("*",)),
+    ("soak", ("full",), ("tests/e2e/test_long_sweep.py", "tests/hostile_inputs/test_*.py")),
     ("long", ("full",), ("*",)),
 )
 
@@ -113,6 +120,11 @@ def chosen(names: Sequence[str]) -> tuple[Suite, ...]:
         if name not in there:
             raise UnknownSuite(f"no suite {name!r}: there are {', '.join(there)}")
     return tuple(suite for suite in SUITES if not names or suite.name in names)
+
+
+def longest_first(suites: Sequence[Suite]) -> list[Suite]:
+    """Return suites in the order in which side by side they end soonest."""
+    return sorted(suites, key=lambda suite: -suite.minutes)
 
 
 def listing() -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import rooms
 from .leftovers import Workplace
-from .plan import Suite, suite_of
+from .plan import Suite, longest_first, suite_of
 from .records import NOT_RUN, Case, Result, Try
 from .retrying import ServicesFailed, run_cases
 from .rooms import Room, RoomFailed
@@ -145,7 +145,8 @@ class Session:
         order = {suite.name: number for number, suite in enumerate(suites)}
         try:
             for alone in (False, True):
-                jobs = [(s.name, partial(self.suite, s)) for s in suites if s.alone is alone]
+                these = longest_first([suite for suite in suites if suite.alone is alone])
+                jobs = [(suite.name, partial(self.suite, suite)) for suite in these]
                 run_jobs(jobs, 1 if alone else self.at_once, self.hear)
         finally:
             self.report.results.sort(key=lambda result: order[result.suite])

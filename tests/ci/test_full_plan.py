@@ -59,6 +59,7 @@ def test_claims_name_suites_and_files_that_are_there() -> None:
         ("tests/e2e/test_served.py", ["slurm", "serving"], "serving"),
         ("tests/bench/test_bench_slurm.py", ["slurm"], "benchmarks"),
         ("tests/e2e/test_kill.py", ["full"], "long"),
+        ("tests/e2e/test_long_sweep.py", ["full", "e2e"], "soak"),
     ],
 )
 def test_suite_of(file: str, markers: list[str], suite: str) -> None:
@@ -70,6 +71,11 @@ def test_chosen_keeps_the_order_and_refuses_unknown_names() -> None:
     assert plan.chosen([]) == plan.SUITES
     with pytest.raises(plan.UnknownSuite, match="no suite 'faults': there are smoke, cluster,"):
         plan.chosen(["slurm", "faults"])
+
+
+def test_what_takes_longest_begins_first() -> None:
+    long, short = plan.Suite("a", "", minutes=9), plan.Suite("b", "", minutes=1)
+    assert plan.longest_first([short, long, short]) == [long, short, short]
 
 
 def test_command_line_lists_and_refuses() -> None:
