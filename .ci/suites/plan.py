@@ -74,7 +74,11 @@ SUITES = (
         minutes=50,
     ),
     Suite(
-        "long", "whole campaigns in processes of their own; every kind of kill", (), 1800, minutes=45
+        "long",
+        "whole campaigns in processes of their own; every kind of kill",
+        (),
+        1800,
+        minutes=45,
     ),
     Suite("soak", "a thousand ideas; thousands of hostile inputs", (), 1800, minutes=65),
     # They measure.

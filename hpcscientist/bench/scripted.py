@@ -72,6 +72,8 @@ class ScriptedModel:
 class ScriptedBackend:
     """Trials that last as long as they are told, on a number of slots, first come first served."""
 
+    outlives_driver = False
+
     def __init__(self, paths: RunPaths, slots: int, seconds: Mapping[str, float]) -> None:
         self._paths = paths
         self._slots = slots

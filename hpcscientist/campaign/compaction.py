@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.state import CampaignState, TrialState
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.results.compact import compact
 
@@ -21,28 +23,29 @@ class Compactor:
     """
 
     paths: RunPaths
+    journal: Journal
     state: CampaignState
     every: int
-    _done: int = 0
     _busy: bool = False
 
     async def step(self) -> None:
         """Compact if it is due; in a thread, so that the loop goes on."""
-        if self._busy or len(self.state.trials) - self._done < self.every:
+        done = self.state.compacted
+        if self._busy or len(self.state.trials) - done < self.every:
             return
         ready = self._ready()
-        if len(ready) - self._done < self.every:
+        if len(ready) - done < self.every:
             return
         self._busy = True
         try:
             await asyncio.to_thread(compact, self.paths, ready)
-            self._done = len(ready)
+            self.journal.record(ResultsCompacted(trials=len(ready)))
         finally:
             self._busy = False
 
     def finish(self) -> None:
         """Compact what is left at the end of a campaign in which it was ever due."""
-        if self._done:
+        if self.state.compacted:
             compact(self.paths, self._ready())
 
     def _ready(self) -> set[str]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist import __version__
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.halting import conduct
@@ -33,6 +35,7 @@ from hpcscientist.errors import (
     Interrupted,
     RunDirectoryError,
 )
+from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
@@ -82,7 +85,7 @@ class _Hold:
             self.lock.check()
         except CampaignBusy:
             if self.wired is not None:  # what is queued is the other driver's now
-                self.wired.backend.let_go()
+                self.wired.let_go()
             raise
 
     def go_on(self) -> None:
@@ -129,7 +132,7 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
             wired = hold.wired = wire(session, plane)
         except HpcsciError as error:
             if is_served:
-                _record_stop(journal, generation, error)
+                _record_stop(journal, generation, error, lets_go=False)
             raise
         for variable in KEY_VARIABLES:
             os.environ.pop(variable, None)  # the clients have them; workers need not
@@ -152,7 +155,14 @@ def _record_start(session: Session) -> None:
     campaign_id = frozen.read(session.paths).campaign_id
     session.journal.record(CampaignStarted(campaign_id=campaign_id))
     session.journal.record(
-        DriverStarted(generation=session.generation, host=socket.gethostname(), pid=os.getpid())
+        DriverStarted(
+            generation=session.generation,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            package_version=__version__,
+            package_hash=package_hash(),
+            python=platform.python_version(),
+        )
     )
 
 
@@ -165,15 +175,15 @@ def _run(
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())
     except HpcsciError as error:
-        _record_stop(journal, generation, error)
+        _record_stop(journal, generation, error, lets_go=wired.lets_go)
         raise
     except OSError as error:
         known = _of_disk(paths, error)
-        _record_stop(journal, generation, known)
+        _record_stop(journal, generation, known, lets_go=wired.lets_go)
         raise known from error
     except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
         unknown = HpcsciError(f"unexpected {type(error).__name__}: {one_line(str(error))}")
-        _record_stop(journal, generation, unknown)
+        _record_stop(journal, generation, unknown, lets_go=wired.lets_go)
         raise
 
 
@@ -188,11 +198,12 @@ def _check_data(config: CampaignConfig, journal: Journal) -> None:
         journal.record(NoteTaken(name="data changed", text=text))
 
 
-def _record_stop(journal: Journal, generation: int, error: HpcsciError) -> None:
+def _record_stop(journal: Journal, generation: int, error: HpcsciError, *, lets_go: bool) -> None:
     stopped = DriverStopped(
         generation=generation,
         reason=str(error),
         failed=not isinstance(error, Interrupted),
+        lets_go=lets_go,
     )
     with contextlib.suppress(HpcsciError):  # on a full disk the first error is the one to show
         journal.record(stopped)

@@ -29,7 +29,7 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
         reason = number.name
         # A walltime, a log-out: what a scheduler has may go on. Ctrl-C and cancel mean the trials.
         if number is not signal.SIGINT and not paths.cancel_request.exists():
-            wired.backend.let_go()
+            wired.let_go()
         stop.set()
 
     loop = asyncio.get_running_loop()
@@ -48,7 +48,7 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
         while plane is not None and not plane.lost:  # noqa: ASYNC110 (other hosts' processes)
             await asyncio.sleep(CANCEL_POLL_S)
         if plane is not None:
-            wired.backend.let_go()  # the next driver adopts what the scheduler has
+            wired.let_go()  # the next driver adopts what the scheduler has
             stop.set()
 
     work = asyncio.create_task(wired.conductor.run())
@@ -69,7 +69,7 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
     except BaseExceptionGroup as group:
         first = _first(group)
         if isinstance(first, CampaignBusy):
-            wired.backend.let_go()  # what runs is the other driver's now
+            wired.let_go()  # what runs is the other driver's now
         raise first from group
     finally:
         for task in (watch, halt, planes):

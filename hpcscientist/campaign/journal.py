@@ -1,6 +1,7 @@
 """The journal: append-only, one writer, fsync at each event.
 
-A line is `{"n": 1, "t": seconds, "event": {...}}`. A torn last line (the driver was killed
+A line is `{"v": 2, "n": 1, "t": seconds, "event": {...}}`; see `campaign.upcasting` for those of
+earlier versions. A torn last line (the driver was killed
 while writing) is cut off when the driver opens the journal, and ignored by readers; an
 unreadable line anywhere else is an error, for then the file was changed by somebody.
 Not covered: who may write. See `campaign.lock`.
@@ -13,20 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from hpcscientist.campaign.upcasting import Line, Reader
 from hpcscientist.errors import DiskFull, RunDirectoryError
 from hpcscientist.files.space import NO_SPACE
-from hpcscientist.records.base import Record
 from hpcscientist.records.events import Event
-
-
-class Line(Record):
-    """A line of the journal: its number, its time in seconds since the epoch, its event."""
-
-    n: int
-    t: float
-    event: Event
 
 
 def read(path: Path) -> list[Event]:
@@ -59,8 +50,10 @@ class Journal:
         self._observe = observe
         self._keys: set[str] = set()
         self._size = 0
+        self._lines = 0
         for line, self._size in _parse(path):  # one by one: thousands are a tenth of a driver
             self._keys.add(line.event.key)
+            self._lines += 1
             observe(line.event)
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -80,9 +73,10 @@ class Journal:
         if event.key in self._keys:
             return False
         self._guard()
-        line = Line(n=len(self._keys) + 1, t=round(time.time(), 3), event=event)
+        line = Line(n=self._lines + 1, t=round(time.time(), 3), event=event)
         self._append(line.model_dump_json().encode() + b"\n")
         self._keys.add(event.key)
+        self._lines += 1
         self._observe(event)
         return True
 
@@ -114,15 +108,15 @@ def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
 
 def _parse(path: Path) -> Iterator[tuple[Line, int]]:
     """Yield each line, with the size of the file up to its end; a torn last one is none."""
-    size = 0
+    size, reader = 0, Reader(path.parent)
     try:
         with path.open("rb") as file:
             for number, text in enumerate(file, 1):
                 if not text.endswith(b"\n"):
                     return
                 try:
-                    line = Line.model_validate_json(text)
-                except ValidationError as error:
+                    line = reader.line(text)
+                except ValueError as error:
                     if b"\n" not in file.read():  # a torn block can end in a newline of its own
                         return
                     raise RunDirectoryError(

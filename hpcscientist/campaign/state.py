@@ -21,17 +21,21 @@ from hpcscientist.records.events import (
     DriverStarted,
     DriverStopped,
     Event,
+    IdeaAdmitted,
     IdeaEnded,
     IdeaProposed,
+    IdeaSetAside,
     NoteTaken,
+    ProposalsExhausted,
     ReplyRecorded,
+    ResultsCompacted,
     SeedsDecided,
     SplitSpent,
     TrialEnded,
     TrialQueued,
     TrialStarted,
 )
-from hpcscientist.records.idea import BASELINE_ID, Arm
+from hpcscientist.records.idea import BASELINE_ID, Arm, KnobValue
 from hpcscientist.records.outcome import MachineFailed, Scored, is_measured
 from hpcscientist.records.trial import Stage, TrialReport
 
@@ -52,6 +56,7 @@ class TrialState:
     stage: Stage
     seed: int
     run: int
+    queued_by: int  # the generation that queued this run
     phase: Phase = "queued"
     driver: int = 0  # the generation that had it started, 0: none has
     spoilt: bool = False  # the machine failed it
@@ -78,6 +83,12 @@ class IdeaState:
     round: int
     title: str
     parent_ids: tuple[str, ...]
+    summary: str = ""
+    knobs: dict[str, KnobValue] | None = None
+    shown: tuple[str, ...] = ()
+    idea_hash: str = ""  # of idea.json, "" where no proposal was usable
+    admitted: bool = False
+    set_aside: IdeaSetAside | None = None
     attempts: int = 0
     code_hashes: dict[int, str] = field(default_factory=dict)
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
@@ -116,6 +127,9 @@ class CampaignState:
     gpu_s: float = 0.0
     losses: Losses = field(default_factory=Losses)
     used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
+    generation: int = 0  # of the latest driver
+    exhausted: int | None = None  # the first idea for which nothing is left to propose
+    compacted: int = 0  # trials
     stopped: DriverStopped | None = None
     ended: bool = False
 
@@ -138,16 +152,22 @@ class CampaignState:
             case CampaignStarted():
                 self.campaign_id = event.campaign_id
             case DriverStarted():
-                self.stopped = None
+                self.stopped, self.generation = None, event.generation
                 self.losses.driver_started()
-                self._requeue()
             case DriverStopped():
                 self.stopped = event
-                self._requeue()
+                if not event.lets_go:
+                    self._requeue()
             case CampaignEnded():
                 self.ended = True
             case NoteTaken():
                 self.notes.append(event.text)
+            case ProposalsExhausted():
+                if self.exhausted is None:
+                    self.notes.append(event.reason)
+                self.exhausted = min(event.number, self.exhausted or event.number)
+            case ResultsCompacted():
+                self.compacted = event.trials
             case ReplyRecorded():
                 self.prompt_tokens += event.prompt_tokens
                 self.completion_tokens += event.completion_tokens
@@ -163,10 +183,17 @@ class CampaignState:
             case IdeaProposed():
                 self.ideas[event.idea_id] = IdeaState(
                     *(event.idea_id, event.number, event.round, event.title, event.parent_ids),
+                    summary=event.summary,
+                    knobs=event.knobs,
+                    shown=event.shown,
+                    idea_hash=event.idea_hash,
                     arm=event.arm,
                 )
+            case IdeaAdmitted():
+                self.ideas[event.idea_id].admitted = True
             case AttemptWritten():
                 idea = self.ideas[event.idea_id]
+                idea.admitted = True  # which the first version of the journal did not say
                 idea.code_hashes[event.attempt] = event.code_hash
                 idea.attempts = len(idea.code_hashes)
             case AuthorGaveUp():
@@ -182,8 +209,11 @@ class CampaignState:
                     self.baseline_spent = event
                 else:
                     self.ideas[event.idea_id].spent = event
+            case IdeaSetAside():
+                self.ideas[event.idea_id].set_aside = event
             case IdeaEnded():
-                self.ideas[event.idea_id].ended = event
+                idea = self.ideas[event.idea_id]
+                idea.ended, idea.set_aside = event, None
                 self.losses.idea_ended(event.idea_id)
 
     def _requeue(self) -> None:
@@ -207,6 +237,7 @@ class CampaignState:
                     event.stage,
                     event.seed,
                     event.run,
+                    event.generation,
                 )
                 before = self.trials.get(event.trial_id)
                 if before is not None:  # an earlier run, which the machine failed

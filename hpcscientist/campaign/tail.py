@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from hpcscientist.campaign.journal import Line
 from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.upcasting import Reader
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import Event
 
@@ -26,6 +24,7 @@ class JournalTail:
 
     def _restart(self) -> None:
         self.state = CampaignState()
+        self._reader = Reader(self._path.parent)
         self._offset, self._lines, self._last = 0, 0, b""
 
     def read(self, observe: Callable[[Event], None] = lambda event: None) -> list[Event]:
@@ -67,8 +66,8 @@ class JournalTail:
         taken: list[Event] = []
         for number, text in enumerate(whole, 1):
             try:
-                line = Line.model_validate_json(text)
-            except ValidationError as error:
+                line = self._reader.line(text)
+            except ValueError as error:
                 if number == len(whole):
                     break
                 raise _Unexpected(self._lines + 1) from error

@@ -133,6 +133,7 @@ class TrialRunner:
                 stage=spec.stage,
                 seed=spec.seed,
                 run=spec.run,
+                generation=self.generation,
             )
         )
 

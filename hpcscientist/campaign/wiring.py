@@ -48,9 +48,12 @@ from hpcscientist.worker.element import MODULE as ELEMENT_MODULE
 from hpcscientist.worker.local import run_trial
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wired:
-    """A conductor with what must be closed after it."""
+    """A conductor with what must be closed after it.
+
+    `lets_go`: what the scheduler has goes on when this driver ends.
+    """
 
     config: CampaignConfig
     state: CampaignState
@@ -58,6 +61,12 @@ class Wired:
     backend: Backend
     model: Model | None
     embedder: Embedder | None
+    lets_go: bool = False
+
+    def let_go(self) -> None:
+        """From now on leave to the scheduler what it has, where there is one."""
+        self.backend.let_go()
+        self.lets_go = self.backend.outlives_driver
 
     async def close(self) -> None:
         """Stop what still runs and release connections."""
@@ -176,7 +185,7 @@ def assemble(
         ),
         pursuit=pursuit(config, session, minds, tryout, reference),
         confirming=confirming(config.settings, session, tryout, reference),
-        compactor=Compactor(paths, state, config.settings.loop.compact_after),
+        compactor=Compactor(paths, session.journal, state, config.settings.loop.compact_after),
         claims=Claims(paths, config, recipe, state),
     )
     return Wired(config, state, conductor, backend, minds.model, embedder)

@@ -26,6 +26,11 @@ class Backend(Protocol):
     """
 
     @property
+    def outlives_driver(self) -> bool:
+        """Whether what was let go goes on without its driver."""
+        ...
+
+    @property
     def slots(self) -> int:
         """How many trials run at once."""
         ...

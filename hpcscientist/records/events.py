@@ -1,4 +1,8 @@
-"""The journal's events. Every event has a `key`; an event whose key is known is not repeated."""
+"""The journal's events. Every event has a `key`; an event whose key is known is not repeated.
+
+They carry what is decided by: a driver that resumes, of a later version perhaps, looks it up here
+and nowhere else. What an earlier version wrote is read by `campaign.upcasting`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.idea import Arm, AttemptKind
+from hpcscientist.records.idea import Arm, AttemptKind, KnobValue
 from hpcscientist.records.trial import Stage, TrialReport
 
 
@@ -24,12 +28,15 @@ class CampaignStarted(Record):
 
 
 class DriverStarted(Record):
-    """A driver took the campaign up, at launch or on resume."""
+    """A driver took the campaign up, at launch or on resume: which program, and where it runs."""
 
     type: Literal["driver_started"] = "driver_started"
     generation: int
     host: str
     pid: int
+    package_version: str
+    package_hash: str
+    python: str
 
     @property
     def key(self) -> str:
@@ -47,7 +54,7 @@ class ReplyRecorded(Record):
     completion_tokens: int
     tokens_estimated: bool
     latency_s: float
-    role: str = ""  # events of earlier versions lack it
+    role: str
 
     @property
     def key(self) -> str:
@@ -56,7 +63,11 @@ class ReplyRecorded(Record):
 
 
 class IdeaProposed(Record):
-    """An idea has a proposal; idea.json is written."""
+    """An idea has a proposal; idea.json, of which `idea_hash` is the hash, is written.
+
+    Without a usable proposal there is no such file, and `idea_hash` is "". `shown` lists the ideas
+    whose findings the proposer saw. `knobs` is set by the control arm alone.
+    """
 
     type: Literal["idea_proposed"] = "idea_proposed"
     idea_id: str
@@ -64,12 +75,41 @@ class IdeaProposed(Record):
     round: int
     title: str
     parent_ids: tuple[str, ...]
-    arm: Arm = "model"  # events of earlier versions lack it
+    arm: Arm
+    summary: str
+    knobs: dict[str, KnobValue] | None
+    shown: tuple[str, ...]
+    idea_hash: str
 
     @property
     def key(self) -> str:
         """Once an idea."""
         return f"{self.type}/{self.idea_id}"
+
+
+class IdeaAdmitted(Record):
+    """An idea was let in: it repeats none before it."""
+
+    type: Literal["idea_admitted"] = "idea_admitted"
+    idea_id: str
+
+    @property
+    def key(self) -> str:
+        """Once an idea."""
+        return f"{self.type}/{self.idea_id}"
+
+
+class ProposalsExhausted(Record):
+    """There is nothing to propose for idea `number`, nor for any after it."""
+
+    type: Literal["proposals_exhausted"] = "proposals_exhausted"
+    number: int
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Once a number: ideas are proposed side by side."""
+        return f"{self.type}/{self.number}"
 
 
 class AttemptWritten(Record):
@@ -81,8 +121,8 @@ class AttemptWritten(Record):
     idea_id: str
     attempt: int
     code_hash: str
-    parent: int = 0  # events of earlier versions lack these two
-    kind: AttemptKind = "draft"
+    parent: int
+    kind: AttemptKind
 
     @property
     def key(self) -> str:
@@ -125,7 +165,7 @@ class AttemptReviewed(Record):
 
 
 class TrialQueued(Record):
-    """The intent to run a trial, written before it is submitted."""
+    """The intent to run a trial, written before it is submitted, by the driver of a generation."""
 
     type: Literal["trial_queued"] = "trial_queued"
     trial_id: str
@@ -134,6 +174,7 @@ class TrialQueued(Record):
     stage: Stage
     seed: int
     run: int
+    generation: int
 
     @property
     def key(self) -> str:
@@ -180,7 +221,7 @@ class SeedsDecided(Record):
     seeds: int
     more: int
     reason: str
-    given_up: bool = False
+    given_up: bool
 
     @property
     def key(self) -> str:
@@ -225,6 +266,21 @@ class SplitSpent(Record):
         return f"{self.type}/{self.idea_id}"
 
 
+class IdeaSetAside(Record):
+    """The machine failed an idea's trial too often for this driver; the next one takes it up."""
+
+    type: Literal["idea_set_aside"] = "idea_set_aside"
+    idea_id: str
+    generation: int
+    trial_id: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Once an idea and a driver."""
+        return f"{self.type}/{self.idea_id}/{self.generation}"
+
+
 class IdeaEnded(Record):
     """An idea came to its end. `attempt` is the version whose trials stand, if any ran.
 
@@ -237,13 +293,25 @@ class IdeaEnded(Record):
     status: Literal["scored", "failed", "rejected"]
     reason: str | None
     attempt: int | None
-    like: str | None = None  # events of earlier versions lack these two
+    like: str | None = None
     vetted: bool = False
 
     @property
     def key(self) -> str:
         """Once an idea."""
         return f"{self.type}/{self.idea_id}"
+
+
+class ResultsCompacted(Record):
+    """The results of so many trials, in all, are in parts now, and their own files are gone."""
+
+    type: Literal["results_compacted"] = "results_compacted"
+    trials: int
+
+    @property
+    def key(self) -> str:
+        """Once a number of trials."""
+        return f"{self.type}/{self.trials}"
 
 
 class NoteTaken(Record):
@@ -292,12 +360,13 @@ class PlaneStopped(Record):
 
 
 class DriverStopped(Record):
-    """The driver ended before the campaign did."""
+    """The driver ended before the campaign did. `lets_go`: what the scheduler has goes on."""
 
     type: Literal["driver_stopped"] = "driver_stopped"
     generation: int
     reason: str
     failed: bool
+    lets_go: bool
 
     @property
     def key(self) -> str:
@@ -321,6 +390,8 @@ Event = Annotated[
     | DriverStarted
     | ReplyRecorded
     | IdeaProposed
+    | IdeaAdmitted
+    | ProposalsExhausted
     | AttemptWritten
     | AuthorGaveUp
     | AttemptReviewed
@@ -330,7 +401,9 @@ Event = Annotated[
     | BudgetDecided
     | SeedsDecided
     | SplitSpent
+    | IdeaSetAside
     | IdeaEnded
+    | ResultsCompacted
     | NoteTaken
     | PlaneStarted
     | PlaneStopped

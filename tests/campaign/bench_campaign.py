@@ -60,6 +60,7 @@ class ScriptedTrials:
     """A backend whose trials end at once as `judge` says; None: the worker is lost."""
 
     slots = 2
+    outlives_driver = False
 
     def __init__(
         self,

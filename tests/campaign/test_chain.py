@@ -1,14 +1,13 @@
 from __future__ import annotations
 
+from event_kit import driver_started, idea_proposed, trial_queued
+
 from hpcscientist.campaign.jobs.chain import Chain, advance, progress, why_stop
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
-    DriverStarted,
     DriverStopped,
     Event,
-    IdeaProposed,
-    TrialQueued,
     TrialStarted,
 )
 from hpcscientist.records.trial import Stage
@@ -50,12 +49,12 @@ def test_links_are_bounded() -> None:
     assert "max_links" in said[2]
 
 
-def driver(generation: int) -> DriverStarted:
-    return DriverStarted(generation=generation, host="n1", pid=generation)
+def driver(generation: int) -> Event:
+    return driver_started(generation, "n1", generation)
 
 
 def stopped(generation: int, *, failed: bool) -> DriverStopped:
-    return DriverStopped(generation=generation, reason="why", failed=failed)
+    return DriverStopped(generation=generation, reason="why", failed=failed, lets_go=False)
 
 
 def started(generation: int, run: int = 1) -> TrialStarted:
@@ -63,11 +62,11 @@ def started(generation: int, run: int = 1) -> TrialStarted:
 
 
 def test_starting_failing_and_queueing_is_no_progress() -> None:
-    idea = IdeaProposed(idea_id="idea-0001", number=1, round=1, title="t", parent_ids=())
+    idea = idea_proposed()
     events: list[Event] = [
         CampaignStarted(campaign_id="c"),
         driver(1),
-        TrialQueued(trial_id="t", idea_id="i", attempt=1, stage=Stage.PILOT, seed=1, run=1),
+        trial_queued("t", "i", Stage.PILOT),
         stopped(1, failed=True),
     ]
     assert progress(events) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
+from event_kit import trial_queued
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.judgement import claims
@@ -21,7 +22,6 @@ from hpcscientist.records.events import (
     IdeaEnded,
     SplitSpent,
     TrialEnded,
-    TrialQueued,
 )
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
@@ -253,16 +253,7 @@ async def test_a_claim_follows_from_the_journal_alone(tmp_path: Path) -> None:
 
 def confirm(state: CampaignState, idea_id: str, seed: int, value: float) -> None:
     trial_id = f"{idea_id}-a1-confirm-{seed}"
-    state.apply(
-        TrialQueued(
-            trial_id=trial_id,
-            idea_id=idea_id,
-            attempt=1,
-            stage=Stage.CONFIRM,
-            seed=seed,
-            run=1,
-        )
-    )
+    state.apply(trial_queued(trial_id, idea_id, Stage.CONFIRM, seed))
     usage = Usage(started_at=1, ended_at=2)
     report = TrialReport(trial_id=trial_id, run=1, outcome=scored(value), usage=usage)
     state.apply(TrialEnded(idea_id=idea_id, report=report))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,11 +22,13 @@ def test_a_fault_of_our_own_is_a_failed_campaign_and_no_stopped_one(
         raise OverflowError("too\nlarge")
 
     monkeypatch.setattr(drive, "conduct", conduct)
-    bench, state, wired = CampaignBench(tmp_path, ideas=1), CampaignState(), None
+    bench, state = CampaignBench(tmp_path, ideas=1), CampaignState()
+    wired: Any = SimpleNamespace(lets_go=True)
     journal = Journal(bench.paths.journal, state.apply)
     with pytest.raises(OverflowError):
-        drive._run(bench.paths, wired, journal, 1, None)  # type: ignore[arg-type]
+        drive._run(bench.paths, wired, journal, 1, None)
     journal.close()
     assert state.stopped is not None
+    assert state.stopped.lets_go
     assert state.stopped.reason == "unexpected OverflowError: too large"
     assert status(bench.paths)["state"] == "failed"

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
+from event_kit import driver_started
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.costs import spending
 from hpcscientist.campaign.costs.spending import overlap, servings, spent, tokens_by_role
-from hpcscientist.campaign.journal import Journal, Line
+from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.state import CampaignState, fold
 from hpcscientist.campaign.status import status
 from hpcscientist.campaign.summary import read_rows
+from hpcscientist.campaign.upcasting import Line
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
@@ -39,7 +41,7 @@ def plane(time: float, generation: int = 1, nodes: int = 2, gpus: int = 8) -> Pl
 
 
 def driver(generation: int) -> DriverStarted:
-    return DriverStarted(generation=generation, host="h", pid=1)
+    return driver_started(generation)
 
 
 def reply(call: str, latency_s: float = 1.0, *, estimated: bool = False) -> ReplyRecorded:
@@ -50,6 +52,7 @@ def reply(call: str, latency_s: float = 1.0, *, estimated: bool = False) -> Repl
         completion_tokens=3,
         tokens_estimated=estimated,
         latency_s=latency_s,
+        role="",
     )
 
 

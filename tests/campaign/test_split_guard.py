@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench_campaign import CampaignBench, ScriptedTrials, scored
+from event_kit import idea_proposed, trial_queued
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from hpcscientist.records.events import (
     IdeaProposed,
     SplitSpent,
     TrialEnded,
-    TrialQueued,
 )
 from hpcscientist.records.idea import BASELINE_ID, Arm, Attempt, Idea, Proposal
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
@@ -58,9 +58,7 @@ def state_with(*events: SplitSpent) -> CampaignState:
 
 
 def proposed(number: int, arm: Arm = "model") -> IdeaProposed:
-    return IdeaProposed(
-        idea_id=f"idea-{number:04}", number=number, round=1, title="t", parent_ids=(), arm=arm
-    )
+    return idea_proposed(number, arm=arm)
 
 
 def test_confirmations_alone_see_the_test_split_with_seeds_of_their_own(tmp_path: Path) -> None:
@@ -121,12 +119,14 @@ def test_a_trial_that_is_guarded_is_neither_queued_nor_run(tmp_path: Path) -> No
     journal.close()
 
 
+def written(idea_id: str, code_hash: str) -> AttemptWritten:
+    return AttemptWritten(idea_id=idea_id, attempt=1, code_hash=code_hash, parent=0, kind="draft")
+
+
 def ran(state: CampaignState, idea_id: str, hashes: dict[int, str], stage: Stage) -> None:
     for seed, predicted in hashes.items():
         name = f"{idea_id}-{stage.value}-{seed}"
-        state.apply(
-            TrialQueued(trial_id=name, idea_id=idea_id, attempt=1, stage=stage, seed=seed, run=1)
-        )
+        state.apply(trial_queued(name, idea_id, stage, seed))
         outcome = Scored(metrics={"accuracy": 0.5})
         report = TrialReport(
             trial_id=name, run=1, outcome=outcome, usage=USAGE, predictions_hash=predicted
@@ -143,7 +143,7 @@ def campaign(
     for number, hashes in enumerate(ideas, 1):
         idea_id = f"idea-{number:04}"
         state.apply(proposed(number, arm))
-        state.apply(AttemptWritten(idea_id=idea_id, attempt=1, code_hash=f"code {number}"))
+        state.apply(written(idea_id, f"code {number}"))
         ran(state, idea_id, hashes, Stage.SEARCH)
         state.apply(IdeaEnded(idea_id=idea_id, status="scored", reason=None, attempt=1))
     return state

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
+from event_kit import driver_started, idea_proposed, trial_queued
 
 from hpcscientist.campaign import frozen, journal
 from hpcscientist.campaign.state import fold
@@ -12,28 +13,32 @@ from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
     CampaignEnded,
-    DriverStarted,
     DriverStopped,
-    IdeaProposed,
     ReplyRecorded,
-    TrialQueued,
     TrialStarted,
 )
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.trial import Stage, TrialSpec
 
-PROPOSED = IdeaProposed(idea_id="idea-0001", number=1, round=1, title="t", parent_ids=())
-QUEUED = TrialQueued(trial_id="t", idea_id="idea-0001", attempt=1, stage=Stage.PILOT, seed=1, run=1)
+PROPOSED = idea_proposed()
+QUEUED = trial_queued("t", "idea-0001", Stage.PILOT)
 STARTED = TrialStarted(trial_id="t", run=1, generation=1)
-STOPPED = DriverStopped(generation=1, reason="SIGTERM", failed=False)
+STOPPED = DriverStopped(generation=1, reason="SIGTERM", failed=False, lets_go=False)
 
 
 def test_stopped_trials_wait_again() -> None:
     assert fold([PROPOSED, QUEUED]).trials["t"].phase == "queued"
     assert fold([PROPOSED, QUEUED, STARTED]).trials["t"].phase == "running"
     assert fold([PROPOSED, QUEUED, STARTED, STOPPED]).trials["t"].phase == "queued"
-    killed = [PROPOSED, QUEUED, STARTED, DriverStarted(generation=2, host="h", pid=1)]
-    assert fold(killed).trials["t"].phase == "queued"
+
+
+def test_a_trial_that_its_driver_did_not_stop_goes_on() -> None:
+    let_go = STOPPED.model_copy(update={"lets_go": True})
+    killed = [PROPOSED, QUEUED, STARTED, driver_started(2)]
+    for events in ([PROPOSED, QUEUED, STARTED, let_go], killed):
+        state = fold(events)
+        assert state.trials["t"].phase == "running"
+        assert state.count_trials("running") == 1
 
 
 def test_tokens_add_up() -> None:
@@ -44,6 +49,7 @@ def test_tokens_add_up() -> None:
         completion_tokens=4,
         tokens_estimated=False,
         latency_s=1.0,
+        role="code",
     )
     state = fold([reply, reply.model_copy(update={"call": "code/1"})])
     assert (state.prompt_tokens, state.completion_tokens) == (6, 8)

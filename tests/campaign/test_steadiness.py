@@ -12,6 +12,7 @@ import bench_campaign
 import pytest
 import tomli_w
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
+from event_kit import idea_proposed, trial_queued
 
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.journal import Journal
@@ -24,7 +25,6 @@ from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import BaselineNoisy
 from hpcscientist.ports.backend import OnEnd, OnTrial
-from hpcscientist.records.events import IdeaProposed, TrialQueued
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Stage, TrialSpec
@@ -297,17 +297,8 @@ async def test_what_earlier_drivers_asked_for_is_run_though_no_idea_is_left(
     runner = TrialRunner(bench.paths, journal, state, backend, generation=1, retries=0, pause_s=0.0)
     steadiness = Steadiness(specs, runner, journal, state)
     await runner.run(specs.baseline())
-    journal.record(
-        IdeaProposed(idea_id="idea-0002", number=2, round=1, title="t", parent_ids=(), arm="model")
-    )
-    queued = TrialQueued(
-        trial_id="idea-0002-a1-search-0",
-        idea_id="idea-0002",
-        attempt=1,
-        stage=Stage.SEARCH,
-        seed=1,
-        run=1,
-    )
+    journal.record(idea_proposed(2))
+    queued = trial_queued("idea-0002-a1-search-0", "idea-0002", Stage.SEARCH)
     journal.record(queued)
     backend.ran.clear()
     steadiness.close()

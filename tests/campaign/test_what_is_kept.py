@@ -7,15 +7,16 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcscientist.campaign.journal import Journal, Line
+from event_kit import idea_proposed, trial_queued
+
+from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.upcasting import Line
 from hpcscientist.records.events import (
     AttemptWritten,
     Event,
     IdeaEnded,
-    IdeaProposed,
     TrialEnded,
-    TrialQueued,
     TrialStarted,
 )
 from hpcscientist.records.idea import idea_id_of
@@ -31,15 +32,13 @@ ONE_BY_ONE = 256 << 10  # on top of what is kept, while a journal is read
 def events_of(number: int) -> Iterator[Event]:
     """An idea by the search, and its trials."""
     idea_id = idea_id_of(number)
-    yield IdeaProposed(
-        idea_id=idea_id, number=number, round=1, title=f"Search {number}", parent_ids=()
+    yield idea_proposed(number, f"Search {number}")
+    yield AttemptWritten(
+        idea_id=idea_id, attempt=1, code_hash=f"{number:064x}", parent=0, kind="draft"
     )
-    yield AttemptWritten(idea_id=idea_id, attempt=1, code_hash=f"{number:064x}")
     for seed in range(AN_IDEA):
         trial_id = f"{idea_id}-a1-search-{seed}"
-        yield TrialQueued(
-            trial_id=trial_id, idea_id=idea_id, attempt=1, stage=Stage.SEARCH, seed=seed, run=1
-        )
+        yield trial_queued(trial_id, idea_id, Stage.SEARCH, seed)
         yield TrialStarted(trial_id=trial_id, run=1, generation=1)
         report = TrialReport(
             trial_id=trial_id,

@@ -1,18 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from event_kit import idea_proposed
 
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.cli.progress import Progress
-from hpcscientist.records.events import IdeaProposed
 
-EVIL = IdeaProposed(
-    idea_id="idea-0001",
-    number=1,
-    round=1,
-    title="a\x1b]0;owned\x07 title\nwith two lines",
-    parent_ids=(),
-)
+EVIL = idea_proposed(title="a\x1b]0;owned\x07 title\nwith two lines")
 
 
 def test_a_title_cannot_take_the_terminal_over(capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,6 +100,7 @@ def recorded(model: SpreadModel, root: Path) -> tuple[RecordedModel, Journal]:
                 completion_tokens=reply.completion_tokens,
                 tokens_estimated=reply.tokens_estimated,
                 latency_s=reply.latency_s,
+                role=request.role,
             )
         )
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 from command_server import Answer, Asked, CommandServer, on_path
+from event_kit import driver_started
 from recordings import Names
 from trialkit import Bench
 
@@ -36,7 +37,7 @@ from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.queue import AccountRow, QueueRow
 from hpcscientist.execution.backends.slurm.states import Phase, phase
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.events import CampaignStarted, DriverStarted, NoteTaken, TrialEnded
+from hpcscientist.records.events import CampaignStarted, NoteTaken, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import TrialReport, TrialSpec
@@ -230,9 +231,7 @@ class World(ABC):
         self._journal = Journal(self.paths.journal, state.apply, self._lock.check)
         self._journal.record(CampaignStarted(campaign_id=self.campaign))
         generation = self._lock.generation
-        self._journal.record(
-            DriverStarted(generation=generation, host=socket.gethostname(), pid=os.getpid())
-        )
+        self._journal.record(driver_started(generation, socket.gethostname(), os.getpid()))
         slurm = {"memory_margin_mb": 256, "pack_s": 0.0, "python": self.bench.python} | self._slurm
         watch = self.usual_watch() | self._watch
         profile = json.dumps({"slurm": slurm, "watch": watch})

@@ -37,7 +37,14 @@ def main() -> int:
     state = CampaignState()
     journal = Journal(paths.journal, state.apply, lock.check)
     journal.record(CampaignStarted(campaign_id=plan["campaign"]))
-    me = DriverStarted(generation=lock.generation, host=socket.gethostname(), pid=os.getpid())
+    me = DriverStarted(
+        generation=lock.generation,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        package_version="",
+        package_hash="",
+        python="",
+    )
     journal.record(me)
     try:
         asyncio.run(_drive(folder, plan, paths, journal, state, lock.generation))

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.bench.authoring.outcomes import MODES, Mended, Mode, Written
 from hpcscientist.bench.authoring.proposals import Proposals
+from hpcscientist.campaign.proposals.idea_file import proposed
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
-from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import AttemptKind, Idea
 from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
@@ -138,15 +138,7 @@ class Bench:
         )
 
     async def _pilot(self, idea: Idea, number: int, draft: Draft, kind: AttemptKind) -> Tried:
-        self.tryout.journal.record(
-            IdeaProposed(
-                idea_id=idea.idea_id,
-                number=idea.number,
-                round=idea.round,
-                title=idea.proposal.title,
-                parent_ids=(),
-            )
-        )
+        self.tryout.journal.record(proposed(idea, ""))
         tried = await self.tryout.pilot(idea, number, draft, number - 1, kind)
         _check_machine(tried.report, idea.idea_id)
         return tried

@@ -180,7 +180,11 @@ def _record_end(paths: RunPaths, reason: str) -> None:
             text = f"{reason}, so no further one was submitted"
             book.record(NoteTaken(name=f"chain stopped/{lock.generation}", text=text))
             why = f"{reason}; {_mend(paths)}"
-            book.record(DriverStopped(generation=lock.generation, reason=why, failed=True))
+            # What its drivers left in the queue nobody has stopped.
+            stopped = DriverStopped(
+                generation=lock.generation, reason=why, failed=True, lets_go=True
+            )
+            book.record(stopped)
         finally:
             book.close()
     finally:

@@ -14,15 +14,16 @@ from typing import Literal
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.milestones import Milestones
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.proposals.idea_file import read_idea
+from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
 from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import PlaybookExhausted, ReplyError, RunDirectoryError
-from hpcscientist.files.atomic import write_text
+from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ports.proposer import Proposer
-from hpcscientist.records.events import IdeaEnded, IdeaProposed, NoteTaken
+from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, ProposalsExhausted
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.proposing import Leader, ProposalTask
 
@@ -31,7 +32,7 @@ CONTROL_MODEL = "search"  # what its ideas name for their model
 
 @dataclass(slots=True)
 class Admission:
-    """Has ideas proposed and lets them in; `exhausted` once there are no more to propose.
+    """Has ideas proposed and lets them in.
 
     `control` proposes the ideas that the plan gives to the control arm, if it gives it any.
     """
@@ -45,9 +46,22 @@ class Admission:
     control: Proposer | None = None
     outlook: Outlook = field(default_factory=Outlook)
     ended: Milestones = field(default_factory=Milestones)
-    exhausted: bool = False
     _awaited: int = 0
     _judged: Milestones = field(default_factory=Milestones)
+
+    @property
+    def state(self) -> CampaignState:
+        """What the journal says."""
+        return self.knowledge.state
+
+    def is_exhausted(self, number: int) -> bool:
+        """Whether nothing is left to propose for an idea, and it was never proposed."""
+        last = self.state.exhausted
+        return last is not None and number >= last and idea_id_of(number) not in self.state.ideas
+
+    def skip(self, number: int) -> None:
+        """Take note that an idea will not be proposed: nobody waits for it."""
+        self._judged.reach(number)
 
     async def propose(self, number: int, round_number: int) -> Idea | None:
         """Have idea `number` proposed; return it if it was let in.
@@ -55,7 +69,7 @@ class Admission:
         Raises EndpointError, RunDirectoryError, and ModelError of the embedder.
         """
         try:
-            return await self._propose(number, round_number)
+            return None if self.is_exhausted(number) else await self._propose(number, round_number)
         finally:
             self._judged.reach(number)
 
@@ -63,7 +77,7 @@ class Admission:
         proposer = self._proposer(number)
         if proposer.ordered:
             await self._turn(number)
-            if self.exhausted:  # an earlier idea found nothing left: the campaign ends there
+            if self.is_exhausted(number):  # an earlier idea found nothing left: it ends there
                 return None
         idea_id = idea_id_of(number)
         known = self._known(idea_id)
@@ -77,10 +91,9 @@ class Admission:
             return None
         task = await self._task(idea_id, number, round_number)
         try:
-            proposed = await proposer.propose(task)
+            answer = await proposer.propose(task)
         except PlaybookExhausted as error:
-            self.exhausted = True
-            self.journal.record(NoteTaken(name="exhausted", text=str(error)))
+            self.journal.record(ProposalsExhausted(number=number, reason=str(error)))
             return None
         except ReplyError as error:
             await self._turn(number)
@@ -90,11 +103,11 @@ class Admission:
             idea_id=idea_id,
             number=number,
             round=round_number,
-            proposal=proposed.proposal,
+            proposal=answer.proposal,
             model=self.plan.model_name if proposer is self.proposer else CONTROL_MODEL,
             seed=self.plan.seed,
-            shown=proposed.shown,
-            knobs=proposed.knobs,
+            shown=answer.shown,
+            knobs=answer.knobs,
             mode=task.mode,
             direction=task.direction.title if task.direction else "",
             papers=tuple(reference.paper_id for reference in task.references),
@@ -117,19 +130,26 @@ class Admission:
         return self.proposer
 
     def _known(self, idea_id: str) -> Idea | None:
-        """The idea as it was recorded before this driver took the campaign up."""
-        return read_idea(self.paths.idea(idea_id).idea)
+        """The idea as it was recorded before this driver took the campaign up.
+
+        Raises RunDirectoryError where its file is not what the journal says.
+        """
+        path, told = self.paths.idea(idea_id).idea, self.state.ideas.get(idea_id)
+        idea = read_idea(path)
+        if told is None or not told.idea_hash:
+            return idea  # a driver was killed between the file and the journal
+        if idea is None or hash_file(path) != told.idea_hash:
+            what = "is gone" if idea is None else "is not what was proposed"
+            raise RunDirectoryError(f"{path}: {what}; restore it from a backup")
+        return idea
 
     def _came_to_nothing(self, idea_id: str) -> bool:
-        """Whether an earlier driver got no usable proposal for an idea, which is then its end.
-
-        It was told with a place holder: an idea with a proposal is written down first.
-        """
-        idea = self.knowledge.state.ideas.get(idea_id)
-        return idea is not None and not idea.attempts
+        """Whether an earlier driver got no usable proposal for an idea, which is then its end."""
+        idea = self.state.ideas.get(idea_id)
+        return idea is not None and not idea.idea_hash
 
     def _end_unusable(self, idea_id: str, number: int, round_number: int, why: str) -> None:
-        self._record_proposed(_unusable(idea_id, number, round_number, self.plan))
+        self._record_proposed(_unusable(idea_id, number, round_number, self.plan), "")
         self._end(idea_id, "failed", f"no usable proposal: {why}")
 
     async def _prepare(self, idea: Idea) -> None:
@@ -139,11 +159,8 @@ class Admission:
 
     async def _let_in(self, idea: Idea) -> Idea | None:
         """Record an idea whose turn it is, and let it in unless it repeats another."""
-        path = self.paths.idea(idea.idea_id).idea
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, idea.model_dump_json(indent=2) + "\n")
-        self._record_proposed(idea)
+        idea_hash = record_idea(self.paths.idea(idea.idea_id).idea, idea)
+        self._record_proposed(idea, idea_hash)
         verdict = self._verdict(idea.idea_id)
         if verdict is False:
             return None
@@ -153,6 +170,7 @@ class Admission:
             if reason is not None:
                 self._end(idea.idea_id, "rejected", reason, like)
                 return None
+            self.journal.record(IdeaAdmitted(idea_id=idea.idea_id))
         self.bank.add(idea.idea_id, idea.proposal.summary, idea.knobs)
         return idea
 
@@ -162,8 +180,8 @@ class Admission:
         What it says stands: a model's vectors differ in their last digits between a CPU and a
         GPU, and a campaign may be resumed on the other.
         """
-        idea = self.knowledge.state.ideas.get(idea_id)
-        if idea is None or (idea.ended is None and not idea.attempts):
+        idea = self.state.ideas.get(idea_id)
+        if idea is None or (idea.ended is None and not idea.admitted):
             return None
         ended = idea.ended
         return ended is None or ended.status != "rejected" or ended.vetted
@@ -245,18 +263,9 @@ class Admission:
         if number > 1:
             await self._judged.wait(number - 1)
 
-    def _record_proposed(self, idea: Idea) -> None:
+    def _record_proposed(self, idea: Idea, idea_hash: str) -> None:
         self.knowledge.remember(idea)
-        self.journal.record(
-            IdeaProposed(
-                idea_id=idea.idea_id,
-                number=idea.number,
-                round=idea.round,
-                title=idea.proposal.title,
-                parent_ids=idea.proposal.parent_ids,
-                arm=idea.arm,
-            )
-        )
+        self.journal.record(proposed(idea, idea_hash))
 
     def _likeness(self, idea: Idea) -> tuple[str | None, str | None]:
         """Why an idea repeats an earlier one, None if it does not; which, if of this campaign."""

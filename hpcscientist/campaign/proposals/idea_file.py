@@ -1,4 +1,4 @@
-"""An idea's file, as it was recorded."""
+"""An idea's file as it was recorded, and what the journal says of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.hashing import hash_file
+from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import Idea
 
 
@@ -18,6 +21,30 @@ def read_idea(path: Path) -> Idea | None:
         return None
     except ValidationError as error:
         raise RunDirectoryError(f"{path}: is damaged; restore it from a backup") from error
+
+
+def record_idea(path: Path, idea: Idea) -> str:
+    """Write an idea down unless that was done; return the hash of its file."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, idea.model_dump_json(indent=2) + "\n")
+    return hash_file(path)
+
+
+def proposed(idea: Idea, idea_hash: str) -> IdeaProposed:
+    """Return the event of an idea whose file has this hash; "" where no proposal was usable."""
+    return IdeaProposed(
+        idea_id=idea.idea_id,
+        number=idea.number,
+        round=idea.round,
+        title=idea.proposal.title,
+        parent_ids=idea.proposal.parent_ids,
+        arm=idea.arm,
+        summary=idea.proposal.summary,
+        knobs=idea.knobs,
+        shown=idea.shown,
+        idea_hash=idea_hash,
+    )
 
 
 def known_idea(path: Path) -> Idea:

@@ -21,7 +21,7 @@ from hpcscientist.campaign.pursuit.ways import Ways
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.files.text import one_line
-from hpcscientist.records.events import IdeaEnded
+from hpcscientist.records.events import IdeaEnded, IdeaSetAside
 from hpcscientist.records.experiment import CodeReview
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.vetting import Vetted
@@ -91,6 +91,14 @@ class Pursuit:
                 self._end(course, "failed", end.reason(len(course.files)), last)
 
     def _set_aside(self, course: Course, end: Spoilt) -> None:
+        self.journal.record(
+            IdeaSetAside(
+                idea_id=course.idea.idea_id,
+                generation=self.state.generation,
+                trial_id=end.trial_id,
+                reason=_machine(end),
+            )
+        )
         self.set_aside.append(f"{course.idea.idea_id}: {_machine(end)}")
         if self.in_order or course.idea.arm == "control":
             self.check()  # the search's next proposals depend on this one's outcome

@@ -108,6 +108,11 @@ class Again:
                 round=idea.round,
                 title=idea.title,
                 parent_ids=idea.parent_ids,
+                arm=idea.arm,
+                summary=idea.summary,
+                knobs=idea.knobs,
+                shown=idea.shown,
+                idea_hash=idea.idea_hash,
             )
         )
         if idea.spent is not None:

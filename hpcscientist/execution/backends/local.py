@@ -84,6 +84,8 @@ class _Executor(submitit.LocalExecutor):
 class LocalBackend:
     """Runs at most `slots` trials at once, first come first served, each with GPUs of its own."""
 
+    outlives_driver = False
+
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
         """Submit nothing yet. Raises UsageError for a run directory that no job can lie in."""
         refuse_patterns(paths.root)

@@ -47,6 +47,8 @@ class SlurmBackend:
     loop that uses it.
     """
 
+    outlives_driver = True
+
     def __init__(
         self,
         paths: RunPaths,

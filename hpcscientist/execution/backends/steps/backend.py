@@ -41,6 +41,8 @@ class StepsBackend:
     `module` is what a step runs: `python -m MODULE TRIAL_FOLDER RUN STEP_FOLDER`.
     """
 
+    outlives_driver = False
+
     def __init__(
         self,
         paths: RunPaths,

@@ -1,0 +1,98 @@
+"""Lines of the journal, of this version and of earlier ones: these are read as if written today.
+
+Each line says its version; the first version's did not. What a line of an earlier version lacks is
+filled in from the lines before it and from the ideas' files. Files are never rewritten: a driver
+that resumes appends lines of its own version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.hashing import hash_bytes
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.base import Record
+from hpcscientist.records.events import Event
+
+VERSION: Final = 2
+_CURRENT: Final = f'{{"v":{VERSION},'.encode()
+
+# By type of event: the fields that version 1 lacked, and what it meant by that. Those that came
+# in the course of version 1 are among them: its later lines have them.
+_LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "driver_started": {"package_version": "", "package_hash": "", "python": ""},
+    "driver_stopped": {"lets_go": False},
+    "reply_recorded": {"role": ""},
+    "idea_proposed": {"arm": "model"},
+    "attempt_written": {"parent": 0, "kind": "draft"},
+    "seeds_decided": {"given_up": False},
+}
+
+
+class Line(Record):
+    """A line of the journal: its version, its number, its time in seconds since the epoch."""
+
+    v: int = VERSION
+    n: int
+    t: float
+    event: Event
+
+
+class Reader:
+    """Reads the lines of one journal in their order. `root` is the run directory it lies in."""
+
+    def __init__(self, root: Path) -> None:
+        self._paths = RunPaths(root)
+        self._generation = 0
+
+    def line(self, text: bytes) -> Line:
+        """Return a line. Raises ValueError where it is none, RunDirectoryError where a later
+        version of the package wrote it.
+        """
+        if text.startswith(_CURRENT):
+            return Line.model_validate_json(text)
+        try:
+            raw = json.loads(text)
+            version = raw.get("v", 1)
+            if version == 1:
+                raw = {"v": VERSION, **raw, "event": self._of_version_1(raw["event"])}
+                return Line.model_validate_json(json.dumps(raw))
+        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError("no line of a journal") from error
+        if isinstance(version, int) and version > VERSION:
+            raise RunDirectoryError(
+                f"{self._paths.journal}: line {raw.get('n')} was written by a later version of "
+                f"hpcscientist (journal version {version}, this one knows {VERSION}): install that "
+                "version, and run the command again"
+            )
+        return Line.model_validate_json(text)  # written with blanks, or no line
+
+    def _of_version_1(self, event: dict[str, Any]) -> dict[str, Any]:
+        event = {**_LACKED.get(event["type"], {}), **event}
+        match event["type"]:
+            case "driver_started":
+                self._generation = event["generation"]
+            case "trial_queued":
+                event = {"generation": self._generation, **event}
+            case "idea_proposed":
+                event = {**self._of_idea_file(event["idea_id"]), **event}
+        return event
+
+    def _of_idea_file(self, idea_id: str) -> dict[str, Any]:
+        """What version 1 looked up in an idea's file; an unusable proposal left none."""
+        try:
+            content = self._paths.idea(idea_id).idea.read_bytes()
+            idea = json.loads(content)
+            return {
+                "summary": idea["proposal"]["summary"],
+                "knobs": idea.get("knobs"),
+                "shown": idea.get("shown", ()),
+                "idea_hash": hash_bytes(content),
+            }
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            # Who needs the file itself says that it is gone or damaged.
+            return {"summary": "", "knobs": None, "shown": (), "idea_hash": ""}

@@ -1,0 +1,50 @@
+"""Events of the journal for tests that are about a part of what these tell."""
+
+from __future__ import annotations
+
+from hpcscientist.records.events import DriverStarted, IdeaProposed, TrialQueued
+from hpcscientist.records.idea import Arm
+from hpcscientist.records.trial import Stage
+
+
+def driver_started(generation: int = 1, host: str = "h", pid: int = 1) -> DriverStarted:
+    """A driver of some version."""
+    return DriverStarted(
+        generation=generation,
+        host=host,
+        pid=pid,
+        package_version="0",
+        package_hash="",
+        python="3",
+    )
+
+
+def idea_proposed(number: int = 1, title: str = "t", arm: Arm = "model") -> IdeaProposed:
+    """The idea of a number, in the first round."""
+    return IdeaProposed(
+        idea_id=f"idea-{number:04d}",
+        number=number,
+        round=1,
+        title=title,
+        parent_ids=(),
+        arm=arm,
+        summary=f"summary of {title}",
+        knobs=None if arm == "model" else {"x": number},
+        shown=(),
+        idea_hash=f"{number:064x}",
+    )
+
+
+def trial_queued(
+    trial_id: str, idea_id: str, stage: Stage, seed: int = 1, run: int = 1
+) -> TrialQueued:
+    """A trial of an idea's first version."""
+    return TrialQueued(
+        trial_id=trial_id,
+        idea_id=idea_id,
+        attempt=1,
+        stage=stage,
+        seed=seed,
+        run=run,
+        generation=1,
+    )
