@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from event_kit import driver_started
+
 from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign import frozen
@@ -227,6 +229,7 @@ class CampaignBench:
         self.state = CampaignState()
         self.generation += 1
         journal = Journal(self.paths.journal, self.state.apply)
+        journal.record(driver_started(self.generation))
         session = Session(self.paths, journal, self.state, self.generation)
         backend = ScriptedTrials(self.paths, judge, self.predictions, pace=self.pace)
         author = author or ScriptedAuthor(self.recipe)

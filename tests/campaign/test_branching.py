@@ -344,7 +344,7 @@ class TestKills:
             assert bench.ended() == whole.ended()
             assert notes(bench) == notes(whole)
             keys = [event.key for event in journal.read(bench.paths.journal)]
-            assert len(keys) == len(set(keys)) == events
+            assert len(keys) == len(set(keys)) == events + (moment > 0)  # the other driver's start
 
 
 async def test_resume_does_nothing_again(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ async def test_resume_does_nothing_again(tmp_path: Path) -> None:
     bench.paths.journal.write_bytes(b"".join(kept))
     backend = await drive(bench, fates, TreeAuthor(bench))
     assert backend.ran == []
-    assert len(journal.read(bench.paths.journal)) == len(lines)
+    assert len(journal.read(bench.paths.journal)) == len(lines) + 1  # the other driver's start
     for number, *_ in lineage(bench):
         files = attempts.load(bench.paths.idea(IDEA), number)
         assert files.keys() == bench.recipe.reference.keys()

@@ -5,11 +5,13 @@ import errno
 import os
 import random
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
+from event_kit import driver_started
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.plan import Plan
@@ -24,6 +26,7 @@ from hpcscientist.errors import (
     RunDirectoryError,
 )
 from hpcscientist.ideation.search import STARTUP_TRIALS
+from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
@@ -48,6 +51,13 @@ def noise(spec: TrialSpec) -> float:
 
 def plain(spec: TrialSpec) -> Outcome:
     return scored(0.5 + noise(spec))
+
+
+class RaisingAuthor(ScriptedAuthor):
+    """The driver fails where code is to be written."""
+
+    async def write(self, brief):  # type: ignore[no-untyped-def]
+        raise RuntimeError("stop")
 
 
 def is_pilot(spec: TrialSpec) -> bool:
@@ -168,6 +178,10 @@ async def test_machine_failure_is_no_evidence_and_resume_tries_anew(tmp_path: Pa
         with pytest.raises(MachineTrouble, match="idea-0001: machine failed"):
             await bench.drive(judge, ScriptedProposer(*WORDS), author)
         assert bench.ended().keys() == {"idea-0002"}
+        told = bench.state.ideas["idea-0001"].set_aside
+        assert told is not None
+        assert (told.generation, told.trial_id) == (1, "idea-0001-a1-pilot-0")
+        assert told.reason.startswith("machine failed (lost)")
         if "idea-0001" in ended:
             break
         # The machine is mended: resume goes on as if nothing had happened.
@@ -181,6 +195,7 @@ async def test_machine_failure_is_no_evidence_and_resume_tries_anew(tmp_path: Pa
     assert status == "failed"
     assert reason is not None
     assert reason.startswith("machine failed (lost)")
+    assert bench.state.ideas["idea-0001"].set_aside is None
     assert author.tasks == []
 
 
@@ -257,6 +272,64 @@ async def test_exhausted_playbook_ends_the_campaign_with_a_note(tmp_path: Path) 
     assert bench.ended() == {"idea-0001": ("scored", None)}
     assert "the playbook holds no more" in bench.state.notes
     assert len(bench.state.notes) == 2  # and the baseline's check
+
+
+async def test_what_is_exhausted_is_not_asked_again_and_what_was_proposed_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Idea 4 was on its way when there was nothing left for idea 3."""
+    bench = CampaignBench(tmp_path, ideas=6, machine_retries=0)
+
+    def lost(spec: TrialSpec) -> Outcome | None:
+        return None if spec.idea_id == "idea-0004" else plain(spec)
+
+    asked = asyncio.Event()
+
+    class Late(ScriptedProposer):
+        async def propose(self, task):  # type: ignore[no-untyped-def]
+            if task.number == 3:
+                await asked.wait()
+            elif task.number == 4:
+                asked.set()
+            return await super().propose(task)
+
+    nothing = PlaybookExhausted("the playbook holds no more")
+    with pytest.raises(MachineTrouble, match="idea-0004"):
+        await bench.drive(lost, Late(*WORDS[:2], nothing, WORDS[2], nothing, nothing))
+    assert bench.state.exhausted == 3
+    proposer = ScriptedProposer(*6 * [RuntimeError("asked again")])
+    await bench.drive(plain, proposer)
+    assert proposer.tasks == []
+    assert {name: status for name, (status, _) in bench.ended().items()} == {
+        "idea-0001": "scored",
+        "idea-0002": "scored",
+        "idea-0004": "scored",
+    }
+    assert bench.state.notes.count("the playbook holds no more") == 1
+
+
+@pytest.mark.parametrize("left", [None, "of another"])
+async def test_an_idea_whose_file_is_not_what_was_proposed_is_refused(
+    left: str | None, tmp_path: Path
+) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+    with pytest.raises(BaseExceptionGroup):
+        await bench.drive(plain, ScriptedProposer(WORDS[0]), RaisingAuthor(bench.recipe))
+    path = bench.paths.idea("idea-0001").idea
+    whole = path.read_text()
+    if left is None:
+        path.unlink()
+    else:
+        path.write_text(whole.replace(WORDS[0], "other words"))
+    before = bench.paths.journal.read_bytes().count(b"idea_")
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bench.drive(plain, ScriptedProposer(WORDS[0]))
+    what = "is gone" if left is None else "is not what was proposed"
+    assert caught.group_contains(RunDirectoryError, match=f"{what}; restore it from a backup")
+    assert bench.paths.journal.read_bytes().count(b"idea_") == before
+    path.write_text(whole)
+    await bench.drive(plain, ScriptedProposer(RuntimeError("asked again")))
+    assert bench.ended() == {"idea-0001": ("scored", None)}
 
 
 async def test_unusable_proposal_is_a_failed_idea(tmp_path: Path) -> None:
@@ -358,10 +431,10 @@ async def test_status_and_results_agree_on_the_cost_of_reruns(tmp_path: Path) ->
 async def test_resume_runs_nothing_again(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=3)
     await bench.drive(plain, ScriptedProposer(*WORDS))
-    rows, size = read_rows(bench.paths).rows, bench.paths.journal.stat().st_size
+    rows, before = read_rows(bench.paths).rows, journal.read(bench.paths.journal)
     backend = await bench.drive(plain, ScriptedProposer(*WORDS))
     assert backend.ran == []
-    assert bench.paths.journal.stat().st_size == size
+    assert journal.read(bench.paths.journal) == [*before, driver_started(2)]
     assert read_rows(bench.paths).rows == rows
 
 
@@ -401,6 +474,11 @@ async def test_a_sweep_that_is_compacted_again_and_again(
     assert min(map(len, trials)) > 4
     loose = {trial.name for trial in bench.paths.trials.iterdir()}
     assert set().union(*trials) | loose == set(bench.state.trials)
+    events = journal.read(bench.paths.journal)
+    told = [event.trials for event in events if isinstance(event, ResultsCompacted)]
+    assert [later - earlier >= 10 for earlier, later in pairwise([0, *told])] == len(told) * [True]
+    assert len(told) >= 3
+    assert bench.state.compacted == told[-1]
     summary = read_rows(bench.paths)
     assert [row.status for row in summary.rows] == ["baseline"] + 12 * ["scored"]
     assert (summary.missing.count, summary.unreadable) == (0, 0)
