@@ -25,6 +25,8 @@ MOMENTS = {
     "driver_started": 1,
     "reply_recorded": 4,
     "idea_proposed": 2,
+    "idea_admitted": 2,
+    "proposals_exhausted": 1,
     "attempt_written": 2,
     "trial_queued": 3,
     "trial_started": 4,
@@ -57,6 +59,8 @@ def test_every_kind_of_event_is_covered() -> None:
     elsewhere = {"driver_stopped", "plane_started", "plane_stopped"}
     # Reviews, and authors who give up: tests/campaign/test_pursuit.py, test_grounded.py.
     elsewhere |= {"attempt_reviewed", "author_gave_up"}
+    # What the machine fails: test_conductor. Compaction: test_compact, test_long_sweep.
+    elsewhere |= {"idea_set_aside", "results_compacted"}
     # Seeds a few at a time, steps: of these campaigns none has them. Confirmations: test_confirmed.
     elsewhere |= {"seeds_decided", "budget_decided", "split_spent"}
     assert kinds == set(MOMENTS) | elsewhere
