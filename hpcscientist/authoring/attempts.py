@@ -14,6 +14,8 @@ from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.records.authoring import Draft
 from hpcscientist.records.idea import Attempt
 
+_NOTE = "note.md"
+
 
 def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[str, str]) -> Attempt:
     """Write attempt `number`: its code, a patch against `previous_files`, and its note.
@@ -28,22 +30,28 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
     write_text(folder / "diff.patch", patch(previous_files, draft.files))
-    write_text(folder / "note.md", draft.note.rstrip() + "\n")
+    write_text(folder / _NOTE, draft.note + "\n")
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)
     idea_id = paths.root.name
     return Attempt(idea_id=idea_id, number=number, code_hash=code_hash, note=draft.note)
 
 
-def load(paths: IdeaPaths, number: int) -> dict[str, str]:
-    """Return the files of an attempt. Raises FileNotFoundError if it was never saved."""
+def load(paths: IdeaPaths, number: int) -> Draft | None:
+    """Return an attempt as it was saved; None if it was not, or cannot be read any more."""
     code = paths.code(number)
     if not code.is_dir():
-        raise FileNotFoundError(f"{code}: no such attempt")
-    # Bytes, so that line endings stay what they are and the hash the same.
-    return {
-        path.relative_to(code).as_posix(): path.read_bytes().decode() for path in tree_files(code)
-    }
+        return None
+    try:
+        # Bytes, so that line endings stay what they are and the hash the same.
+        files = {
+            path.relative_to(code).as_posix(): path.read_bytes().decode()
+            for path in tree_files(code)
+        }
+        note = (paths.attempt(number) / _NOTE).read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Draft(files=files, note=note.removesuffix("\n"))
 
 
 def patch(old: Mapping[str, str], new: Mapping[str, str]) -> str:

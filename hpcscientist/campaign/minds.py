@@ -84,7 +84,7 @@ def model_minds(
     `windows` are the roles' contexts; without them prompts go out whole.
     """
 
-    def on_reply(request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:
         session.journal.record(
             ReplyRecorded(
                 idea_id=request.idea_id,
@@ -94,6 +94,7 @@ def model_minds(
                 tokens_estimated=reply.tokens_estimated,
                 latency_s=reply.latency_s,
                 role=request.role,
+                asked=asked,
             )
         )
 

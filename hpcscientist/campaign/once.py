@@ -28,5 +28,6 @@ async def once(path: Path, kind: type[V], make: Callable[[], Awaitable[V]]) -> V
             f"{path}: is damaged; delete it, and it is made again from the recorded replies"
         ) from error
     made = await make()
+    path.parent.mkdir(exist_ok=True)
     write_text(path, made.model_dump_json(indent=2) + "\n")
     return made

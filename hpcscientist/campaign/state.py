@@ -23,6 +23,7 @@ from hpcscientist.records.events import (
     Event,
     IdeaAdmitted,
     IdeaEnded,
+    IdeaPlanned,
     IdeaProposed,
     IdeaSetAside,
     NoteTaken,
@@ -88,6 +89,7 @@ class IdeaState:
     shown: tuple[str, ...] = ()
     idea_hash: str = ""  # of idea.json, "" where no proposal was usable
     admitted: bool = False
+    planned: IdeaPlanned | None = None
     set_aside: IdeaSetAside | None = None
     attempts: int = 0
     code_hashes: dict[int, str] = field(default_factory=dict)
@@ -191,6 +193,23 @@ class CampaignState:
                 )
             case IdeaAdmitted():
                 self.ideas[event.idea_id].admitted = True
+            case IdeaPlanned():
+                self.ideas[event.idea_id].planned = event
+            case IdeaSetAside():
+                self.ideas[event.idea_id].set_aside = event
+            case IdeaEnded():
+                idea = self.ideas[event.idea_id]
+                idea.ended, idea.set_aside = event, None
+                self.losses.idea_ended(event.idea_id)
+            case SplitSpent(idea_id=idea_id) if idea_id == BASELINE_ID:
+                self.baseline_spent = event
+            case SplitSpent():
+                self.ideas[event.idea_id].spent = event
+            case _:
+                self._apply_attempt(event)
+
+    def _apply_attempt(self, event: Event) -> None:
+        match event:
             case AttemptWritten():
                 idea = self.ideas[event.idea_id]
                 idea.admitted = True  # which the first version of the journal did not say
@@ -204,17 +223,6 @@ class CampaignState:
                 self.ideas[event.idea_id].decided[event.attempt, event.seeds] = event
             case BudgetDecided():
                 self.ideas[event.idea_id].climbed[event.attempt, event.budget] = event
-            case SplitSpent():
-                if event.idea_id == BASELINE_ID:
-                    self.baseline_spent = event
-                else:
-                    self.ideas[event.idea_id].spent = event
-            case IdeaSetAside():
-                self.ideas[event.idea_id].set_aside = event
-            case IdeaEnded():
-                idea = self.ideas[event.idea_id]
-                idea.ended, idea.set_aside = event, None
-                self.losses.idea_ended(event.idea_id)
 
     def _requeue(self) -> None:
         for trial in self.trials.values():

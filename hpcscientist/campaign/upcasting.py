@@ -26,7 +26,7 @@ _CURRENT: Final = f'{{"v":{VERSION},'.encode()
 _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
     "driver_started": {"package_version": "", "package_hash": "", "python": ""},
     "driver_stopped": {"lets_go": False},
-    "reply_recorded": {"role": ""},
+    "reply_recorded": {"role": "", "asked": 1},
     "idea_proposed": {"arm": "model"},
     "attempt_written": {"parent": 0, "kind": "draft"},
     "seeds_decided": {"given_up": False},

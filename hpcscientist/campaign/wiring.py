@@ -261,8 +261,5 @@ def _outlook(
             session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown
         )
     if helpers.finder is not None:
-        batches = Batches(plan, helpers.finder, settings.proposing.batch)
-    outlook = Outlook(settings.proposing, grounding, batches)
-    if minds.model is not None:
-        outlook.calls = minds.model.prompts
-    return outlook
+        batches = Batches(plan, helpers.finder, settings.proposing.batch, minds.model)
+    return Outlook(settings.proposing, grounding, batches, minds.model)

@@ -79,6 +79,10 @@ class IdeaPaths:
         """How it is carried out."""
         return self.root / "plan.json"
 
+    def reading(self, number: int) -> Path:
+        """What an analyst read from its runs so far, and the further run that was asked for."""
+        return self.root / "readings" / f"{number}.json"
+
     @property
     def notes(self) -> Path:
         """The experimental journal, for people."""

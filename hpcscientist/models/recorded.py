@@ -1,7 +1,11 @@
 """The record of calls: each idea's chat.jsonl, and the replay from it.
 
 A reply is on the disk before anybody acts on it, so a campaign that is taken up again asks
-for nothing twice. Only the driver writes; there are no locks between processes.
+for nothing twice. A reply answers the question it was asked and no other: where the prompt of a
+call has changed since (another version of the package, prompts that were edited) it is asked anew,
+and what was paid before stays counted. What an action was shown would change from driver to
+driver; so the first line of an action's calls carries its task, and the action goes on with that.
+Only the driver writes; there are no locks between processes.
 """
 
 from __future__ import annotations
@@ -11,9 +15,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,9 +32,14 @@ from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
+T = TypeVar("T", bound=Record)
+
 
 class Call(Record):
-    """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch."""
+    """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch.
+
+    `task` is what the action was shown whose first call this is, as JSON of its record.
+    """
 
     key: str
     stage: str
@@ -44,8 +53,13 @@ class Call(Record):
     tokens_estimated: bool
     latency_s: float
     time: float
-    reasoning: str = ""  # lines of earlier versions lack these two
+    reasoning: str = ""  # lines of earlier versions lack these three
     finish: str = ""
+    task: str | None = None
+
+
+OnReply = Callable[[ModelRequest, ModelReply, int], None]
+"""Told each reply, and how often its call was asked up to then, this time included."""
 
 
 class RecordedModel:
@@ -60,10 +74,11 @@ class RecordedModel:
         self,
         inner: Model,
         paths: RunPaths,
-        on_reply: Callable[[ModelRequest, ModelReply], None],
+        on_reply: OnReply,
     ) -> None:
         self._inner, self._paths, self._on_reply = inner, paths, on_reply
         self._chats: dict[str, _Chat] = {}
+        self._tasks: dict[tuple[str, str], str] = {}  # of actions whose first reply has not come
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     @property
@@ -80,18 +95,40 @@ class RecordedModel:
         call = (request.idea_id, request.key)
         try:
             async with self._locks.setdefault(call, asyncio.Lock()):
-                chat = self._chat(request.idea_id)
-                reply = chat.reply(request.key)
-                if reply is None:
+                chat, question = self._chat(request.idea_id), prompt_hash(request.messages)
+                asked = chat.asked(request.key, question)
+                if asked:
+                    reply = chat.reply(request.key, asked)
+                else:
                     reply = await self._inner.complete(request)
-                    chat.append(_line(request, reply))
-            self._on_reply(request, reply)
+                    task = self._tasks.pop((request.idea_id, request.key), None)
+                    asked = chat.append(_line(request, reply, task))
+            self._on_reply(request, reply, asked)
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
             raise ReplyError(
                 f"{request.idea_id}: the reply to {request.key} cannot be recorded: "
                 f"{one_line(str(error))}"
             ) from error
         return reply
+
+    def begun(self, idea_id: str, key: str, kind: type[T]) -> T | None:
+        """Return the task of an action that has begun, by the key of its first call; None of one
+        that has not. Raises RunDirectoryError where another version's task cannot be read.
+        """
+        task = self._chat(idea_id).task(key)
+        if task is None:
+            return None
+        try:
+            return kind.model_validate_json(task)
+        except ValidationError as error:
+            raise RunDirectoryError(
+                f"{self._paths.idea(idea_id).chat}: what {key} was shown cannot be read by this "
+                "version of hpcscientist; resume with the version that began the campaign"
+            ) from error
+
+    def begin(self, idea_id: str, key: str, task: Record) -> None:
+        """Have the task of an action written with its first call, once that is answered."""
+        self._tasks[idea_id, key] = task.model_dump_json()
 
     def prompts(self, idea_id: str, keys: tuple[str, ...] = ("",)) -> tuple[PromptRef, ...]:
         """Return the calls recorded under an id whose keys begin so, in the order of replies."""
@@ -112,7 +149,8 @@ class _Chat:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[str, tuple[int, int]] = {}
+        self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
+        self._tasks: set[str] = set()
         try:
             self._load()
         except FileNotFoundError:
@@ -120,11 +158,15 @@ class _Chat:
         except OSError as error:
             _raise(path, error)
 
-    def reply(self, key: str) -> ModelReply | None:
-        """Return the recorded reply to a call, if there is one."""
-        if key not in self._places:
-            return None
-        call = self._read(key)
+    def asked(self, key: str, question: str) -> int:
+        """Return which time it was that a call asked this question, from 1; 0: it never did."""
+        places = self._places.get(key, [])
+        times = (time for time, place in enumerate(places, 1) if place.question == question)
+        return next(times, 0)
+
+    def reply(self, key: str, asked: int) -> ModelReply:
+        """Return the recorded reply of a time that a call was asked."""
+        call = self._read(self._places[key][asked - 1])
         return ModelReply(
             text=call.reply,
             reasoning=call.reasoning,
@@ -136,12 +178,18 @@ class _Chat:
             latency_s=call.latency_s,
         )
 
-    def _read(self, key: str) -> Call:
-        start, length = self._places[key]
+    def task(self, key: str) -> str | None:
+        """Return what the action was shown that began with a call; the last, if there are more."""
+        if key not in self._tasks:
+            return None
+        calls = (self._read(place) for place in reversed(self._places[key]))
+        return next((call.task for call in calls if call.task is not None), None)
+
+    def _read(self, place: _Place) -> Call:
         try:
             with self._path.open("rb") as file:
-                file.seek(start)
-                return Call.model_validate_json(file.read(length))
+                file.seek(place.start)
+                return Call.model_validate_json(file.read(place.length))
         except OSError as error:
             _raise(self._path, error)
         except ValidationError as error:
@@ -150,39 +198,43 @@ class _Chat:
             ) from error
 
     def prompts(self, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
-        """Return what led to each recorded reply whose key begins with one of `keys`."""
-        refs = []
-        for key in self._places:
-            if not key.startswith(keys):
-                continue
-            call = self._read(key)
-            text = json.dumps([message.model_dump() for message in call.prompt])
-            refs.append(
-                PromptRef(
-                    chat=self._path.parent.name,
-                    key=key,
-                    prompt_sha256=hashlib.sha256(text.encode()).hexdigest(),
-                    model=call.model,
-                )
+        """Return what led to each reply whose key begins with one of `keys`, the last of a key."""
+        return tuple(
+            PromptRef(
+                chat=self._path.parent.name,
+                key=key,
+                prompt_sha256=places[-1].question,
+                model=self._read(places[-1]).model,
             )
-        return tuple(refs)
+            for key, places in self._places.items()
+            if key.startswith(keys)
+        )
 
-    def append(self, call: Call) -> None:
-        """Write one line through to the disk, wholly or not at all."""
-        line = call.model_dump_json().encode() + b"\n"
+    def append(self, call: Call) -> int:
+        """Write one line through to the disk, wholly or not at all; return which time it was that
+        the call was asked, from 1.
+        """
+        line = call.model_dump_json(exclude_none=True).encode() + b"\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             start = _append(self._path, line)
         except OSError as error:
             _raise(self._path, error)
-        self._places[call.key] = (start, len(line))
+        return self._note(call, start, len(line))
+
+    def _note(self, call: Call, start: int, length: int) -> int:
+        places = self._places.setdefault(call.key, [])
+        places.append(_Place(prompt_hash(call.prompt), start, length))
+        if call.task is not None:
+            self._tasks.add(call.key)
+        return len(places)
 
     def _load(self) -> None:
         content, start = self._path.read_bytes(), 0
         while start < len(content):
             end = content.find(b"\n", start) + 1
             try:
-                key = Call.model_validate_json(content[start:end]).key if end else None
+                call = Call.model_validate_json(content[start:end]) if end else None
             except ValidationError as error:
                 if end < len(content):
                     number = content.count(b"\n", 0, start) + 1
@@ -190,15 +242,29 @@ class _Chat:
                         f"{self._path}:{number}: no record of a call; delete the line "
                         "and `hpcsci resume` asks the model again"
                     ) from error
-                key = None
-            if key is None:  # the last line was torn when the driver ended
+                call = None
+            if call is None:  # the last line was torn when the driver ended
                 os.truncate(self._path, start)
                 return
-            self._places.setdefault(key, (start, end - start))
+            self._note(call, start, end - start)
             start = end
 
 
-def _line(request: ModelRequest, reply: ModelReply) -> Call:
+class _Place(NamedTuple):
+    """Where a line of chat.jsonl is, and the hash of the prompt that it answers."""
+
+    question: str
+    start: int
+    length: int
+
+
+def prompt_hash(prompt: Sequence[Message]) -> str:
+    """Return the hash of a prompt: what a reply answers, and an idea's record names."""
+    text = json.dumps([message.model_dump() for message in prompt])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _line(request: ModelRequest, reply: ModelReply, task: str | None) -> Call:
     return Call(
         key=request.key,
         stage=request.stage,
@@ -214,6 +280,7 @@ def _line(request: ModelRequest, reply: ModelReply) -> Call:
         time=time.time(),
         reasoning=reply.reasoning,
         finish=reply.finish,
+        task=task,
     )
 
 

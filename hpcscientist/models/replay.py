@@ -26,11 +26,12 @@ def read_run(folder: Path) -> list[PlaybookEntry]:
     """
     paths, entries = RunPaths(folder), list[PlaybookEntry]()
     for number, idea_id in _numbered(folder):
-        known = set()
+        acted_on: dict[str, Call] = {}
         for call in _calls(paths.idea(idea_id).chat):
-            if call.key not in known:  # of two for one call, the first was acted on
-                entries.append(_entry(number, call))
-            known.add(call.key)
+            # Of two replies to one question the first, of two questions of one call the last.
+            if call.key not in acted_on or acted_on[call.key].prompt != call.prompt:
+                acted_on[call.key] = call
+        entries += [_entry(number, call) for call in acted_on.values()]
     if not entries:
         raise ModelSpecError(
             f"{folder}: holds no recorded reply (ideas/*/chat.jsonl); give playbook:DIR the run "

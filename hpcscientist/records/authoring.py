@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan, FurtherRun
@@ -16,6 +16,12 @@ class Draft(Record):
 
     files: dict[str, str]
     note: str
+
+    @field_validator("note", mode="after")
+    @classmethod
+    def _as_it_is_saved(cls, note: str) -> str:
+        """A line of its own in a file: read back, it is the same."""
+        return note.rstrip()
 
 
 class GaveUp(Record):

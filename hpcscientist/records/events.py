@@ -45,7 +45,10 @@ class DriverStarted(Record):
 
 
 class ReplyRecorded(Record):
-    """A model call was paid for; its text is in the idea's chat.jsonl."""
+    """A model call was paid for; its text is in the idea's chat.jsonl.
+
+    `asked` counts from 1: a call is asked anew where its question has changed since.
+    """
 
     type: Literal["reply_recorded"] = "reply_recorded"
     idea_id: str
@@ -55,11 +58,13 @@ class ReplyRecorded(Record):
     tokens_estimated: bool
     latency_s: float
     role: str
+    asked: int
 
     @property
     def key(self) -> str:
-        """Once a call."""
-        return f"{self.type}/{self.idea_id}/{self.call}"
+        """Once a time that a call was asked."""
+        again = f"/asked{self.asked}" if self.asked > 1 else ""
+        return f"{self.type}/{self.idea_id}/{self.call}{again}"
 
 
 class IdeaProposed(Record):
@@ -110,6 +115,20 @@ class ProposalsExhausted(Record):
     def key(self) -> str:
         """Once a number: ideas are proposed side by side."""
         return f"{self.type}/{self.number}"
+
+
+class IdeaPlanned(Record):
+    """An idea has a plan: plan.json. `remark` says what was cut of it, "" for nothing."""
+
+    type: Literal["idea_planned"] = "idea_planned"
+    idea_id: str
+    plan_hash: str
+    remark: str
+
+    @property
+    def key(self) -> str:
+        """Once an idea."""
+        return f"{self.type}/{self.idea_id}"
 
 
 class AttemptWritten(Record):
@@ -392,6 +411,7 @@ Event = Annotated[
     | IdeaProposed
     | IdeaAdmitted
     | ProposalsExhausted
+    | IdeaPlanned
     | AttemptWritten
     | AuthorGaveUp
     | AttemptReviewed

@@ -332,7 +332,7 @@ async def test_judgements_are_replayed_whatever_their_order(tmp_path: Path) -> N
     reviews, asked = [], list[str]()
     for _ in range(2):
         inner = PlaybookModel(tmp_path / "playbook.jsonl")
-        model = RecordedModel(inner, paths, lambda request, _: asked.append(request.key))
+        model = RecordedModel(inner, paths, lambda request, *_: asked.append(request.key))
         advisor = Advisor(voice(model), toy_recipe(), 3)
         reviews.append(await advisor.review(BRIEF, 1, FILES, False))
     assert reviews[0] == reviews[1]

@@ -39,7 +39,7 @@ def test_an_attempt_is_saved_whole_and_loaded_as_it_was(paths: IdeaPaths) -> Non
     assert (attempt.idea_id, attempt.number) == ("idea-0007", 2)
     assert attempt.note == "Doubled the rate."
     assert attempt.code_hash == hash_tree(paths.code(2)) == hash_texts(NEW)
-    assert attempts.load(paths, 2) == NEW
+    assert attempts.load(paths, 2) == Draft(files=NEW, note="Doubled the rate.")
     folder = paths.attempt(2)
     assert sorted(p.name for p in folder.iterdir()) == ["code", "diff.patch", "note.md"]
     assert (folder / "note.md").read_text() == "Doubled the rate.\n"
@@ -62,7 +62,7 @@ def test_a_half_written_folder_is_replaced(paths: IdeaPaths) -> None:
     left_over.mkdir()
     (left_over / "experiment.py").write_text("")
     attempts.save(paths, 1, Draft(files=NEW, note="n"), OLD)
-    assert attempts.load(paths, 1) == NEW
+    assert attempts.load(paths, 1) == Draft(files=NEW, note="n")
     assert not left_over.exists()
 
 
@@ -83,17 +83,30 @@ def test_byte_code_caches_do_not_count(paths: IdeaPaths) -> None:
     attempts.save(paths, 1, Draft(files=NEW, note="n"), OLD)
     (paths.code(1) / "__pycache__").mkdir()
     (paths.code(1) / "__pycache__" / "experiment.pyc").write_bytes(b"\xff")
-    assert attempts.load(paths, 1) == NEW
+    assert attempts.load(paths, 1) == Draft(files=NEW, note="n")
 
 
 def test_no_files_are_an_empty_folder(paths: IdeaPaths) -> None:
     attempts.save(paths, 1, Draft(files={}, note=""), OLD)
-    assert attempts.load(paths, 1) == {}
+    assert attempts.load(paths, 1) == Draft(files={}, note="")
 
 
-def test_an_attempt_that_was_never_saved_is_missing(paths: IdeaPaths) -> None:
-    with pytest.raises(FileNotFoundError, match="no such attempt"):
-        attempts.load(paths, 3)
+def test_an_attempt_that_was_never_saved_or_cannot_be_read_is_none(paths: IdeaPaths) -> None:
+    assert attempts.load(paths, 3) is None
+    attempts.save(paths, 1, Draft(files=NEW, note="n"), OLD)
+    (paths.attempt(1) / "note.md").unlink()
+    assert attempts.load(paths, 1) is None
+    attempts.save(paths, 1, Draft(files=NEW, note="n"), OLD)
+    (paths.code(1) / "experiment.py").write_bytes(b"\xff")
+    assert attempts.load(paths, 1) is None
+
+
+@pytest.mark.parametrize("note", ["", " ", "two\nlines \n\n", "\n  indented", "a\r\n", "ü\u2028"])
+def test_a_note_is_read_back_as_it_was_told(note: str, paths: IdeaPaths) -> None:
+    draft = Draft(files=NEW, note=note)
+    assert draft.note == note.rstrip()
+    attempts.save(paths, 1, draft, OLD)
+    assert attempts.load(paths, 1) == draft
 
 
 def test_the_same_files_have_an_empty_patch() -> None:

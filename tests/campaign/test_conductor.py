@@ -208,7 +208,9 @@ async def test_baseline_lost_by_the_machine_is_not_the_reference_s_fault(tmp_pat
     assert bench.ended() == {"idea-0001": ("scored", None)}
 
 
-async def test_other_code_under_a_known_attempt_is_refused(tmp_path: Path) -> None:
+async def test_a_recorded_attempt_stands_and_other_code_in_its_place_is_refused(
+    tmp_path: Path,
+) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
 
     def lost(spec: TrialSpec) -> Outcome | None:
@@ -221,9 +223,16 @@ async def test_other_code_under_a_known_attempt_is_refused(tmp_path: Path) -> No
         async def write(self, brief):  # type: ignore[no-untyped-def]
             return self._draft("another version")
 
+    (code,) = bench.paths.idea("idea-0001").code(1).iterdir()
+    whole = code.read_text()
+    code.write_text(f"{whole}# changed\n")
     with pytest.raises(BaseExceptionGroup) as caught:
         await bench.drive(plain, ScriptedProposer(*WORDS), Other(bench.recipe))
     assert caught.group_contains(RunDirectoryError, match="other code")
+    code.write_text(whole)
+    await bench.drive(plain, ScriptedProposer(*WORDS), Other(bench.recipe))
+    assert bench.ended() == {"idea-0001": ("scored", None)}
+    assert code.read_text() == whole
 
 
 async def test_recorded_idea_is_taken_as_it_was(tmp_path: Path) -> None:

@@ -446,7 +446,9 @@ async def test_resume_does_nothing_again(tmp_path: Path) -> None:
     assert advisor.asked == []  # their reviews are kept
     keys = [event.key for event in journal.read(bench.paths.journal)]
     assert len(keys) == len(set(keys)) == len(lines) + 1  # the other driver's start
-    assert attempts.load(bench.paths.idea("idea-0001"), 3).keys() == bench.recipe.reference.keys()
+    draft = attempts.load(bench.paths.idea("idea-0001"), 3)
+    assert draft is not None
+    assert draft.files.keys() == bench.recipe.reference.keys()
 
 
 def test_reasons_name_every_lacking_concept() -> None:

@@ -53,6 +53,7 @@ def reply(call: str, latency_s: float = 1.0, *, estimated: bool = False) -> Repl
         tokens_estimated=estimated,
         latency_s=latency_s,
         role="",
+        asked=1,
     )
 
 

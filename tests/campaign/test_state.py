@@ -50,6 +50,7 @@ def test_tokens_add_up() -> None:
         tokens_estimated=False,
         latency_s=1.0,
         role="code",
+        asked=1,
     )
     state = fold([reply, reply.model_copy(update={"call": "code/1"})])
     assert (state.prompt_tokens, state.completion_tokens) == (6, 8)

@@ -25,14 +25,20 @@ from hpcscientist.records.trial import Stage, TrialSpec
 LACKED = {
     "driver_started": ("package_version", "package_hash", "python"),
     "driver_stopped": ("lets_go",),
-    "reply_recorded": ("role",),
+    "reply_recorded": ("role", "asked"),
     "idea_proposed": ("arm", "summary", "knobs", "shown", "idea_hash"),
     "attempt_written": ("parent", "kind"),
     "trial_queued": ("generation",),
     "seeds_decided": ("given_up",),
     "idea_ended": ("like", "vetted"),
 }
-UNKNOWN_THEN = ("idea_admitted", "proposals_exhausted", "idea_set_aside", "results_compacted")
+UNKNOWN_THEN = (
+    "idea_admitted",
+    "proposals_exhausted",
+    "idea_planned",
+    "idea_set_aside",
+    "results_compacted",
+)
 
 
 def plain(spec: TrialSpec) -> Outcome:

@@ -4,6 +4,7 @@
 
 MOMENT is `never`, or KIND:N:before, KIND:N:torn or KIND:N:after: at the N-th event of a kind
 the process is killed before the event is written, with half of its line written, or after.
+`upgraded`: never, and by another version of the package, whose prompts are others.
 Every call that reaches the playbook leaves a line in ASKED_FILE.
 """
 
@@ -14,6 +15,9 @@ import signal
 import sys
 from pathlib import Path
 
+from jinja2 import Template
+
+from hpcscientist.campaign import drive
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.cli.main import run
 from hpcscientist.models.playbook import PlaybookModel
@@ -23,7 +27,9 @@ from hpcscientist.records.model import ModelReply, ModelRequest
 def main() -> int:
     asked, moment, _, *arguments = sys.argv[1:]
     _note_questions(Path(asked))
-    if moment != "never":
+    if moment == "upgraded":
+        _upgrade()
+    elif moment != "never":
         _die_at(*moment.split(":"))
     return run(arguments)
 
@@ -37,6 +43,16 @@ def _note_questions(path: Path) -> None:
         return await complete(self, request)
 
     PlaybookModel.complete = noted  # type: ignore[method-assign]
+
+
+def _upgrade() -> None:
+    render = Template.render
+
+    def other(self: Template, *args: object, **context: object) -> str:
+        return f"{render(self, *args, **context)}\n\nThis is said since the upgrade."
+
+    Template.render = other  # type: ignore[method-assign]
+    drive.__version__ = "99.0"
 
 
 def _die_at(kind: str, ordinal: str, when: str) -> None:

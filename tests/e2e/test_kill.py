@@ -15,6 +15,7 @@ import pytest
 from campaigns import TinyCampaign, hpcsci
 
 from hpcscientist.campaign import journal
+from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.events import Event
 
 pytestmark = pytest.mark.e2e
@@ -58,7 +59,7 @@ def test_every_kind_of_event_is_covered() -> None:
     # A clean stop writes driver_stopped: test_signals is about it. Served models: test_served.
     elsewhere = {"driver_stopped", "plane_started", "plane_stopped"}
     # Reviews, and authors who give up: tests/campaign/test_pursuit.py, test_grounded.py.
-    elsewhere |= {"attempt_reviewed", "author_gave_up"}
+    elsewhere |= {"attempt_reviewed", "author_gave_up", "idea_planned"}
     # What the machine fails: test_conductor. Compaction: test_compact, test_long_sweep.
     elsewhere |= {"idea_set_aside", "results_compacted"}
     # Seeds a few at a time, steps: of these campaigns none has them. Confirmations: test_confirmed.
@@ -119,6 +120,37 @@ def test_killed_at_random_moments_again_and_again(
         driver.communicate()
         arguments = ["resume", "run"]
     campaign.resume_to(uninterrupted)
+
+
+@pytest.mark.parametrize(
+    ("moment", "asked_anew"),
+    [
+        ("idea_ended:2:after", set()),
+        # One that had a reply and was no idea yet: that reply answers another question.
+        pytest.param("reply_recorded:4:after", {"propose/1"}, marks=pytest.mark.full),
+    ],
+)
+def test_prompts_are_edited_and_the_version_raised_before_it_is_resumed(
+    moment: str, asked_anew: set[str], tmp_path: Path, uninterrupted: list[dict[str, Any]]
+) -> None:
+    campaign = TinyCampaign.prepare(tmp_path)
+    died = campaign.drive(moment, *campaign.launch_arguments())
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    old = journal.read(campaign.paths.journal)
+    ended = {event.idea_id for event in old if event.type == "idea_ended"}
+    folders = {idea: hash_tree(campaign.paths.idea(idea).root) for idea in ended}
+    before = campaign.asked()
+    done = campaign.drive("upgraded", "resume", "run")
+    assert done.returncode == 0, done.stderr
+    assert campaign.findings() == uninterrupted
+    assert {idea: hash_tree(campaign.paths.idea(idea).root) for idea in ended} == folders
+    new = journal.read(campaign.paths.journal)[len(old) :]
+    assert [e.package_version for e in new if e.type == "driver_started"] == ["99.0"]
+    assert not [e for e in new if getattr(e, "idea_id", "") in ended]
+    twice = {call.split()[1] for call in before if campaign.asked()[call] > before[call]}
+    assert twice == asked_anew
+    counted = {e.call for e in new if e.type == "reply_recorded" and e.asked == 2}
+    assert counted == asked_anew
 
 
 def _size(path: Path) -> int:

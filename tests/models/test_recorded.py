@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.errors import DiskFull, EndpointError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.recorded import RecordedModel, prompt_hash
 from hpcscientist.models.replay import read_run
 from hpcscientist.records.bounds import MOST
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
@@ -65,7 +65,7 @@ def request(ordinal: int = 1, idea: int = 1, repair: int = 0) -> ModelRequest:
 
 
 def recorded(inner: Counting, root: Path, heard: list[str] | None = None) -> RecordedModel:
-    def on_reply(asked: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(asked: ModelRequest, reply: ModelReply, time: int) -> None:
         if heard is not None:
             heard.append(f"{asked.key}: {reply.text}")
 
@@ -108,8 +108,60 @@ async def test_recorded_replies_are_replayed(tmp_path: Path) -> None:
     assert len(heard) == 9
 
 
+def edited(one: ModelRequest) -> ModelRequest:
+    changed = Message(role="user", content="ü, as it was edited")
+    return one.model_copy(update={"messages": (one.messages[0], changed)})
+
+
+async def test_a_reply_answers_its_own_question_alone(tmp_path: Path) -> None:
+    inner, times = Counting(), list[tuple[str, int]]()
+
+    def opened() -> RecordedModel:
+        return RecordedModel(
+            inner, RunPaths(tmp_path), lambda _, reply, time: times.append((reply.text[-2:], time))
+        )
+
+    await opened().complete(request())
+    anew = opened()
+    await anew.complete(edited(request()))
+    assert inner.number == 2, "the reply to another question was taken for an answer"
+    await anew.complete(request())
+    for one in (request(), edited(request())):
+        await opened().complete(one)
+    assert inner.number == 2
+    assert times == [("#1", 1), ("#2", 2), ("#1", 1), ("#1", 1), ("#2", 2)]
+    hashes = {ref.prompt_sha256 for ref in opened().prompts("idea-0001")}
+    assert hashes == {prompt_hash(edited(request()).messages)}
+
+
+async def test_an_action_goes_on_with_the_task_it_began_with(tmp_path: Path) -> None:
+    first = Message(role="user", content="as it was")
+
+    def begun(model: RecordedModel) -> Message | None:
+        return model.begun("idea-0001", "debug/1", Message)
+
+    model = recorded(Counting(), tmp_path)
+    assert begun(model) is None
+    model.begin("idea-0001", "debug/1", first)
+    assert begun(model) is None, "nothing was asked yet"
+    await model.complete(request())
+    await model.complete(request(2))
+    assert begun(model) == first
+    lines = [json.loads(line) for line in chat(tmp_path).read_text().splitlines()]
+    assert ["task" in line for line in lines] == [True, False]
+    anew = recorded(Counting(), tmp_path)
+    assert begun(anew) == first
+    assert anew.begun("idea-0001", "debug/2", Message) is None
+    assert anew.begun("idea-0002", "debug/1", Message) is None
+
+    lines[0]["task"] = '{"of": "another version"}'
+    chat(tmp_path).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(RunDirectoryError, match="resume with the version that began"):
+        begun(recorded(Counting(), tmp_path))
+
+
 async def test_the_reply_is_on_the_disk_before_it_is_heard_of(tmp_path: Path) -> None:
-    def on_reply(asked: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(asked: ModelRequest, reply: ModelReply, time: int) -> None:
         assert json.loads(chat(tmp_path).read_text())["reply"] == reply.text
 
     await RecordedModel(Counting(), RunPaths(tmp_path), on_reply).complete(request())
@@ -267,11 +319,11 @@ async def test_a_reply_that_cannot_be_recorded_costs_its_idea_alone(tmp_path: Pa
             good = await super().complete(request)
             return ModelReply.model_validate(good.model_dump() | {"prompt_tokens": -1})
 
-    model = RecordedModel(Odd(), RunPaths(tmp_path), lambda request, reply: None)
+    model = RecordedModel(Odd(), RunPaths(tmp_path), lambda *_: None)
     with pytest.raises(ReplyError, match=r"idea-0001: the reply to debug/1 cannot be recorded"):
         await model.complete(request())
 
-    def overflows(request: ModelRequest, reply: ModelReply) -> None:
+    def overflows(request: ModelRequest, reply: ModelReply, asked: int) -> None:
         raise OverflowError("too large")
 
     model = RecordedModel(Counting(), RunPaths(tmp_path), overflows)
@@ -281,12 +333,12 @@ async def test_a_reply_that_cannot_be_recorded_costs_its_idea_alone(tmp_path: Pa
 
 async def test_counts_that_an_earlier_version_took_are_bounded(tmp_path: Path) -> None:
     heard: list[ModelReply] = []
-    model = RecordedModel(Counting(), RunPaths(tmp_path), lambda request, reply: None)
+    model = RecordedModel(Counting(), RunPaths(tmp_path), lambda *_: None)
     await model.complete(request())
     chat = RunPaths(tmp_path).idea("idea-0001").chat
     line = json.loads(chat.read_text()) | {"prompt_tokens": 10**30, "completion_tokens": 10**19}
     chat.write_text(json.dumps(line) + "\n")
-    again = RecordedModel(Counting(), RunPaths(tmp_path), lambda _, reply: heard.append(reply))
+    again = RecordedModel(Counting(), RunPaths(tmp_path), lambda _, reply, __: heard.append(reply))
     await again.complete(request())
     assert [(reply.prompt_tokens, reply.completion_tokens) for reply in heard] == [(MOST, MOST)]
     assert [(e.prompt_tokens, e.completion_tokens) for e in read_run(tmp_path)] == [(MOST, MOST)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,19 @@ async def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     chat.write_bytes(first[:40] + b"\n" + b"".join(rest))
     with pytest.raises(ModelSpecError, match=r"idea-0001/chat\.jsonl:1: no record of a call"):
         PlaybookModel(tmp_path)
+
+
+async def test_of_two_questions_of_a_call_the_last_was_acted_on(tmp_path: Path) -> None:
+    await recorded(tmp_path)
+    chat = RunPaths(tmp_path).idea("idea-0002").chat
+    first = chat.read_text(encoding="utf-8").splitlines()[0]
+    line = json.loads(first) | {"reply": "to the other question"}
+    line["prompt"][-1]["content"] += " as it was edited"
+    with chat.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    stage = line["key"].partition("/")[0]
+    again = await PlaybookModel(tmp_path).complete(request("idea-0002", stage))
+    assert again.text == "to the other question"
 
 
 async def test_of_two_replies_to_a_call_the_first_was_acted_on(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def recorded(model: SpreadModel, root: Path) -> tuple[RecordedModel, Journal]:
     root.mkdir()
     events = Journal(root / "journal.jsonl", lambda event: None)
 
-    def on_reply(request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:
         events.record(
             ReplyRecorded(
                 idea_id=request.idea_id,
@@ -101,6 +101,7 @@ def recorded(model: SpreadModel, root: Path) -> tuple[RecordedModel, Journal]:
                 tokens_estimated=reply.tokens_estimated,
                 latency_s=reply.latency_s,
                 role=request.role,
+                asked=asked,
             )
         )
 

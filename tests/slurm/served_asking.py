@@ -81,7 +81,7 @@ async def many(paths: ServingPaths, endpoint: Endpoint, run: Path, python: str) 
     """Ask through all that a campaign's requests go through."""
     told: list[str] = []
 
-    def tell(asked: ModelRequest, reply: ModelReply) -> None:
+    def tell(asked: ModelRequest, reply: ModelReply, time: int) -> None:
         told.append(asked.idea_id)
 
     token = str(paths.token)

@@ -93,7 +93,7 @@ def _check(prepared: Prepared, lock: Lock) -> None:
 
 
 def _recorded(roles: Roles, prepared: Prepared, journal: Journal, spent: Spent) -> RecordedModel:
-    def on_reply(request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:
         spent.add(request, reply)
         journal.record(
             ReplyRecorded(
@@ -104,6 +104,7 @@ def _recorded(roles: Roles, prepared: Prepared, journal: Journal, spent: Spent) 
                 tokens_estimated=reply.tokens_estimated,
                 latency_s=reply.latency_s,
                 role=request.role,
+                asked=asked,
             )
         )
 

@@ -186,7 +186,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
             *(role_specs(Settings(), spec), None, settings),
             *(beside.served(), beside.connector()),
         )
-        model = RecordedModel(roles, RunPaths(root / "run"), lambda request, reply: None)
+        model = RecordedModel(roles, RunPaths(root / "run"), lambda *_: None)
         arm = Whole(model, plane.order.models[0], begin)
         try:
             yield arm

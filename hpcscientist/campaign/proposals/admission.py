@@ -200,12 +200,17 @@ class Admission:
                 scores=self.knowledge.scores(before=before),
             )
 
+        begun = self.outlook.begun(idea_id)
+        if begun is not None:
+            return begun
         leader = await self._leader(number, round_number) if self.outlook.follows else None
 
         def task(idea_id: str, number: int) -> ProposalTask:
             return self._informed(idea_id, number, round_number, leader)
 
-        return await self.outlook.directed(task, idea_id, number, round_number)
+        told = await self.outlook.directed(task, idea_id, number, round_number)
+        self.outlook.begin(told)
+        return told
 
     async def _leader(self, number: int, round_number: int) -> Leader | None:
         """The idea to be developed; waits for the baseline and all that it is chosen from."""

@@ -18,7 +18,9 @@ from hpcscientist.records.vetting import Direction
 
 if TYPE_CHECKING:
     from hpcscientist.ideation.directions import DirectionFinder
+    from hpcscientist.models.recorded import RecordedModel
 
+_FIRST_CALL = "directions/1"  # of a batch
 
 Given = tuple[Direction | None, tuple[str, ...]]
 
@@ -30,6 +32,7 @@ class Batches:
     plan: Plan
     finder: DirectionFinder
     size: int
+    record: RecordedModel | None = None
     _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
 
     def of(self, number: int, round_number: int) -> tuple[int, ...]:
@@ -53,7 +56,7 @@ class Batches:
         batch = self.of(number, round_number)
         first = batch[0]
         if first not in self._found:
-            asked = BatchTask(first=task(idea_id_of(first), first), numbers=batch)
+            asked = self._asked(first, batch, task)
             found = self._found[first] = asyncio.create_task(self.finder.find(asked))
             # Where a campaign is stopped nobody may be left who asks how it ended.
             found.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -62,3 +65,17 @@ class Batches:
         own = batch.index(number)
         others = [d.title for i, d in enumerate(directions) if d is not None and i != own]
         return directions[own], tuple(others)
+
+    def _asked(
+        self, first: int, batch: tuple[int, ...], task: Callable[[str, int], ProposalTask]
+    ) -> BatchTask:
+        """What a batch is told apart by: as it was when that began, if it has."""
+        leader = idea_id_of(first)
+        if self.record is not None:
+            begun = self.record.begun(leader, _FIRST_CALL, BatchTask)
+            if begun is not None:
+                return begun
+        asked = BatchTask(first=task(leader, first), numbers=batch)
+        if self.record is not None:
+            self.record.begin(leader, _FIRST_CALL, asked)
+        return asked

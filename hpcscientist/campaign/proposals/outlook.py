@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hpcscientist.campaign.proposals.batches import Batches
 from hpcscientist.campaign.proposals.grounding import Grounding
@@ -11,29 +12,26 @@ from hpcscientist.config.settings import ProposingSettings
 from hpcscientist.records.idea import SURVEY_ID, Mode, PromptRef
 from hpcscientist.records.proposing import Leader, ProposalTask, Reference
 
-Calls = Callable[[str, tuple[str, ...]], tuple[PromptRef, ...]]
+if TYPE_CHECKING:
+    from hpcscientist.models.recorded import RecordedModel
 
 # Beginnings of keys. What was said of each paper stands in the survey's own file.
 _OF_SURVEY = ("attributes/", "queries/")
 _OF_BATCH = ("directions/", "converge/")
-_ALL = ("",)
-
-
-def _none(_: str, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
-    return ()
+_FIRST_CALL = "propose/1"  # of an idea
 
 
 @dataclass(slots=True)
 class Outlook:
     """`grounding` and `batches` are None where their steps are left out.
 
-    `calls` tells what was asked under an id so far, by the beginnings of the calls' keys.
+    `record` is that of the calls; None where no model is asked.
     """
 
     settings: ProposingSettings = field(default_factory=ProposingSettings)
     grounding: Grounding | None = None
     batches: Batches | None = None
-    calls: Calls = _none
+    record: RecordedModel | None = None
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -85,10 +83,24 @@ class Outlook:
         # What was learned while the directions were found is told too.
         return task(idea_id, number).model_copy(update={"direction": direction, "others": others})
 
+    def begun(self, idea_id: str) -> ProposalTask | None:
+        """Return what an idea's proposer was shown, if it was asked: an action goes on with that.
+
+        Raises RunDirectoryError.
+        """
+        return self.record.begun(idea_id, _FIRST_CALL, ProposalTask) if self.record else None
+
+    def begin(self, task: ProposalTask) -> None:
+        """Have what an idea's proposer is shown written down with its first call."""
+        if self.record is not None:
+            self.record.begin(task.idea_id, _FIRST_CALL, task)
+
     def prompts(self, idea_id: str, number: int, round_number: int) -> tuple[PromptRef, ...]:
         """Return the calls that led to an idea: the survey's, its batch's, its own."""
-        found = [*self.calls(SURVEY_ID, _OF_SURVEY)] if self.grounding else []
+        if self.record is None:
+            return ()
+        found = [*self.record.prompts(SURVEY_ID, _OF_SURVEY)] if self.grounding else []
         leader = self.batches.leader(number, round_number) if self.batches else idea_id
         if leader != idea_id:
-            found += self.calls(leader, _OF_BATCH)
-        return (*found, *self.calls(idea_id, _ALL))
+            found += self.record.prompts(leader, _OF_BATCH)
+        return (*found, *self.record.prompts(idea_id))

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Arrived, Dropped, End, Failed, Spoilt
 from hpcscientist.campaign.pursuit.diary import Diary, figures, summed_up
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.files.text import one_line
 from hpcscientist.records.authoring import Brief
-from hpcscientist.records.experiment import FurtherRun, RunOutcome
+from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
 
 if TYPE_CHECKING:
     from hpcscientist.authoring.reading import RunAnalyst
+
+
+class _Unanswered(Exception):
+    """There is no usable reply."""
 
 
 @dataclass(slots=True)
@@ -50,10 +55,19 @@ class Analysis:
             for outcome in self._outcomes
             if outcome.failure is None
         }
-        reply = await self.analyst.next(
-            self.brief, tuple(self._outcomes), reference, curves, number
-        )
-        if reply is None:
+
+        async def read() -> AnalysisReply:
+            reply = await self.analyst.next(
+                self.brief, tuple(self._outcomes), reference, curves, number
+            )
+            if reply is None:
+                raise _Unanswered
+            return reply
+
+        path = self.tryout.paths.idea(self.brief.idea.idea_id).reading(number)
+        try:
+            reply = await once(path, AnalysisReply, read)
+        except _Unanswered:
             return None
         self.diary.read(number, reply)
         return reply.run

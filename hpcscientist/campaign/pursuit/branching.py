@@ -99,7 +99,8 @@ class Branching:
             earlier = await _written(before)
         name = f"tree/{shoot.number}"
         written = await self.craft.ask(
-            course.brief, name, lambda: grafting.ask(shoot.number, shoot.expansion, earlier)
+            *(course.brief, name, shoot.number),
+            lambda: grafting.ask(shoot.number, shoot.expansion, earlier),
         )
         earlier = await _written(before)
         if isinstance(written, GaveUp):

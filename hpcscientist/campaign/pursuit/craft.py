@@ -6,17 +6,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from hpcscientist.authoring import attempts
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.analysis import Analysis
 from hpcscientist.campaign.pursuit.diary import Diary
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.hashing import hash_file, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.author import Author
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
-from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp
-from hpcscientist.records.experiment import CodeReview
+from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
+from hpcscientist.records.experiment import CodeReview, ExperimentPlan
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.vetting import Vetted
 
@@ -61,6 +65,9 @@ class Craft:
         reason = self.given_up(brief, "plan")
         if reason is not None:
             return brief, reason
+        known = self._known_plan(idea.idea_id)
+        if known is not None:
+            return brief.model_copy(update={"plan": known[0]}), known[1]
         planned = await planner.plan(idea, vetted.concepts)
         remark = "; ".join(planned.problems)
         if planned.plan is None:
@@ -68,15 +75,37 @@ class Craft:
             return brief, remark
         path = self.paths.idea(idea.idea_id).plan
         write_text(path, planned.plan.model_dump_json(indent=2) + "\n")
+        self.journal.record(
+            IdeaPlanned(idea_id=idea.idea_id, plan_hash=hash_file(path), remark=remark)
+        )
         return brief.model_copy(update={"plan": planned.plan}), remark
 
+    def _known_plan(self, idea_id: str) -> tuple[ExperimentPlan, str] | None:
+        """A plan that is recorded, with its remark, unless its file is gone or was changed."""
+        event, path = self.tryout.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
+        try:
+            if event is None or hash_file(path) != event.plan_hash:
+                return None
+            return ExperimentPlan.model_validate_json(path.read_bytes()), event.remark
+        except (OSError, ValidationError):
+            return None
+
     async def ask(
-        self, brief: Brief, task: str, asked: Callable[[], Awaitable[Draft | GaveUp]]
+        self, brief: Brief, task: str, number: int, asked: Callable[[], Awaitable[Draft | GaveUp]]
     ) -> Draft | GaveUp:
-        """Return what an author makes of a task; once it has given up, it has for good."""
+        """Return what an author makes of a task, as attempt `number`.
+
+        An attempt that is recorded stands as it is, whatever would be asked for it today; and once
+        an author has given up, it has for good.
+        """
         reason = self.given_up(brief, task)
         if reason is not None:
             return GaveUp(reason=reason)
+        idea_id = brief.idea.idea_id
+        known = self.tryout.state.ideas[idea_id].code_hashes.get(number)
+        written = attempts.load(self.paths.idea(idea_id), number) if known else None
+        if written is not None and hash_texts(written.files) == known:
+            return written
         made = await asked()
         if isinstance(made, GaveUp):
             self.give_up(brief, task, made.reason)

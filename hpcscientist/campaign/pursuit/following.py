@@ -84,7 +84,7 @@ class Following:
         leg = Leg(run=number, kind=run.kind, parent=main.tried.attempt.number)
         author = self.craft.author
         written = await self.craft.ask(
-            course.brief, f"extend/{number}", lambda: author.extend(task)
+            course.brief, f"extend/{number}", course.latest + 1, lambda: author.extend(task)
         )
         return await self.legs.go(course, leg, written)
 

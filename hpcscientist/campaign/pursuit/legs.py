@@ -112,7 +112,8 @@ class Legs:
         )
         author = self.craft.author
         name = f"complete/{leg.advised}"
-        return await self.craft.ask(course.brief, name, lambda: author.complete(task))
+        number = course.latest + 1
+        return await self.craft.ask(course.brief, name, number, lambda: author.complete(task))
 
     async def _mend(self, course: Course, leg: Leg, tried: Tried) -> Draft | GaveUp | None:
         """Return a repaired version; None if no repair is left, or none is deserved."""
@@ -126,7 +127,8 @@ class Legs:
             return None
         author, task = self.craft.author, self._repair(course, leg, tried)
         name = f"debug/{leg.run}/{leg.debugged}"
-        return await self.craft.ask(course.brief, name, lambda: author.fix(task))
+        number = course.latest + 1
+        return await self.craft.ask(course.brief, name, number, lambda: author.fix(task))
 
     def _repair(self, course: Course, leg: Leg, tried: Tried) -> FixTask:
         assert leg.failed is not None

@@ -29,7 +29,7 @@ class Line:
     async def go(self, course: Course) -> End:
         """Have the first version written, and take it through its leg."""
         brief, author = course.brief, self.craft.author
-        written = await self.craft.ask(brief, "code", lambda: author.write(brief))
+        written = await self.craft.ask(brief, "code", 1, lambda: author.write(brief))
         return await self.legs.go(course, Leg(run=0, kind="draft"), written)
 
 
