@@ -17,7 +17,7 @@ from hpcscientist.campaign.status import status
 from hpcscientist.campaign.tail import JournalTail
 from hpcscientist.campaign.upcasting import VERSION
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.records.events import NoteTaken
+from hpcscientist.records.events import NoteTaken, ReplyRecorded
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.trial import Stage, TrialSpec
 
@@ -103,6 +103,24 @@ def test_a_trial_belongs_to_the_driver_that_queued_it(tmp_path: Path) -> None:
     tail = JournalTail(path)
     tail.read()
     assert tail.state.trials == trials
+
+
+def test_a_reply_was_asked_once_and_by_whom_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    told = {
+        "type": "reply_recorded",
+        "idea_id": "idea-0001",
+        "call": "code/1",
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "tokens_estimated": False,
+        "latency_s": 0.5,
+    }
+    path.write_text(json.dumps({"n": 1, "t": 1.0, "event": told}) + "\n")
+    (event,) = journal.read(path)
+    assert isinstance(event, ReplyRecorded)
+    assert (event.role, event.asked) == ("", 1)
+    assert event.key == "reply_recorded/idea-0001/code/1"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b"[" * 100_000])

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from hpcscientist.records.events import ReplyRecorded
 from hpcscientist.records.model import ROLES, Message, ModelRequest, Role
 
 
@@ -29,17 +28,3 @@ def test_the_role_follows_from_the_stage(stage: str, role: Role) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_given_role_stands(role: Role) -> None:
     assert request("propose", role=role).role == role
-
-
-def test_events_of_earlier_versions_have_no_role() -> None:
-    line = {
-        "idea_id": "idea-0001",
-        "call": "code/1",
-        "prompt_tokens": 1,
-        "completion_tokens": 2,
-        "tokens_estimated": False,
-        "latency_s": 0.5,
-    }
-    event = ReplyRecorded.model_validate_json(json.dumps(line))
-    assert event.role == ""
-    assert event.key == "reply_recorded/idea-0001/code/1"
