@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.hashing import hash_texts, hash_tree, tree_files
+from hpcscientist.files.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.records.authoring import Draft
 from hpcscientist.records.idea import Attempt
@@ -38,20 +39,28 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
 
 
 def load(paths: IdeaPaths, number: int) -> Draft | None:
-    """Return an attempt as it was saved; None if it was not, or cannot be read any more."""
+    """Return an attempt as it was saved; None if it was not, or cannot be read any more.
+
+    A candidate without a sandbox may have put anything in its place: links and what has no end are
+    not read, and of files no more than a version may have.
+    """
     code = paths.code(number)
     if not code.is_dir():
         return None
     try:
+        found = tree_files(code)
+        if sum(path.stat().st_size for path in found) > LARGEST_TEXT:
+            return None
         # Bytes, so that line endings stay what they are and the hash the same.
-        files = {
-            path.relative_to(code).as_posix(): path.read_bytes().decode()
-            for path in tree_files(code)
-        }
-        note = (paths.attempt(number) / _NOTE).read_bytes().decode()
+        files = {path.relative_to(code).as_posix(): _read(path) for path in found}
+        note = _read(paths.attempt(number) / _NOTE)
     except (OSError, UnicodeDecodeError):
         return None
     return Draft(files=files, note=note.removesuffix("\n"))
+
+
+def _read(path: Path) -> str:
+    return read_regular(path, follow=False).decode()
 
 
 def patch(old: Mapping[str, str], new: Mapping[str, str]) -> str:

@@ -46,7 +46,9 @@ class Compactor:
     def finish(self) -> None:
         """Compact what is left at the end of a campaign in which it was ever due."""
         if self.state.compacted:
-            compact(self.paths, self._ready())
+            ready = self._ready()
+            compact(self.paths, ready)
+            self.journal.record(ResultsCompacted(trials=len(ready)))
 
     def _ready(self) -> set[str]:
         over = {idea for idea, state in self.state.ideas.items() if state.ended is not None}

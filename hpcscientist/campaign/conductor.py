@@ -73,11 +73,6 @@ class Conductor:
             async with asyncio.TaskGroup() as group:
                 for number in numbers:
                     await self._enter(number, window)
-                    if self.admission.is_exhausted(number):
-                        window.release()
-                        self.admission.skip(number)
-                        self.ended.reach(number)
-                        continue
                     group.create_task(self._run_idea(number, round_number, window))
 
     async def _enter(self, number: int, window: asyncio.Semaphore) -> None:

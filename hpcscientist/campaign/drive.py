@@ -132,7 +132,8 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
             wired = hold.wired = wire(session, plane)
         except HpcsciError as error:
             if is_served:
-                _record_stop(journal, generation, error, lets_go=False)
+                # Nothing of an earlier driver was stopped.
+                _record_stop(journal, generation, error, lets_go=True)
             raise
         for variable in KEY_VARIABLES:
             os.environ.pop(variable, None)  # the clients have them; workers need not

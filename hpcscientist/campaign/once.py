@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.regular import read_regular
 
 V = TypeVar("V", bound=BaseModel)
 
@@ -20,14 +21,14 @@ async def once(path: Path, kind: type[V], make: Callable[[], Awaitable[V]]) -> V
     Raises RunDirectoryError if the file is damaged.
     """
     try:
-        return kind.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(read_regular(path, follow=False))
     except FileNotFoundError:
         pass
-    except ValidationError as error:
+    except (OSError, ValidationError) as error:
         raise RunDirectoryError(
             f"{path}: is damaged; delete it, and it is made again from the recorded replies"
         ) from error
     made = await make()
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, made.model_dump_json(indent=2) + "\n")
     return made

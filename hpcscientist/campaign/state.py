@@ -93,6 +93,7 @@ class IdeaState:
     set_aside: IdeaSetAside | None = None
     attempts: int = 0
     code_hashes: dict[int, str] = field(default_factory=dict)
+    note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
     gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
     decided: dict[tuple[int, int], SeedsDecided] = field(default_factory=dict)  # attempt, seeds
@@ -165,7 +166,7 @@ class CampaignState:
             case NoteTaken():
                 self.notes.append(event.text)
             case ProposalsExhausted():
-                if self.exhausted is None:
+                if event.reason not in self.notes:
                     self.notes.append(event.reason)
                 self.exhausted = min(event.number, self.exhausted or event.number)
             case ResultsCompacted():
@@ -214,6 +215,7 @@ class CampaignState:
                 idea = self.ideas[event.idea_id]
                 idea.admitted = True  # which the first version of the journal did not say
                 idea.code_hashes[event.attempt] = event.code_hash
+                idea.note_hashes[event.attempt] = event.note_hash
                 idea.attempts = len(idea.code_hashes)
             case AuthorGaveUp():
                 self.ideas[event.idea_id].gave_up[event.task] = event.reason

@@ -14,9 +14,11 @@ from typing import Any, Final
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.hashing import hash_bytes
+from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import Event
+from hpcscientist.records.idea import Idea
 
 VERSION: Final = 2
 _CURRENT: Final = f'{{"v":{VERSION},'.encode()
@@ -28,7 +30,7 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
     "driver_stopped": {"lets_go": False},
     "reply_recorded": {"role": "", "asked": 1},
     "idea_proposed": {"arm": "model"},
-    "attempt_written": {"parent": 0, "kind": "draft"},
+    "attempt_written": {"parent": 0, "kind": "draft", "note_hash": ""},
     "seeds_decided": {"given_up": False},
 }
 
@@ -58,18 +60,19 @@ class Reader:
         try:
             raw = json.loads(text)
             version = raw.get("v", 1)
-            if version == 1:
-                raw = {"v": VERSION, **raw, "event": self._of_version_1(raw["event"])}
-                return Line.model_validate_json(json.dumps(raw))
+            if type(version) is int and version == 1:
+                raw = {**raw, "v": VERSION, "event": self._of_version_1(raw["event"])}
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("no line of a journal") from error
-        if isinstance(version, int) and version > VERSION:
+        if type(version) is not int or version < 1:
+            raise ValueError("no version of a journal")
+        if version > VERSION:
             raise RunDirectoryError(
                 f"{self._paths.journal}: line {raw.get('n')} was written by a later version of "
                 f"hpcscientist (journal version {version}, this one knows {VERSION}): install that "
                 "version, and run the command again"
             )
-        return Line.model_validate_json(text)  # written with blanks, or no line
+        return Line.model_validate_json(json.dumps(raw))
 
     def _of_version_1(self, event: dict[str, Any]) -> dict[str, Any]:
         event = {**_LACKED.get(event["type"], {}), **event}
@@ -85,14 +88,14 @@ class Reader:
     def _of_idea_file(self, idea_id: str) -> dict[str, Any]:
         """What version 1 looked up in an idea's file; an unusable proposal left none."""
         try:
-            content = self._paths.idea(idea_id).idea.read_bytes()
-            idea = json.loads(content)
+            content = read_regular(self._paths.idea(idea_id).idea)
+            idea = Idea.model_validate_json(content)
             return {
-                "summary": idea["proposal"]["summary"],
-                "knobs": idea.get("knobs"),
-                "shown": idea.get("shown", ()),
+                "summary": idea.proposal.summary,
+                "knobs": idea.knobs,
+                "shown": idea.shown,
                 "idea_hash": hash_bytes(content),
             }
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError):
             # Who needs the file itself says that it is gone or damaged.
             return {"summary": "", "knobs": None, "shown": (), "idea_hash": ""}

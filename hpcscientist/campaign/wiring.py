@@ -261,5 +261,7 @@ def _outlook(
             session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown
         )
     if helpers.finder is not None:
-        batches = Batches(plan, helpers.finder, settings.proposing.batch, minds.model)
+        batches = Batches(
+            plan, helpers.finder, settings.proposing.batch, session.paths, minds.model
+        )
     return Outlook(settings.proposing, grounding, batches, minds.model)

@@ -23,6 +23,7 @@ from hpcscientist.records.events import (
     IdeaEnded,
     IdeaProposed,
     NoteTaken,
+    ProposalsExhausted,
     SplitSpent,
     TrialEnded,
 )
@@ -126,6 +127,10 @@ class Progress:
     @_describe.register
     def _(self, event: NoteTaken, state: CampaignState) -> str:
         return f"note: {event.text}"
+
+    @_describe.register
+    def _(self, event: ProposalsExhausted, state: CampaignState) -> str:
+        return f"note: {event.reason}" if state.exhausted == event.number else ""
 
     @_describe.register
     def _(self, event: SplitSpent, state: CampaignState) -> str:

@@ -22,12 +22,12 @@ _KINDS = (
 )
 
 
-def read_regular(path: Path, limit: int = LARGEST_TEXT) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes; links are followed.
+def read_regular(path: Path, limit: int = LARGEST_TEXT, *, follow: bool = True) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes; links count where followed.
 
     Raises OSError, whose `strerror` says what it is where it is no such file.
     """
-    with open_regular(path) as file:
+    with open_regular(path, follow=follow) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit // 2**20} MiB", str(path))

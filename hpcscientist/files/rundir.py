@@ -65,6 +65,11 @@ class IdeaPaths:
         return self.root / "novelty.json"
 
     @property
+    def directions(self) -> Path:
+        """What the ideas of a batch are to work out, with the first of them."""
+        return self.root / "directions.json"
+
+    @property
     def feasibility(self) -> Path:
         """Whether it fits the recipe, by an estimate."""
         return self.root / "feasibility.json"

@@ -11,11 +11,9 @@ Only the driver writes; there are no locks between processes.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -26,6 +24,7 @@ from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
+from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
@@ -38,7 +37,9 @@ T = TypeVar("T", bound=Record)
 class Call(Record):
     """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch.
 
-    `task` is what the action was shown whose first call this is, as JSON of its record.
+    `question` is the hash of the prompt before it was shortened for the model's context: how much
+    of it fits is learnt anew by each driver. `task` is what the action was shown whose first call
+    this is, as JSON of its record.
     """
 
     key: str
@@ -53,8 +54,9 @@ class Call(Record):
     tokens_estimated: bool
     latency_s: float
     time: float
-    reasoning: str = ""  # lines of earlier versions lack these three
+    reasoning: str = ""  # lines of earlier versions lack these
     finish: str = ""
+    question: str | None = None
     task: str | None = None
 
 
@@ -95,14 +97,15 @@ class RecordedModel:
         call = (request.idea_id, request.key)
         try:
             async with self._locks.setdefault(call, asyncio.Lock()):
-                chat, question = self._chat(request.idea_id), prompt_hash(request.messages)
+                chat = self._chat(request.idea_id)
+                question = request.question or prompt_hash(request.messages)
                 asked = chat.asked(request.key, question)
                 if asked:
                     reply = chat.reply(request.key, asked)
                 else:
                     reply = await self._inner.complete(request)
-                    task = self._tasks.pop((request.idea_id, request.key), None)
-                    asked = chat.append(_line(request, reply, task))
+                    asked = chat.append(_line(request, reply, question, self._tasks.get(call)))
+                self._tasks.pop(call, None)
             self._on_reply(request, reply, asked)
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
             raise ReplyError(
@@ -150,6 +153,7 @@ class _Chat:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
+        self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
         self._tasks: set[str] = set()
         try:
             self._load()
@@ -159,13 +163,16 @@ class _Chat:
             _raise(path, error)
 
     def asked(self, key: str, question: str) -> int:
-        """Return which time it was that a call asked this question, from 1; 0: it never did."""
-        places = self._places.get(key, [])
-        times = (time for time, place in enumerate(places, 1) if place.question == question)
-        return next(times, 0)
+        """Return which time it was that a call asked this question, from 1; 0: it never did.
+
+        Earlier versions took a reply for an answer to its call whatever was asked, and so it is.
+        """
+        places = enumerate(self._places.get(key, []), 1)
+        return next((time for time, place in places if place.question in (question, None)), 0)
 
     def reply(self, key: str, asked: int) -> ModelReply:
         """Return the recorded reply of a time that a call was asked."""
+        self._acted[key] = asked
         call = self._read(self._places[key][asked - 1])
         return ModelReply(
             text=call.reply,
@@ -198,17 +205,19 @@ class _Chat:
             ) from error
 
     def prompts(self, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
-        """Return what led to each reply whose key begins with one of `keys`, the last of a key."""
-        return tuple(
-            PromptRef(
-                chat=self._path.parent.name,
-                key=key,
-                prompt_sha256=places[-1].question,
-                model=self._read(places[-1]).model,
-            )
-            for key, places in self._places.items()
-            if key.startswith(keys)
-        )
+        """Return what led to the replies that were acted on whose key begins with one of `keys`."""
+        refs = []
+        for key, places in self._places.items():
+            if key.startswith(keys):
+                call = self._read(places[self._acted.get(key, len(places)) - 1])
+                ref = PromptRef(
+                    chat=self._path.parent.name,
+                    key=key,
+                    prompt_sha256=prompt_hash(call.prompt),
+                    model=call.model,
+                )
+                refs.append(ref)
+        return tuple(refs)
 
     def append(self, call: Call) -> int:
         """Write one line through to the disk, wholly or not at all; return which time it was that
@@ -220,11 +229,12 @@ class _Chat:
             start = _append(self._path, line)
         except OSError as error:
             _raise(self._path, error)
-        return self._note(call, start, len(line))
+        asked = self._acted[call.key] = self._note(call, start, len(line))
+        return asked
 
     def _note(self, call: Call, start: int, length: int) -> int:
         places = self._places.setdefault(call.key, [])
-        places.append(_Place(prompt_hash(call.prompt), start, length))
+        places.append(_Place(call.question, start, length))
         if call.task is not None:
             self._tasks.add(call.key)
         return len(places)
@@ -251,20 +261,14 @@ class _Chat:
 
 
 class _Place(NamedTuple):
-    """Where a line of chat.jsonl is, and the hash of the prompt that it answers."""
+    """Where a line of chat.jsonl is, and the question that it answers; None: its call's, any."""
 
-    question: str
+    question: str | None
     start: int
     length: int
 
 
-def prompt_hash(prompt: Sequence[Message]) -> str:
-    """Return the hash of a prompt: what a reply answers, and an idea's record names."""
-    text = json.dumps([message.model_dump() for message in prompt])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _line(request: ModelRequest, reply: ModelReply, task: str | None) -> Call:
+def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | None) -> Call:
     return Call(
         key=request.key,
         stage=request.stage,
@@ -280,6 +284,7 @@ def _line(request: ModelRequest, reply: ModelReply, task: str | None) -> Call:
         time=time.time(),
         reasoning=reply.reasoning,
         finish=reply.finish,
+        question=question,
         task=task,
     )
 

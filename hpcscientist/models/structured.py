@@ -13,7 +13,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.fitting import Fitted, Window
 from hpcscientist.models.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompts import render
-from hpcscientist.models.text import strip_reasoning
+from hpcscientist.models.text import prompt_hash, strip_reasoning
 from hpcscientist.ports.model import Model
 from hpcscientist.records.bounds import misfit
 from hpcscientist.records.model import ModelReply, ModelRequest
@@ -90,6 +90,7 @@ async def _complete(
 ) -> ModelReply:
     """Ask what fits, and once more what fits by the server's own count."""
     call = f"{request.idea_id}: {request.key}"
+    request = request.model_copy(update={"question": prompt_hash(prompt.at(0))})
     fitted = await window.fit(prompt, request.max_tokens, call)
     try:
         return await model.complete(request.model_copy(update=_of(fitted)))

@@ -1,9 +1,21 @@
-"""Small text helpers shared by the adapters: reasoning, token estimates, single lines."""
+"""Small text helpers shared by the adapters: reasoning, token estimates, hashes of prompts."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
+
+from hpcscientist.records.model import Message
+
 _OPEN, _CLOSE = "<think>", "</think>"
 _CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code
+
+
+def prompt_hash(prompt: Sequence[Message]) -> str:
+    """Return the hash of a prompt: what an idea's record names, and what a reply answers."""
+    text = json.dumps([message.model_dump() for message in prompt])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def strip_reasoning(text: str) -> str:

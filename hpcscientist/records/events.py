@@ -1,7 +1,7 @@
 """The journal's events. Every event has a `key`; an event whose key is known is not repeated.
 
-They carry what is decided by: a driver that resumes, of a later version perhaps, looks it up here
-and nowhere else. What an earlier version wrote is read by `campaign.upcasting`.
+They carry what is decided by, or the hash of the file that does: a driver that resumes, of a later
+version perhaps, finds it. What an earlier version wrote is read by `campaign.upcasting`.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ class AttemptWritten(Record):
     code_hash: str
     parent: int
     kind: AttemptKind
+    note_hash: str
 
     @property
     def key(self) -> str:

@@ -38,6 +38,8 @@ class ModelRequest(Record):
     `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
     bounds the reply, thinking included. `ignore_eos` has a server that knows how (vLLM) go on
     until then: for measurements.
+    `question` names what is asked where `messages` are a shortened form of that: replies are
+    recorded under it. Left empty, the messages are the question.
     """
 
     idea_id: str
@@ -53,6 +55,7 @@ class ModelRequest(Record):
     max_tokens: int = 4096
     seed: int | None = None
     ignore_eos: bool = False
+    question: str = ""
 
     def model_post_init(self, _: Any) -> None:
         """Take the role from the stage where none was given."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from bench_campaign import ScriptedTrials, scored
+from jinja2 import Template
 
 from hpcscientist import __version__
 from hpcscientist.campaign import frozen, journal
@@ -358,7 +359,51 @@ def test_a_run_directory_replays_its_own_campaign(
     assert (again.state.prompt_tokens, again.state.completion_tokens) == tokens
 
 
-@pytest.mark.full
+def settled_calls(paths: RunPaths) -> set[str]:
+    """The calls whose outcome lies in a file, as "idea key"."""
+    found: set[str] = set()
+    for folder in (paths.root / "ideas").iterdir():
+        own = paths.idea(folder.name)
+        keys = [json.loads(line)["key"] for line in own.chat.read_text().splitlines()]
+        outcomes = {
+            ("propose/", "reflect/"): own.idea,
+            ("directions/", "converge/"): own.directions,
+            ("plan/",): own.plan,
+            ("code/1",): own.code(1),
+            **{(f"analyse/{n}",): own.reading(n) for n in (1, 2, 3)},
+        }
+        for beginnings, outcome in outcomes.items():
+            if outcome.exists():
+                found.update(f"{folder.name} {key}" for key in keys if key.startswith(beginnings))
+    return found
+
+
+def test_with_prompts_that_were_edited_what_is_settled_stands(
+    whole: tuple[Grounded, Jittery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = whole
+    again = Grounded(tmp_path, first.recipe, first.library)
+    with pytest.raises(ExceptionGroup):
+        again.drive(Jittery(playbook(first.recipe), seed=1, left=90))
+    settled = settled_calls(again.paths)
+    for stage in ("propose", "directions", "converge", "plan", "code", "analyse"):
+        assert [call for call in settled if call.split()[1].startswith(f"{stage}/")], stage
+    ended = {i: s.ended for i, s in again.state.ideas.items() if s.ended}
+    assert ended
+    render = Template.render
+
+    def edited(self: Template, *args: Any, **context: Any) -> str:
+        return f"{render(self, *args, **context)}\n\nThis is said since."
+
+    monkeypatch.setattr(Template, "render", edited)
+    last = Jittery(playbook(first.recipe), seed=2)
+    again.drive(last)
+    assert settled.isdisjoint(last.asked)
+    assert {i: again.state.ideas[i].ended for i in ended} == ended
+    reasons = {i: s.ended for i, s in first.state.ideas.items()}
+    assert {i: s.ended for i, s in again.state.ideas.items()} == reasons
+
+
 def test_whatever_stops_it_nothing_is_asked_twice(
     whole: tuple[Grounded, Jittery], tmp_path: Path
 ) -> None:

@@ -120,7 +120,9 @@ def test_a_trial_that_is_guarded_is_neither_queued_nor_run(tmp_path: Path) -> No
 
 
 def written(idea_id: str, code_hash: str) -> AttemptWritten:
-    return AttemptWritten(idea_id=idea_id, attempt=1, code_hash=code_hash, parent=0, kind="draft")
+    return AttemptWritten(
+        idea_id=idea_id, attempt=1, code_hash=code_hash, parent=0, kind="draft", note_hash=""
+    )
 
 
 def ran(state: CampaignState, idea_id: str, hashes: dict[int, str], stage: Stage) -> None:

@@ -34,7 +34,7 @@ def events_of(number: int) -> Iterator[Event]:
     idea_id = idea_id_of(number)
     yield idea_proposed(number, f"Search {number}")
     yield AttemptWritten(
-        idea_id=idea_id, attempt=1, code_hash=f"{number:064x}", parent=0, kind="draft"
+        idea_id=idea_id, attempt=1, code_hash=f"{number:064x}", parent=0, kind="draft", note_hash=""
     )
     for seed in range(AN_IDEA):
         trial_id = f"{idea_id}-a1-search-{seed}"

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from hpcscientist.errors import DiskFull, EndpointError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.recorded import RecordedModel, prompt_hash
+from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.replay import read_run
+from hpcscientist.models.text import prompt_hash
 from hpcscientist.records.bounds import MOST
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
@@ -94,6 +95,7 @@ async def test_a_line_holds_the_whole_call(tmp_path: Path) -> None:
         "latency_s": 0.25,
         "reasoning": "so #1",
         "finish": "length",
+        "question": prompt_hash(request().messages),
     }
 
 
@@ -132,6 +134,42 @@ async def test_a_reply_answers_its_own_question_alone(tmp_path: Path) -> None:
     assert times == [("#1", 1), ("#2", 2), ("#1", 1), ("#1", 1), ("#2", 2)]
     hashes = {ref.prompt_sha256 for ref in opened().prompts("idea-0001")}
     assert hashes == {prompt_hash(edited(request()).messages)}
+
+
+async def test_how_much_of_a_prompt_fits_is_no_part_of_the_question(tmp_path: Path) -> None:
+    """A driver learns anew how its server counts; what was shortened for it stays answered."""
+    inner = Counting()
+
+    def asked(sent: str) -> ModelRequest:
+        message = Message(role="user", content=sent)
+        return request().model_copy(update={"messages": (message,), "question": "of the whole"})
+
+    await recorded(inner, tmp_path).complete(asked("shortened a little"))
+    await recorded(inner, tmp_path).complete(asked("shortened a lot"))
+    assert inner.number == 1
+    model = recorded(inner, tmp_path)
+    (ref,) = model.prompts("idea-0001")
+    assert ref.prompt_sha256 == prompt_hash(asked("shortened a little").messages)
+
+
+async def test_a_question_that_is_as_it_was_before_is_named_again(tmp_path: Path) -> None:
+    model = recorded(Counting(), tmp_path)
+    for one in (request(), edited(request()), request()):
+        await model.complete(one)
+    (ref,) = model.prompts("idea-0001")
+    assert ref.prompt_sha256 == prompt_hash(request().messages)
+
+
+async def test_a_reply_of_an_earlier_version_answers_its_call_whatever_is_asked(
+    tmp_path: Path,
+) -> None:
+    inner = Counting()
+    first = await recorded(inner, tmp_path).complete(request())
+    line = json.loads(chat(tmp_path).read_text())
+    del line["question"]
+    chat(tmp_path).write_text(json.dumps(line) + "\n")
+    assert await recorded(inner, tmp_path).complete(edited(request())) == first
+    assert inner.number == 1
 
 
 async def test_an_action_goes_on_with_the_task_it_began_with(tmp_path: Path) -> None:

@@ -180,9 +180,10 @@ def _record_end(paths: RunPaths, reason: str) -> None:
             text = f"{reason}, so no further one was submitted"
             book.record(NoteTaken(name=f"chain stopped/{lock.generation}", text=text))
             why = f"{reason}; {_mend(paths)}"
-            # What its drivers left in the queue nobody has stopped.
+            # What its drivers left in the queue nobody has stopped; steps ended with their jobs.
+            goes_on = not frozen.read(paths).settings.serving.trials_inside
             stopped = DriverStopped(
-                generation=lock.generation, reason=why, failed=True, lets_go=True
+                generation=lock.generation, reason=why, failed=True, lets_go=goes_on
             )
             book.record(stopped)
         finally:

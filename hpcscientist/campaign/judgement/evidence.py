@@ -17,6 +17,7 @@ from hpcscientist.authoring.learning import symptom
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.state import CampaignState, IdeaState, TrialState
 from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import Call
 from hpcscientist.models.structured import Unusable, parse
@@ -100,6 +101,20 @@ class Evidences:
 
 def reading(paths: RunPaths, idea_id: str) -> str:
     """Return what an analyst made of an idea's runs in the end; "" without one."""
+    idea = paths.idea(idea_id)
+    last = 0
+    while idea.reading(last + 1).exists():
+        last += 1
+    if not last:
+        return _recorded_reading(paths, idea_id)
+    try:
+        return AnalysisReply.model_validate_json(read_regular(idea.reading(last))).reading
+    except (OSError, ValidationError):
+        return ""
+
+
+def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
+    """The same from the recorded calls: earlier versions kept no readings."""
     try:
         lines = paths.idea(idea_id).chat.read_bytes().splitlines()
     except OSError:

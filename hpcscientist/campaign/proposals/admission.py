@@ -19,7 +19,6 @@ from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import PlaybookExhausted, ReplyError, RunDirectoryError
-from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ports.proposer import Proposer
@@ -59,17 +58,16 @@ class Admission:
         last = self.state.exhausted
         return last is not None and number >= last and idea_id_of(number) not in self.state.ideas
 
-    def skip(self, number: int) -> None:
-        """Take note that an idea will not be proposed: nobody waits for it."""
-        self._judged.reach(number)
-
     async def propose(self, number: int, round_number: int) -> Idea | None:
         """Have idea `number` proposed; return it if it was let in.
 
         Raises EndpointError, RunDirectoryError, and ModelError of the embedder.
         """
         try:
-            return None if self.is_exhausted(number) else await self._propose(number, round_number)
+            if self.is_exhausted(number):
+                await self._turn(number)
+                return None
+            return await self._propose(number, round_number)
         finally:
             self._judged.reach(number)
 
@@ -135,12 +133,10 @@ class Admission:
         Raises RunDirectoryError where its file is not what the journal says.
         """
         path, told = self.paths.idea(idea_id).idea, self.state.ideas.get(idea_id)
-        idea = read_idea(path)
-        if told is None or not told.idea_hash:
-            return idea  # a driver was killed between the file and the journal
-        if idea is None or hash_file(path) != told.idea_hash:
-            what = "is gone" if idea is None else "is not what was proposed"
-            raise RunDirectoryError(f"{path}: {what}; restore it from a backup")
+        idea = read_idea(path, told.idea_hash if told else "")
+        # Without a hash it was unusable, or a driver was killed between the file and the journal.
+        if idea is None and told is not None and told.idea_hash:
+            raise RunDirectoryError(f"{path}: is gone; restore it from a backup")
         return idea
 
     def _came_to_nothing(self, idea_id: str) -> bool:
@@ -159,8 +155,9 @@ class Admission:
 
     async def _let_in(self, idea: Idea) -> Idea | None:
         """Record an idea whose turn it is, and let it in unless it repeats another."""
-        idea_hash = record_idea(self.paths.idea(idea.idea_id).idea, idea)
-        self._record_proposed(idea, idea_hash)
+        told = self.state.ideas.get(idea.idea_id)
+        path = self.paths.idea(idea.idea_id).idea
+        self._record_proposed(idea, told.idea_hash if told else record_idea(path, idea))
         verdict = self._verdict(idea.idea_id)
         if verdict is False:
             return None

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pydantic import RootModel
+
+from hpcscientist.campaign.once import once
 from hpcscientist.campaign.plan import Plan
+from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.proposing import BatchTask, ProposalTask
 from hpcscientist.records.vetting import Direction
@@ -21,6 +25,11 @@ if TYPE_CHECKING:
     from hpcscientist.models.recorded import RecordedModel
 
 _FIRST_CALL = "directions/1"  # of a batch
+
+
+class Directions(RootModel[tuple[Direction | None, ...]]):
+    """The content of directions.json: one a number of the batch, in their order."""
+
 
 Given = tuple[Direction | None, tuple[str, ...]]
 
@@ -32,6 +41,7 @@ class Batches:
     plan: Plan
     finder: DirectionFinder
     size: int
+    paths: RunPaths | None = None
     record: RecordedModel | None = None
     _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
 
@@ -57,7 +67,7 @@ class Batches:
         first = batch[0]
         if first not in self._found:
             asked = self._asked(first, batch, task)
-            found = self._found[first] = asyncio.create_task(self.finder.find(asked))
+            found = self._found[first] = asyncio.create_task(self._find(asked))
             # Where a campaign is stopped nobody may be left who asks how it ended.
             found.add_done_callback(lambda task: task.cancelled() or task.exception())
         # One idea that is cancelled takes nothing from the others.
@@ -65,6 +75,15 @@ class Batches:
         own = batch.index(number)
         others = [d.title for i, d in enumerate(directions) if d is not None and i != own]
         return directions[own], tuple(others)
+
+    async def _find(self, asked: BatchTask) -> tuple[Direction | None, ...]:
+        async def find() -> Directions:
+            return Directions(await self.finder.find(asked))
+
+        if self.paths is None:
+            return (await find()).root
+        path = self.paths.idea(asked.first.idea_id).directions
+        return (await once(path, Directions, find)).root
 
     def _asked(
         self, first: int, batch: tuple[int, ...], task: Callable[[str, int], ProposalTask]

@@ -8,17 +8,26 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.hashing import hash_file
+from hpcscientist.files.hashing import hash_bytes, hash_file
+from hpcscientist.files.regular import read_regular
 from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import Idea
 
 
-def read_idea(path: Path) -> Idea | None:
-    """Return a recorded idea; None where there is none. Raises RunDirectoryError if damaged."""
+def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
+    """Return a recorded idea; None where there is none.
+
+    `idea_hash` is its file's where that is known. Raises RunDirectoryError if the file is damaged,
+    or another one.
+    """
     try:
-        return Idea.model_validate_json(path.read_bytes())
+        content = read_regular(path)
     except FileNotFoundError:
         return None
+    if idea_hash and hash_bytes(content) != idea_hash:
+        raise RunDirectoryError(f"{path}: is not what was proposed; restore it from a backup")
+    try:
+        return Idea.model_validate_json(content)
     except ValidationError as error:
         raise RunDirectoryError(f"{path}: is damaged; restore it from a backup") from error
 

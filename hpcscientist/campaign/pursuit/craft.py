@@ -14,8 +14,10 @@ from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.analysis import Analysis
 from hpcscientist.campaign.pursuit.diary import Diary
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.hashing import hash_file, hash_texts
+from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.author import Author
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
@@ -74,21 +76,27 @@ class Craft:
             self.give_up(brief, "plan", remark)
             return brief, remark
         path = self.paths.idea(idea.idea_id).plan
-        write_text(path, planned.plan.model_dump_json(indent=2) + "\n")
-        self.journal.record(
-            IdeaPlanned(idea_id=idea.idea_id, plan_hash=hash_file(path), remark=remark)
-        )
+        text = planned.plan.model_dump_json(indent=2) + "\n"
+        write_text(path, text)
+        plan_hash = hash_bytes(text.encode())
+        self.journal.record(IdeaPlanned(idea_id=idea.idea_id, plan_hash=plan_hash, remark=remark))
         return brief.model_copy(update={"plan": planned.plan}), remark
 
     def _known_plan(self, idea_id: str) -> tuple[ExperimentPlan, str] | None:
-        """A plan that is recorded, with its remark, unless its file is gone or was changed."""
+        """A plan that is recorded, with its remark. Raises RunDirectoryError where its file is
+        gone or was changed.
+        """
         event, path = self.tryout.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
-        try:
-            if event is None or hash_file(path) != event.plan_hash:
-                return None
-            return ExperimentPlan.model_validate_json(path.read_bytes()), event.remark
-        except (OSError, ValidationError):
+        if event is None:
             return None
+        try:
+            content = read_regular(path, follow=False)
+            if hash_bytes(content) == event.plan_hash:
+                return ExperimentPlan.model_validate_json(content), event.remark
+            what = "is not what was planned"
+        except (OSError, ValidationError) as error:
+            what = f"cannot be read: {error.strerror if isinstance(error, OSError) else 'damaged'}"
+        raise RunDirectoryError(f"{path}: {what}; restore it from a backup")
 
     async def ask(
         self, brief: Brief, task: str, number: int, asked: Callable[[], Awaitable[Draft | GaveUp]]
@@ -101,15 +109,24 @@ class Craft:
         reason = self.given_up(brief, task)
         if reason is not None:
             return GaveUp(reason=reason)
-        idea_id = brief.idea.idea_id
-        known = self.tryout.state.ideas[idea_id].code_hashes.get(number)
-        written = attempts.load(self.paths.idea(idea_id), number) if known else None
-        if written is not None and hash_texts(written.files) == known:
+        written = self._written(brief.idea.idea_id, number)
+        if written is not None:
             return written
         made = await asked()
         if isinstance(made, GaveUp):
             self.give_up(brief, task, made.reason)
         return made
+
+    def _written(self, idea_id: str, number: int) -> Draft | None:
+        """An attempt that is recorded, unless what lies there is another."""
+        idea = self.tryout.state.ideas[idea_id]
+        if number not in idea.code_hashes:
+            return None
+        draft = attempts.load(self.paths.idea(idea_id), number)
+        if draft is None or hash_texts(draft.files) != idea.code_hashes[number]:
+            return None  # it is asked for again, and must come to the same
+        known = idea.note_hashes[number]
+        return draft if known in ("", hash_bytes(draft.note.encode())) else None
 
     def given_up(self, brief: Brief, task: str) -> str | None:
         """Return why a task of an idea was given up for good; None if it was not."""

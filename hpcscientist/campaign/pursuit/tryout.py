@@ -12,7 +12,7 @@ from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail
-from hpcscientist.files.hashing import hash_texts
+from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.authoring import Draft
 from hpcscientist.records.events import AttemptWritten
@@ -143,6 +143,7 @@ class Tryout:
                 code_hash=attempt.code_hash,
                 parent=parent,
                 kind=kind,
+                note_hash=hash_bytes(draft.note.encode()),
             )
         )
         return attempt
