@@ -137,3 +137,16 @@ async def test_a_reply_that_is_no_reading_is_passed_over(bench: CampaignBench) -
     with bench.paths.idea("idea-0001").chat.open("a") as chat:
         chat.write('{"stage":"analyse", torn')
     assert reading(bench.paths, "idea-0001") == "early"
+
+
+async def test_what_was_acted_on_last_is_read_though_another_was_asked_later(
+    bench: CampaignBench,
+) -> None:
+    idea = bench.paths.idea("idea-0001")
+    idea.reading(1).parent.mkdir(parents=True)
+    for number, text in ((1, "of one run"), (2, "of both runs")):
+        idea.reading(number).write_text(json.dumps({"reading": text, "run": None}))
+    record(bench.paths, ['{"reading": "of one run, asked anew", "run": null}'])
+    assert reading(bench.paths, "idea-0001") == "of both runs"
+    idea.reading(2).write_text("torn")
+    assert reading(bench.paths, "idea-0001") == ""

@@ -5,6 +5,7 @@ from event_kit import idea_proposed
 
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.cli.progress import Progress
+from hpcscientist.records.events import ProposalsExhausted
 
 EVIL = idea_proposed(title="a\x1b]0;owned\x07 title\nwith two lines")
 
@@ -16,6 +17,18 @@ def test_a_title_cannot_take_the_terminal_over(capsys: pytest.CaptureFixture[str
     assert "\x1b" not in err
     assert "\x07" not in err
     assert "title with two lines" in err
+
+
+def test_that_nothing_is_left_to_propose_is_told_at_once_and_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress, state = Progress(), CampaignState()
+    for number in (3, 4):
+        event = ProposalsExhausted(number=number, reason="the playbook holds no more")
+        state.apply(event)
+        progress(event, state)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "note: the playbook holds no more" in line
 
 
 def test_a_reader_that_has_gone_does_not_stop_the_campaign(
