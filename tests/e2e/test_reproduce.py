@@ -264,7 +264,9 @@ def test_wrong_use_names_the_ideas_there_are(finished: TinyCampaign, tmp_path: P
     full = again(campaign, CERTAIN, "--out", "full")
     assert full.returncode == 2
     assert "is not empty" in full.stderr
-    assert hpcsci("reproduce", "nowhere", "--idea", "x", cwd=tmp_path).returncode == 1
+    nowhere = hpcsci("reproduce", "nowhere", "--idea", "x", cwd=tmp_path)
+    assert nowhere.returncode == 2
+    assert "is no run directory" in nowhere.stderr
 
 
 def test_ctrl_c_leaves_nothing_running_and_it_can_be_taken_up(
