@@ -381,10 +381,10 @@ def settled_calls(paths: RunPaths) -> set[str]:
 def test_with_prompts_that_were_edited_what_is_settled_stands(
     whole: tuple[Grounded, Jittery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = whole
+    first, model = whole
     again = Grounded(tmp_path, first.recipe, first.library)
     with pytest.raises(ExceptionGroup):
-        again.drive(Jittery(playbook(first.recipe), seed=1, left=90))
+        again.drive(Jittery(playbook(first.recipe), seed=1, left=len(model.asked) * 3 // 5))
     settled = settled_calls(again.paths)
     for stage in ("propose", "directions", "converge", "plan", "code", "analyse"):
         assert [call for call in settled if call.split()[1].startswith(f"{stage}/")], stage
