@@ -1,9 +1,9 @@
 """The journal: append-only, one writer, fsync at each event.
 
 A line is `{"v": 2, "n": 1, "t": seconds, "event": {...}}`; see `campaign.upcasting` for those of
-earlier versions. A torn last line (the driver was killed
-while writing) is cut off when the driver opens the journal, and ignored by readers; an
-unreadable line anywhere else is an error, for then the file was changed by somebody.
+earlier versions. A torn last line (the driver was killed while writing) is cut off when the driver
+opens the journal, and ignored by readers; an unreadable line anywhere else is an error, for then
+the file was changed by somebody.
 Not covered: who may write. See `campaign.lock`.
 """
 

@@ -6,13 +6,26 @@ version perhaps, finds it. What an earlier version wrote is read by `campaign.up
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Arm, AttemptKind, KnobValue
 from hpcscientist.records.trial import Stage, TrialReport
+
+
+class _OnceAnIdea(Record):
+    """An event that comes once an idea."""
+
+    if TYPE_CHECKING:  # fields of each, in an order of their own
+        type: str
+        idea_id: str
+
+    @property
+    def key(self) -> str:
+        """Once an idea."""
+        return f"{self.type}/{self.idea_id}"
 
 
 class CampaignStarted(Record):
@@ -67,7 +80,7 @@ class ReplyRecorded(Record):
         return f"{self.type}/{self.idea_id}/{self.call}{again}"
 
 
-class IdeaProposed(Record):
+class IdeaProposed(_OnceAnIdea):
     """An idea has a proposal; idea.json, of which `idea_hash` is the hash, is written.
 
     Without a usable proposal there is no such file, and `idea_hash` is "". `shown` lists the ideas
@@ -86,22 +99,12 @@ class IdeaProposed(Record):
     shown: tuple[str, ...]
     idea_hash: str
 
-    @property
-    def key(self) -> str:
-        """Once an idea."""
-        return f"{self.type}/{self.idea_id}"
 
-
-class IdeaAdmitted(Record):
+class IdeaAdmitted(_OnceAnIdea):
     """An idea was let in: it repeats none before it."""
 
     type: Literal["idea_admitted"] = "idea_admitted"
     idea_id: str
-
-    @property
-    def key(self) -> str:
-        """Once an idea."""
-        return f"{self.type}/{self.idea_id}"
 
 
 class ProposalsExhausted(Record):
@@ -117,18 +120,13 @@ class ProposalsExhausted(Record):
         return f"{self.type}/{self.number}"
 
 
-class IdeaPlanned(Record):
+class IdeaPlanned(_OnceAnIdea):
     """An idea has a plan: plan.json. `remark` says what was cut of it, "" for nothing."""
 
     type: Literal["idea_planned"] = "idea_planned"
     idea_id: str
     plan_hash: str
     remark: str
-
-    @property
-    def key(self) -> str:
-        """Once an idea."""
-        return f"{self.type}/{self.idea_id}"
 
 
 class AttemptWritten(Record):
@@ -269,7 +267,7 @@ class BudgetDecided(Record):
         return f"{self.type}/{self.idea_id}/{self.attempt}/{self.budget}"
 
 
-class SplitSpent(Record):
+class SplitSpent(_OnceAnIdea):
     """An idea's attempt is let to the test split, for the first and only time, with these seeds.
 
     The baseline, which confirmations are compared with, is let to it before any idea.
@@ -279,11 +277,6 @@ class SplitSpent(Record):
     idea_id: str
     attempt: int
     seeds: tuple[int, ...]
-
-    @property
-    def key(self) -> str:
-        """Once an idea."""
-        return f"{self.type}/{self.idea_id}"
 
 
 class IdeaSetAside(Record):
@@ -301,7 +294,7 @@ class IdeaSetAside(Record):
         return f"{self.type}/{self.idea_id}/{self.generation}"
 
 
-class IdeaEnded(Record):
+class IdeaEnded(_OnceAnIdea):
     """An idea came to its end. `attempt` is the version whose trials stand, if any ran.
 
     `like` is the idea of this campaign that a rejected one looks like. `vetted`: it was let in,
@@ -315,11 +308,6 @@ class IdeaEnded(Record):
     attempt: int | None
     like: str | None = None
     vetted: bool = False
-
-    @property
-    def key(self) -> str:
-        """Once an idea."""
-        return f"{self.type}/{self.idea_id}"
 
 
 class ResultsCompacted(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from bench_campaign import CampaignBench
@@ -13,6 +14,23 @@ from hpcscientist.campaign import drive
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.status import status
+from hpcscientist.campaign.wiring import Wired
+from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+def test_what_was_let_go_goes_on_only_where_it_outlives_the_driver(
+    outlives: bool, tmp_path: Path
+) -> None:
+    backend: Any = SimpleNamespace(outlives_driver=outlives, let_go=Mock())
+    nothing: Any = None
+    wired = Wired(nothing, CampaignState(), nothing, backend, nothing, nothing)
+    assert not wired.lets_go
+    wired.let_go()
+    assert wired.lets_go is outlives
+    backend.let_go.assert_called_once_with()
+    assert (SlurmBackend.outlives_driver, LocalBackend.outlives_driver) == (True, False)
 
 
 def test_a_fault_of_our_own_is_a_failed_campaign_and_no_stopped_one(

@@ -28,7 +28,7 @@ IN_PROGRESS = "in progress"
 
 @dataclass(slots=True)
 class Knowledge:
-    """Reads the fold; remembers the ideas' texts, which the journal does not hold.
+    """Reads the fold; remembers the proposals, of which the journal holds the summaries.
 
     A model is told nothing of the control arm's ideas: what it learned from them would not be its
     own. `tells` false: it is told of its earlier ideas, and not what came of them.
