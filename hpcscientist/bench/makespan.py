@@ -131,5 +131,6 @@ def _config(recipe: Recipe, ideas: int, script: Script) -> CampaignConfig:
         isolation=Isolation.NONE,
         slots=script.slots,
         in_flight=2 * script.slots,
+        lag=2 * script.slots,
         settings=Settings(ideas=ideas),
     )

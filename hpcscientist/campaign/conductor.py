@@ -72,14 +72,8 @@ class Conductor:
         for round_number, numbers in self.plan.chunks():
             async with asyncio.TaskGroup() as group:
                 for number in numbers:
-                    await self._enter(number, window)
+                    await window.acquire()
                     group.create_task(self._run_idea(number, round_number, window))
-
-    async def _enter(self, number: int, window: asyncio.Semaphore) -> None:
-        """Wait for a place in flight; in order of idea numbers where timing must not matter."""
-        if self.admission.proposer.ordered and number > self.plan.in_flight:
-            await self.ended.wait(number - self.plan.in_flight)
-        await window.acquire()
 
     async def _run_idea(self, number: int, round_number: int, window: asyncio.Semaphore) -> None:
         try:

@@ -42,7 +42,8 @@ class CampaignConfig(Record):
     ask a language model; left out, all have `model_spec`. `site` is the merged profile; its
     file is not read again. `library` is the folder of the library that ideas are grounded in, ""
     for none, and `library_hash` its fingerprint; `steps` are those of `campaign.steps`.
-    `embedder_hash` is the fingerprint of the embedder named `embedder`.
+    `embedder_hash` is the fingerprint of the embedder named `embedder`. `lag` is how far behind an
+    idea the outcomes lie that the control arm proposes it from.
     """
 
     campaign_id: str
@@ -71,6 +72,7 @@ class CampaignConfig(Record):
     site: Site = Site()
     slots: int
     in_flight: int
+    lag: int = Field(ge=1)
     settings: Settings
 
     def has_intact_data(self) -> bool:
@@ -107,6 +109,7 @@ def read(paths: RunPaths) -> CampaignConfig:
             loop.setdefault("error_control", "batch")
             loop.setdefault("confirm", False)
             loop.setdefault("drift_every", 0)
+        data.setdefault("lag", data.get("in_flight"))
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:
         remains.check(paths)

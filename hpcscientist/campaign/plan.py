@@ -16,12 +16,14 @@ _ROUNDING: Final = 1e-9  # 5 x 0.2 is to be 1
 class Plan:
     """How far and how wide the loop goes. `rounds` 0 means steady state.
 
-    `control` is the share of ideas that the control arm proposes beside a language model.
+    `control` is the share of ideas that the control arm proposes beside a language model. What
+    idea `n` is proposed from are outcomes up to `n - lag`, where outcomes alone are told.
     """
 
     ideas: int
     rounds: int
     in_flight: int
+    lag: int
     model_name: str
     seed: int
     control: float = 0.0

@@ -197,6 +197,7 @@ def _plan(config: CampaignConfig, minds: Minds) -> Plan:
         ideas=settings.ideas,
         rounds=settings.rounds,
         in_flight=config.in_flight,
+        lag=config.lag,
         model_name=config.model_name,
         seed=settings.seed,
         control=settings.control if minds.control is not None else 0.0,

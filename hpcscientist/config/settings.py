@@ -168,7 +168,10 @@ class LoopSettings(Record):
     """The loop.
 
     `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
-    of the ideas, from 4 to 64, so that three in four can learn from others. `bank` lists run
+    of the ideas, from 4 to 64, so that three in four can learn from others. The control arm
+    proposes an idea from the outcomes of its ideas that lie at least `lag` numbers before it,
+    however many run at once: that many may be in flight where there is no other arm, and none
+    more. `lag` 0 means a quarter of the ideas, from 4 to 64. `bank` lists run
     directories of earlier campaigns on the same recipe, whose ideas that were let in reject
     look-alikes too, but for their improvements. `feedback` false proposes without what was found
     so far; `independence` false lets look-alikes in.
@@ -188,6 +191,7 @@ class LoopSettings(Record):
     """
 
     ideas_in_flight: int = Field(default=0, ge=0)
+    lag: int = Field(default=0, ge=0)
     debug_rounds: int = Field(default=5, ge=0)
     machine_retries: int = Field(default=2, ge=0)
     machine_pause_s: float = Field(default=2.0, ge=0)

@@ -29,7 +29,7 @@ class ModelProposer:
     improved (see `reflect`); `notify` is told where they fail.
     """
 
-    ordered = False
+    by_outcomes = False
 
     def __init__(
         self,

@@ -3,45 +3,42 @@
 What a model proposes should be compared with this. The sampler is the tree-structured
 Parzen estimator (Bergstra et al., 2011) as Optuna ships it.
 
-It reckons with each outcome that it was told for each setting that it proposes, so a proposal would
-take longer and longer. Old outcomes weigh little in it (Watanabe, arXiv 2304.11127, section 3.2),
-but for the best, of which it takes at most 25 for good. So once it was told MOST_TOLD scores, all
-but the best 25 and the latest are forgotten, down to KEPT. The first MOST_TOLD know no difference.
+It remembers nothing: each proposal is a fresh sampler's, seeded by the idea's number and told the
+outcomes in its task. So what it proposes follows from these alone: whoever asks, a driver that
+resumed or one with other slots, whatever came in between.
+
+The sampler reckons with each outcome that it is told, so a proposal would take longer and longer.
+Old outcomes weigh little in it (Watanabe, arXiv 2304.11127, section 3.2), but for the best, of
+which it takes at most 25 for good. So it is told the best 25 and the latest, MOST_TOLD in all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpcscientist.errors import UsageError
 from hpcscientist.recipe.schema import Knob
-from hpcscientist.records.idea import KnobValue, Proposal
+from hpcscientist.records.idea import KnobValue, Proposal, idea_seed
 from hpcscientist.records.proposing import PastScore, ProposalTask, Proposed
 from hpcscientist.records.trial import Direction
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
-    from optuna.study import Study
 
     from hpcscientist.recipe.load import Recipe
 
 STARTUP_TRIALS = 8  # drawn at random before the estimator has enough to go by
 MOST_TOLD = 200  # scores that the estimator reckons with
-KEPT = 150  # of them, when they have become more
 _BEST = 25  # the most that Optuna takes for good, however many there are
 _TITLE = 200
 
 
 class SearchProposer:
-    """Proposes settings of the recipe's knobs; implements `ports.proposer.Proposer`.
+    """Proposes settings of the recipe's knobs; implements `ports.proposer.Proposer`."""
 
-    Deterministic by re-execution: the same seed and the same tasks in the same order give
-    the same proposals, so a resumed campaign asks again from the first idea on.
-    """
-
-    ordered = True
+    by_outcomes = True
 
     def __init__(self, recipe: Recipe, seed: int) -> None:
         """Raise UsageError if the recipe has no knobs, or one that holds no value."""
@@ -53,66 +50,47 @@ class SearchProposer:
                 f"recipe {spec.name} has no knobs to search: "
                 "add [[knobs]] to its recipe.toml, or choose another --model"
             )
+        self._seed = seed
         self._metric = spec.primary
         self._distributions = {knob.name: _distribution(knob, spec.name) for knob in spec.knobs}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._sampler = optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=False
-        )
-        self._study = self._empty_study()
-        self._asked: dict[str, int] = {}  # not yet told; the number in the study
-        self._scored: dict[int, str] = {}  # told with a score, by the number in the study
-        self._proposed: dict[str, Proposed] = {}  # not yet told
 
     async def propose(self, task: ProposalTask) -> Proposed:
-        """Tell the sampler the task's new outcomes, then ask it for the next setting."""
-        if task.idea_id not in self._proposed:
-            self._tell(task.scores)
-            trial = self._study.ask(self._distributions)
-            self._asked[task.idea_id] = trial.number
-            self._proposed[task.idea_id] = Proposed(
-                proposal=self._describe(task.number, trial.params),
-                shown=tuple(self._scored.values()),
-                knobs=dict(trial.params),
-            )
-        return self._proposed[task.idea_id]
+        """Ask a fresh sampler for the next setting, told what scored of the task's outcomes."""
+        from optuna import create_study, samplers  # noqa: PLC0415 (heavy)
+        from optuna.trial import create_trial  # noqa: PLC0415 (heavy)
 
-    def _tell(self, scores: tuple[PastScore, ...]) -> None:
-        """Tell outcomes not yet told, in the order in which their ideas were proposed."""
-        from optuna.trial import TrialState  # noqa: PLC0415 (heavy)
+        told = self._told(task.scores)
+        sampler = samplers.TPESampler(
+            seed=idea_seed(self._seed, task.number),
+            n_startup_trials=STARTUP_TRIALS,
+            multivariate=False,
+        )
+        study = create_study(direction=self._metric.direction.value, sampler=sampler)
+        study.add_trials(
+            create_trial(params=past.knobs, distributions=self._distributions, value=past.value)
+            for past in told
+        )
+        knobs = study.ask(self._distributions).params
+        return Proposed(
+            proposal=self._describe(task.number, knobs),
+            shown=tuple(past.idea_id for past in told),
+            knobs=knobs,
+        )
 
-        values = {score.idea_id: score.value for score in scores}
-        for idea_id in [name for name in self._asked if name in values]:
-            number, value = self._asked.pop(idea_id), values[idea_id]
-            del self._proposed[idea_id]
-            if value is None or not math.isfinite(value):
-                self._study.tell(number, state=TrialState.FAIL)
-            else:
-                self._study.tell(number, value)
-                self._scored[number] = idea_id
-                if len(self._scored) > MOST_TOLD:
-                    self._forget()
+    def _told(self, scores: Sequence[PastScore]) -> list[PastScore]:
+        """The outcomes that the sampler is told, in order of idea numbers.
 
-    def _forget(self) -> None:
-        """Go on with a study of the best and the latest scores, and of what is asked."""
-        trials = {trial.number: trial for trial in self._study.get_trials(deepcopy=False)}
-        sign = -1 if self._metric.direction is Direction.MAXIMIZE else 1
-        ranked = sorted(self._scored, key=lambda number: sign * (trials[number].value or 0.0))
-        best = ranked[:_BEST]
-        latest = [number for number in self._scored if number not in best][_BEST - KEPT :]
-        scored, asked, self._study = self._scored, self._asked, self._empty_study()
-        self._scored, self._asked = {}, {}
-        for number in sorted((*best, *latest)):
-            self._scored[len(self._scored)] = scored[number]
-            self._study.add_trial(trials[number])
-        for idea_id, number in asked.items():
-            self._asked[idea_id] = len(self._scored) + len(self._asked)
-            self._study.add_trial(trials[number])
-
-    def _empty_study(self) -> Study:
-        import optuna  # noqa: PLC0415 (heavy)
-
-        return optuna.create_study(direction=self._metric.direction.value, sampler=self._sampler)
+        What came to no score tells it nothing: it learns from scores alone.
+        """
+        scored = {s.number: s for s in scores if s.value is not None and math.isfinite(s.value)}
+        numbers = sorted(scored)
+        if len(numbers) > MOST_TOLD:
+            sign = -1 if self._metric.direction is Direction.MAXIMIZE else 1
+            best = sorted(numbers, key=lambda number: sign * (scored[number].value or 0.0))[:_BEST]
+            latest = [number for number in numbers if number not in best][_BEST - MOST_TOLD :]
+            numbers = sorted((*best, *latest))
+        return [scored[number] for number in numbers]
 
     def _describe(self, number: int, knobs: Mapping[str, KnobValue]) -> Proposal:
         settings = ", ".join(f"{name}={_text(value)}" for name, value in knobs.items())

@@ -10,16 +10,16 @@ from hpcscientist.records.proposing import ProposalTask, Proposed
 class Proposer(Protocol):
     """Proposes one idea at a time.
 
-    Obligations: `propose` may be called concurrently unless `ordered` is true; then the
-    caller calls it in order of idea numbers, and its tasks list the outcomes of a fixed
-    set of earlier ideas, so that the same seed proposes the same ideas whatever the
-    timing. Raises PlaybookExhausted when there is nothing left to propose, ReplyError
-    when a model gave no usable proposal.
+    Obligations: `propose` may be called concurrently, in any order. Where `by_outcomes` is
+    true, tasks list the outcomes of a fixed set of its own earlier ideas and nothing else, and
+    the proposal follows from the task and the proposer's seed alone, whatever it was asked
+    before. Raises PlaybookExhausted when there is nothing left to propose, ReplyError when a
+    model gave no usable proposal.
     """
 
     @property
-    def ordered(self) -> bool:
-        """Whether proposals must not depend on timing."""
+    def by_outcomes(self) -> bool:
+        """Whether it is told outcomes instead of texts, and must not depend on timing."""
         ...
 
     async def propose(self, task: ProposalTask) -> Proposed:

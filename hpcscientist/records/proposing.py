@@ -19,9 +19,11 @@ class ArchiveEntry(Record):
 
 
 class PastScore(Record):
-    """An earlier idea's mean primary metric; None where it was not scored."""
+    """An earlier idea's mean primary metric with its knobs; None where it was not scored."""
 
     idea_id: str
+    number: int = Field(ge=1)
+    knobs: dict[str, KnobValue]
     value: float | None
 
 

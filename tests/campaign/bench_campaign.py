@@ -116,7 +116,7 @@ def _first(outcome: Scored) -> float:
 class ScriptedProposer:
     """Proposes the summaries it was given; remembers what it was told."""
 
-    ordered = False
+    by_outcomes = False
 
     def __init__(self, *summaries: str | Exception) -> None:
         self._summaries = summaries
@@ -196,6 +196,7 @@ class CampaignBench:
             isolation=Isolation.NONE,
             slots=2,
             in_flight=2,
+            lag=2,
             settings=Settings(
                 ideas=ideas, loop=LoopSettings.model_validate({"machine_pause_s": 0.0, **loop})
             ),

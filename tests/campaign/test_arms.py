@@ -25,7 +25,7 @@ TEXTS = ("warm restarts", "label smoothing", "wider layers", "early stopping", "
 
 
 def plan_of(ideas: int, control: float) -> Plan:
-    return Plan(ideas=ideas, rounds=0, in_flight=2, model_name="m", seed=1, control=control)
+    return Plan(ideas=ideas, rounds=0, in_flight=2, lag=2, model_name="m", seed=1, control=control)
 
 
 @given(st.integers(1, 300), st.sampled_from(["0", "0.1", "0.2", "0.25", "0.3", "0.5", "0.9"]))

@@ -16,7 +16,7 @@ from hpcscientist.records.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.proposing import BatchTask, ProposalTask
 from hpcscientist.records.vetting import Direction
 
-PLAN = Plan(ideas=4, rounds=0, in_flight=4, model_name="m", seed=1)
+PLAN = Plan(ideas=4, rounds=0, in_flight=4, lag=4, model_name="m", seed=1)
 
 
 class Silent:

@@ -516,12 +516,14 @@ def by_code(spec: TrialSpec) -> Outcome:
 
 
 async def test_search_is_the_same_whatever_the_timing(tmp_path: Path) -> None:
-    """Trials end in another order each time; what each proposal was told stands in its file."""
+    """Trials end in another order each time, and another number is in flight; what each proposal
+    was told stands in its file.
+    """
     names = [f"idea-{n:04d}" for n in range(1, STARTUP_TRIALS + 7)]
     files, ends = [], []
     for order in range(3):
         bench = CampaignBench(tmp_path / str(order), ideas=len(names))
-        bench.config = bench.config.model_copy(update={"in_flight": 4})
+        bench.config = bench.config.model_copy(update={"in_flight": 4 + 3 * order, "lag": 4})
         bench.pace = random.Random(order)
         await bench.search(by_code)
         files.append([bench.paths.idea(name).idea.read_text() for name in names])
@@ -537,7 +539,7 @@ async def test_search_is_the_same_whatever_the_timing(tmp_path: Path) -> None:
     ("ideas", "rounds", "sizes"), [(7, 0, [7]), (7, 2, [3, 4]), (2, 5, [1, 1]), (6, 3, [2, 2, 2])]
 )
 def test_rounds_cover_every_idea_once(ideas: int, rounds: int, sizes: list[int]) -> None:
-    plan = Plan(ideas, rounds, in_flight=2, model_name="m", seed=0)
+    plan = Plan(ideas, rounds, in_flight=2, lag=2, model_name="m", seed=0)
     chunks = list(plan.chunks())
     assert [len(numbers) for _, numbers in chunks] == sizes
     assert [n for _, numbers in chunks for n in numbers] == list(range(1, ideas + 1))

@@ -167,6 +167,7 @@ class Grounded:
             isolation=Isolation.NONE,
             slots=2,
             in_flight=self.in_flight,
+            lag=2,
             settings=settings,
         )
         frozen.write(self.paths, config)

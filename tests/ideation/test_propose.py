@@ -80,7 +80,7 @@ def proposer(model: Any, seed: int = 5) -> Proposer:
 async def test_a_proposal_and_what_it_was_shown() -> None:
     model = OneReply(REPLY)
     asked = proposer(model)
-    assert asked.ordered is False
+    assert asked.by_outcomes is False
     proposed = await asked.propose(task().model_copy(update={"shown": ("idea-0001", "idea-0003")}))
     assert proposed.proposal.title == "Wider"
     assert proposed.shown == ("idea-0001", "idea-0003")

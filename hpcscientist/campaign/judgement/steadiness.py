@@ -55,7 +55,7 @@ def rerun_with(settings: Settings, number: int) -> int:
 @cache
 def _first_ideas(ideas: int, rounds: int, every: int) -> tuple[int, ...]:
     """The ideas from which on another run of the baseline goes with them; the first has its own."""
-    plan = Plan(ideas, rounds, in_flight=1, model_name="", seed=0)
+    plan = Plan(ideas, rounds, in_flight=1, lag=1, model_name="", seed=0)
     return tuple(number for _, numbers in plan.chunks() for number in numbers[::every])
 
 

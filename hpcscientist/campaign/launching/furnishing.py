@@ -117,6 +117,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             site=placement.site,
             slots=placement.slots,
             in_flight=placement.in_flight,
+            lag=placement.lag,
             settings=settings.model_copy(update={"paths": PathSettings()}),
         )
         frozen.write(paths, config)

@@ -40,6 +40,7 @@ class Placement:
     image: str | None
     slots: int
     in_flight: int
+    lag: int
 
 
 def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
@@ -58,9 +59,7 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
             "--image out"
         )
     if backend == "slurm":
-        in_flight = settings.loop.ideas_in_flight or min(
-            _MOST, max(_FEWEST, settings.ideas // _GENERATIONS)
-        )
+        in_flight = settings.loop.ideas_in_flight or _generation(settings.ideas)
         slots = in_flight * recipe.spec.seeds
     else:
         _check_gpus(recipe)
@@ -75,7 +74,14 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
         image=image if chosen is Isolation.APPTAINER else None,
         slots=slots,
         in_flight=in_flight,
+        # It follows from the campaign alone: where that runs must not change what it finds.
+        lag=settings.loop.lag or _generation(settings.ideas),
     )
+
+
+def _generation(ideas: int) -> int:
+    """A quarter of the ideas, within bounds: so three in four can learn from others."""
+    return min(_MOST, max(_FEWEST, ideas // _GENERATIONS))
 
 
 def _check_gpus(recipe: Recipe) -> None:

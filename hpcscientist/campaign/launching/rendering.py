@@ -93,5 +93,6 @@ def _provisional(plan: LaunchPlan) -> CampaignConfig:
         site=place.site,
         slots=place.slots,
         in_flight=place.in_flight,
+        lag=place.lag,
         settings=plan.settings.model_copy(update={"paths": PathSettings()}),
     )

@@ -7,7 +7,6 @@ are judged in order of proposal, so that the verdict does not depend on timing.
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,6 +45,7 @@ class Admission:
     outlook: Outlook = field(default_factory=Outlook)
     ended: Milestones = field(default_factory=Milestones)
     _awaited: int = 0
+    _settled: int = 1  # all ideas below that are told as outcomes have ended
     _judged: Milestones = field(default_factory=Milestones)
 
     @property
@@ -54,7 +54,10 @@ class Admission:
         return self.knowledge.state
 
     def is_exhausted(self, number: int) -> bool:
-        """Whether nothing is left to propose for an idea, and it was never proposed."""
+        """Whether nothing is left to propose for an idea, and it was never proposed.
+
+        The control arm ends with the model's, or it would have more than its share.
+        """
         last = self.state.exhausted
         return last is not None and number >= last and idea_id_of(number) not in self.state.ideas
 
@@ -73,17 +76,13 @@ class Admission:
 
     async def _propose(self, number: int, round_number: int) -> Idea | None:
         proposer = self._proposer(number)
-        if proposer.ordered:
-            await self._turn(number)
-            if self.is_exhausted(number):  # an earlier idea found nothing left: it ends there
-                return None
         idea_id = idea_id_of(number)
         known = self._known(idea_id)
-        if known is not None and not proposer.ordered:
+        if known is not None:
             await self._prepare(known)
             await self._turn(number)
             return await self._let_in(known)
-        if known is None and not proposer.ordered and self._came_to_nothing(idea_id):
+        if self._came_to_nothing(idea_id):
             await self._turn(number)
             self._end_unusable(idea_id, number, round_number, "as an earlier driver found")
             return None
@@ -115,11 +114,8 @@ class Admission:
         )
         await self._prepare(idea)
         await self._turn(number)  # look-alikes are judged in order of proposal
-        if known is not None and (known.knobs, known.proposal) != (idea.knobs, idea.proposal):
-            raise RunDirectoryError(
-                f"{idea_id}: the search proposes other knobs than before, as other versions may; "
-                "resume with those in campaign.toml, or launch anew"
-            )
+        if self.is_exhausted(number):  # an earlier idea found nothing left: it ends there
+            return None
         return await self._let_in(idea)
 
     def _proposer(self, number: int) -> Proposer:
@@ -184,19 +180,8 @@ class Admission:
         return ended is None or ended.status != "rejected" or ended.vetted
 
     async def _task(self, idea_id: str, number: int, round_number: int) -> ProposalTask:
-        if self._proposer(number).ordered:
-            before = self._settled(number, round_number)
-            if not self.proposer.ordered:
-                before = await self._settled_beside(number, round_number)
-            return ProposalTask(
-                idea_id=idea_id,
-                number=number,
-                round=round_number,
-                feedback="",
-                archive=(),
-                scores=self.knowledge.scores(before=before),
-            )
-
+        if self._proposer(number).by_outcomes:
+            return await self._measured(idea_id, number, round_number)
         begun = self.outlook.begun(idea_id)
         if begun is not None:
             return begun
@@ -239,27 +224,26 @@ class Admission:
             leader=leader,
         )
 
-    def _settled(self, number: int, round_number: int) -> int:
-        """The first idea whose outcome an ordered proposal may not depend on."""
-        first_of_round = self.plan.first_of(round_number)
-        return max(number - self.plan.in_flight + 1, first_of_round)
+    async def _measured(self, idea_id: str, number: int, round_number: int) -> ProposalTask:
+        """What one is told who learns from outcomes alone; waits until these are there.
 
-    async def _settled_beside(self, number: int, round_number: int) -> int:
-        """Have the control arm's own ideas end that its next proposal depends on; the first idea
-        that it does not depend on.
-
-        All but the last few, as many as are likely in flight: it would wait for these while the
-        ideas after it wait for it. What came before the round has ended anyway.
+        They are those of its own ideas behind the campaign's lag, and of earlier rounds: which
+        these are does not depend on how much runs at once, nor on who is faster.
         """
-        own = [n for n in range(1, number) if self.plan.arm(n) == "control"]
-        recent = max(1, math.ceil(self.plan.in_flight * self.plan.control))
-        before = self.plan.first_of(round_number)
-        if len(own) > recent:
-            before = max(before, own[-recent - 1] + 1)
-        for earlier in own:
-            if earlier < before:
-                await self.ended.wait(earlier)
-        return before
+        before = max(number - self.plan.lag + 1, self.plan.first_of(round_number))
+        while self._settled < before:
+            settled = self._settled
+            if self._proposer(settled).by_outcomes:
+                await self.ended.wait(settled)
+            self._settled = max(self._settled, settled + 1)
+        return ProposalTask(
+            idea_id=idea_id,
+            number=number,
+            round=round_number,
+            feedback="",
+            archive=(),
+            scores=self.knowledge.scores(before=before),
+        )
 
     async def _turn(self, number: int) -> None:
         if number > 1:

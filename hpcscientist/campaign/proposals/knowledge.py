@@ -6,8 +6,11 @@ stored, so that they always speak of all ideas up to now.
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from statistics import fmean
 
 from hpcscientist.campaign.judgement.duplicates import repeated, said
@@ -44,7 +47,8 @@ class Knowledge:
     tells: bool = True
     evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
     _ideas: dict[str, Idea] = field(default_factory=dict)
-    _scores: dict[str, PastScore] = field(default_factory=dict)  # of ideas that have ended
+    _measured: list[PastScore] = field(default_factory=list)  # of ideas that have ended
+    _looked_at: int = 0  # so many of the first ideas are in it, where they belong there
     _findings: dict[str, Finding] = field(default_factory=dict)
     _judged: tuple[int, int] = (0, 0)
     _told: Feedback | None = None
@@ -54,19 +58,26 @@ class Knowledge:
         self._ideas[idea.idea_id] = idea
 
     def scores(self, before: int) -> tuple[PastScore, ...]:
-        """Mean primary metric of the ideas numbered below `before`, in order of numbers."""
-        return tuple(self._score(i) for i, idea in self._ideas.items() if idea.number < before)
+        """Mean primary metric of the control arm's ideas numbered below `before`, in their order.
 
-    def _score(self, idea_id: str) -> PastScore:
-        """Reckoned once an idea: asked of all of them at every proposal, it must cost nothing."""
-        known = self._scores.get(idea_id)
-        if known is not None:
-            return known
-        values = self._values(self.state.ideas[idea_id])
-        score = PastScore(idea_id=idea_id, value=fmean(values.values()) if values else None)
-        if self.state.ideas[idea_id].ended is not None:
-            self._scores[idea_id] = score
-        return score
+        All of these must have ended.
+        """
+        measured = self._measured
+        for idea_id, idea in itertools.islice(self._ideas.items(), self._looked_at, None):
+            if idea.number >= before:
+                break
+            self._looked_at += 1
+            if idea.knobs is not None:
+                values = self._values(self.state.ideas[idea_id])
+                measured.append(
+                    PastScore(
+                        idea_id=idea_id,
+                        number=idea.number,
+                        knobs=idea.knobs,
+                        value=fmean(values.values()) if values else None,
+                    )
+                )
+        return tuple(measured[: bisect_left(measured, before, key=attrgetter("number"))])
 
     def feedback(self) -> Feedback:
         """The findings so far as text for a prompt, most informative first."""

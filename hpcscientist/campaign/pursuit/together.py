@@ -43,7 +43,7 @@ def pursuit(
     grows = authoring.search == "tree"
     tree = Branching(_bounds(config, tryout), reference, craft, gate, legs) if grows else None
     return Pursuit(
-        in_order=minds.proposer.ordered,
+        in_order=minds.proposer.by_outcomes,
         journal=session.journal,
         state=session.state,
         tryout=tryout,

@@ -75,6 +75,7 @@ def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
         site=load_site(settings.site, wanted.folder, settings.slurm),
         slots=_SLOTS,
         in_flight=1,
+        lag=1,
         settings=settings,
     )
 
