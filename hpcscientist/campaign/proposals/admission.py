@@ -114,7 +114,8 @@ class Admission:
         )
         await self._prepare(idea)
         await self._turn(number)  # look-alikes are judged in order of proposal
-        if self.is_exhausted(number):  # an earlier idea found nothing left: it ends there
+        # An earlier idea found nothing left: so it ends there, but for what was paid for.
+        if proposer.by_outcomes and self.is_exhausted(number):
             return None
         return await self._let_in(idea)
 
