@@ -24,6 +24,7 @@ from hpcscientist.bench.scripted import ScriptedBackend, ScriptedModel
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.minds import model_minds
+from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import assemble
@@ -100,7 +101,7 @@ async def _campaign(folder: Path, ideas: int, script: Script) -> tuple[float, fl
     entry = recipe.spec.entry
     model = ScriptedModel(script.latency_s, entry, recipe.reference[entry])
     seconds: dict[str, float] = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
-    backend = ScriptedBackend(paths, script.slots, seconds)
+    backend = Dispatcher(ScriptedBackend(paths, script.slots, seconds))
     wired = assemble(config, recipe, session, model_minds(model, config, recipe, session), backend)
     begin = time.perf_counter()
     await wired.conductor.run()

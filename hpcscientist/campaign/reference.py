@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.steps import Step
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.feedback.decision import better_by

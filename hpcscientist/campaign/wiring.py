@@ -27,11 +27,12 @@ from hpcscientist.campaign.proposals.vetting import Vetting
 from hpcscientist.campaign.pursuit.together import pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.reference import Reference, is_piloted
+from hpcscientist.campaign.running.dispatcher import Dispatcher, Runs, journalled
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.serving.beside import Beside
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution.backends.local import LocalBackend
@@ -58,7 +59,7 @@ class Wired:
     config: CampaignConfig
     state: CampaignState
     conductor: Conductor
-    backend: Backend
+    backend: Runs
     model: Model | None
     embedder: Embedder | None
     lets_go: bool = False
@@ -131,6 +132,13 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
 
 def _backend(
     config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
+) -> Dispatcher:
+    backend = _open_backend(config, recipe, session, plane)
+    return journalled(backend, session.journal, session.state, session.generation, session.note)
+
+
+def _open_backend(
+    config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
 ) -> Backend:
     if config.backend == "local":
         return LocalBackend(session.paths, config.slots, run_trial)
@@ -140,9 +148,7 @@ def _backend(
         return inside.open_backend(session.paths, config, session.job_id, needs, engines)
 
     return SlurmBackend(
-        *(session.paths, config.site, config.campaign_id, ELEMENT_MODULE),
-        notify=session.note,
-        slots=config.slots,
+        *(session.paths, config.site, config.campaign_id, ELEMENT_MODULE), slots=config.slots
     )
 
 
@@ -151,7 +157,7 @@ def assemble(
     recipe: Recipe,
     session: Session,
     minds: Minds,
-    backend: Backend,
+    backend: Runs,
     embedder: Embedder | None = None,
 ) -> Wired:
     """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
@@ -225,7 +231,7 @@ def _threshold(loop: LoopSettings) -> float:
     return loop.similarity if loop.independence else 1.0
 
 
-def _tryout(config: CampaignConfig, recipe: Recipe, session: Session, backend: Backend) -> Tryout:
+def _tryout(config: CampaignConfig, recipe: Recipe, session: Session, backend: Runs) -> Tryout:
     loop, paths = config.settings.loop, session.paths
     trials = TrialRunner(
         paths=paths,

@@ -13,11 +13,12 @@ from hpcscientist.doctor.folder import DoctorFolder
 from hpcscientist.doctor.records import NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm import submit
-from hpcscientist.execution.backends.slurm.batches import Batch, Slot
+from hpcscientist.execution.backends.slurm.batches import ArrayRecord
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.queue import QueueRow, queued
 from hpcscientist.execution.backends.slurm.states import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.sweep import sweep_jobs
+from hpcscientist.records.runs import RunId
 from hpcscientist.records.site import Site
 
 MODULE = "hpcscientist.doctor.probe"
@@ -48,11 +49,11 @@ class JobResult:
 
 def script(site: Site, folder: DoctorFolder, gpus: int) -> str:
     """Return the job's script: an array of one task, as a trial's would be."""
-    batch = Batch(
+    batch = ArrayRecord(
         batch_id="probe",
         campaign_id=folder.root.name,
         trials_folder=str(folder.root),
-        tasks=((Slot(trial_id="rehearsal", run=1),),),
+        tasks=((RunId(trial_id="rehearsal", run=1),),),
         cpus=1,
         gpus=gpus,
         memory_mb=_MEMORY_MB,

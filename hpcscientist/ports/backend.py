@@ -1,56 +1,78 @@
-"""The port to whatever runs trials."""
+"""The port to wherever trials run: a scheduler, or this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from hpcscientist.records.trial import TrialReport, TrialSpec
-
-OnTrial = Callable[[TrialSpec], None]
-
-# With the backend's own report of a trial that left no result file, where it knows why.
-OnEnd = Callable[[TrialSpec, TrialReport | None], None]
+from hpcscientist.records.runs import Answer, Batch, Capacity, Change, Intent, RunId
+from hpcscientist.records.trial import TrialSpec
 
 
 class Backend(Protocol):
-    """Runs trials whose folders are prepared (`spec.json` written, `out/` empty).
+    """Takes batches of trials whose folders are prepared, and tells what becomes of each run.
 
-    Obligations: `run` returns once each of the trials has ended, be it with a result file
-    or without one (then the worker was lost). A worker that already runs one of the trials
-    (left by a driver that was killed) is waited for, not doubled. It calls `on_start` when a
-    trial leaves the queue (queue time is not run time) and `on_end` as soon as it has ended,
-    not when the last of them has; what these raise stops the trials and is passed on. `run`
-    may be called many times concurrently from one event loop; earlier calls go first. When
-    `run` is cancelled, its trials are stopped before the cancellation is passed on.
+    Obligations:
+
+    - `adopt` is called once, before all else. A worker or a job that an earlier driver left is
+      followed and never doubled; what is found without an intent too. A query that fails answers
+      nothing: what may have been queued counts as queued until it is known.
+    - A batch is queued whole or not at all. It is not larger than the `capacity` that was told
+      for its trials; what they ask for is equal.
+    - Each run that was accepted, unknown or adopted is told one `Ended`, and one `Started` before
+      it if it began. It is told as soon as it is known and not when its batch has ended; queue
+      time is not run time. An end with a valid result is `ENDED`, however its job ended; any other
+      is told once the scheduler's word is final and no file system hides a result any more.
+      What the scheduler itself will run again has not ended.
+    - Of the trials of an element, the one that was under way when the element was lost ends as
+      that says, and those after it as `NOT_RUN`.
+    - `changes` waits for something to tell. What was not taken when it is cancelled is told by the
+      next call.
+    - `cancel` returns once nothing of the runs can go on, or after its patience; each has its
+      `Ended`. Runs that shared an element with one of them and had not ended are `NOT_RUN`.
+    - It never judges: see `execution.ending`.
+
+    All of it is called from one event loop. Raised by any call: SchedulerRefused for what no
+    waiting mends, DiskFull, OSError; then nothing more is told.
     """
 
     @property
     def outlives_driver(self) -> bool:
-        """Whether what was let go goes on without its driver."""
+        """Whether what was queued goes on without its driver."""
         ...
 
     @property
-    def slots(self) -> int:
-        """How many trials run at once."""
+    def gather_s(self) -> float:
+        """How long trials are best gathered before they are submitted. Seconds."""
         ...
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
-        """Run trials to their end."""
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        """Take over what earlier drivers left; return the runs that are followed from now on."""
         ...
 
-    def avoid(self, nodes: Collection[str]) -> None:
-        """Name the nodes that failed repeatedly; where others can be had, those are used."""
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say what may be submitted now, of trials like this one."""
         ...
 
-    def let_go(self) -> None:
-        """From now on leave to the scheduler what it has: a later driver adopts it.
+    async def submit(self, batch: Batch) -> Answer:
+        """Queue a batch."""
+        ...
 
-        Cancelled runs are not stopped then, and `close` stops nothing. Without a scheduler
-        that outlives the driver this has no effect.
+    async def changes(self) -> Sequence[Change]:
+        """Wait until there is something to tell, and return it in the order of its happening."""
+        ...
+
+    async def cancel(self, runs: Collection[RunId]) -> None:
+        """End runs, whether they wait or are under way."""
+        ...
+
+    async def sweep(self) -> None:
+        """End whatever of the campaign is left, followed or not, and remove what it left behind.
+
+        Raises SchedulerSilent where nobody answers: then what is left stays to be found.
         """
         ...
 
     async def close(self) -> None:
-        """Stop whatever still runs and leave nothing behind. Idempotent."""
+        """Follow nothing any more; end nothing. Idempotent."""
         ...

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Arm, AttemptKind, KnobValue
+from hpcscientist.records.runs import RunId
 from hpcscientist.records.trial import Stage, TrialReport
 
 
@@ -198,6 +199,23 @@ class TrialQueued(Record):
     def key(self) -> str:
         """Once a run of a trial."""
         return f"{self.type}/{self.trial_id}/{self.run}"
+
+
+class BatchQueued(Record):
+    """The intent to submit a batch that may outlive its driver, written before it is.
+
+    `elements` are the trials' runs, as they are arranged.
+    """
+
+    type: Literal["batch_queued"] = "batch_queued"
+    batch_id: str
+    generation: int
+    elements: tuple[tuple[RunId, ...], ...]
+
+    @property
+    def key(self) -> str:
+        """Once a batch."""
+        return f"{self.type}/{self.batch_id}"
 
 
 class TrialStarted(Record):
@@ -405,6 +423,7 @@ Event = Annotated[
     | AuthorGaveUp
     | AttemptReviewed
     | TrialQueued
+    | BatchQueued
     | TrialStarted
     | TrialEnded
     | BudgetDecided

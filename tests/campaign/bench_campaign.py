@@ -18,6 +18,7 @@ from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.pursuit.craft import Crew
+from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import Wired, assemble
@@ -25,7 +26,6 @@ from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.ports.author import Author
-from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
@@ -78,7 +78,7 @@ class ScriptedTrials:
         self.ran: list[tuple[str, int]] = []
         self.avoided: set[str] = set()
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
         for spec in trials:
             on_start(spec)
             self.ran.append((spec.trial_id, spec.run))

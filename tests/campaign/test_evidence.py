@@ -13,9 +13,9 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 
 from hpcscientist.campaign.judgement.evidence import Evidences, reading
+from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
 from hpcscientist.feedback.causes import NOTHING
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.trial import Budget, TrialSpec
@@ -47,7 +47,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignBench:
     """A campaign whose trials leave predictions and learning curves."""
 
     class Leaving(ScriptedTrials):
-        async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
+        async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
             for spec in trials:
                 out = self._paths.trial(spec.trial_id).out
                 own = spec.idea_id != BASELINE_ID

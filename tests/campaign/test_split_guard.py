@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import duplicates, spent
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory, fresh_seeds, trial_seeds
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import SplitGuarded
 from hpcscientist.records.events import (
     AttemptWritten,

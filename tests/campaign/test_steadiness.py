@@ -18,13 +18,13 @@ from hpcscientist.campaign import frozen
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement.steadiness import Steadiness, rerun_with, reruns_at_most
 from hpcscientist.campaign.plan import Plan
+from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.summary import read_rows
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import BaselineNoisy
-from hpcscientist.ports.backend import OnEnd, OnTrial
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Stage, TrialSpec
@@ -71,7 +71,7 @@ async def test_seeds_of_ideas_wait_for_the_check_and_pilots_do_not(
     piloted: asyncio.Queue[str] = asyncio.Queue()
 
     class SlowBaseline(ScriptedTrials):
-        async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
+        async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
             if trials[0].trial_id == "baseline-a1-baseline-0":
                 assert {await piloted.get(), await piloted.get()} == {"idea-0001", "idea-0002"}
             await super().run(trials, on_start, on_end)

@@ -10,7 +10,7 @@ from random import Random
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedTrials, scored
 
 from hpcscientist.campaign import journal
-from hpcscientist.ports.backend import OnEnd, OnTrial
+from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
 from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
@@ -100,7 +100,7 @@ class SlowTrials(ScriptedTrials):
     draw: Random | None = None
     at_once = most_at_once = 0
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
         pilots = sum(t.stage is Stage.PILOT and t.idea_id != BASELINE_ID for t in trials)
         SlowTrials.at_once += pilots
         SlowTrials.most_at_once = max(SlowTrials.most_at_once, SlowTrials.at_once)

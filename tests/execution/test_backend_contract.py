@@ -16,6 +16,7 @@ import executing_slurm
 import pytest
 from trialkit import CAMPAIGN, Bench, assert_gone, assert_nothing_runs
 
+from hpcscientist.campaign.running.dispatcher import Dispatcher, Runs
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
@@ -26,15 +27,16 @@ from hpcscientist.execution.backends.steps.command import Allocation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.outcome import IdeaFailed, Scored
+from hpcscientist.records.runs import Ended
 from hpcscientist.records.site import Site, SlurmSite, WatchSite
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
 from hpcscientist.worker.element import MODULE
 from hpcscientist.worker.local import run_trial
 from hpcscientist.worker.step import MODULE as STEP_MODULE
 
-Make = Callable[[RunPaths, int], Backend]
+Make = Callable[[RunPaths, int], Dispatcher]
 IMPATIENT = WatchSite(round_min_s=0.5, round_max_s=1.0, files_s=0.1, gather_s=0.1, visible_s=0.0)
 KINDS = (
     "local",
@@ -83,7 +85,10 @@ def scheduler(
 def make(kind: str, bench: Bench, allocation: Allocation | None, scheduler: None) -> Iterator[Make]:
     site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
 
-    def made(paths: RunPaths, slots: int) -> Backend:
+    def made(paths: RunPaths, slots: int) -> Dispatcher:
+        return Dispatcher(opened(paths, slots))
+
+    def opened(paths: RunPaths, slots: int) -> Backend:
         if kind == "local":
             return LocalBackend(paths, slots, run_trial)
         if allocation is not None:
@@ -106,7 +111,7 @@ def no_start(spec: TrialSpec) -> None:
     return None
 
 
-def no_end(spec: TrialSpec, report: TrialReport | None) -> None:
+def no_end(spec: TrialSpec, ended: Ended | None) -> None:
     return None
 
 
@@ -138,7 +143,7 @@ async def test_each_end_is_told_when_it_comes(bench: Bench, make: Make) -> None:
     second = bench.trial("await_file(TRIAL.parent.parent / 'go'); predict()", "second")
     ended: list[str] = []
 
-    def on_end(spec: TrialSpec, report: TrialReport | None) -> None:
+    def on_end(spec: TrialSpec, end: Ended | None) -> None:
         assert outcome(bench, spec) is not None
         ended.append(spec.trial_id)
         (bench.run.root / "go").touch()
@@ -164,7 +169,6 @@ async def test_runs_as_many_at_once_as_there_are_slots(bench: Bench, make: Make)
         "c",
     )
     backend = make(bench.run, 2)
-    assert backend.slots == 2
     await asyncio.gather(*(backend.run([spec], no_start, no_end) for spec in (*pair, third)))
     await backend.close()
     assert all(isinstance(outcome(bench, spec), Scored) for spec in (*pair, third))
@@ -289,7 +293,6 @@ async def test_a_lost_worker_ends_the_trial_without_a_result(
     assert outcome(bench, spec) is None
     for pid in left:
         assert_gone(pid)
-    assert "the worker ended without a result" in paths.log.read_text()
     assert nothing_is_kept(bench)
 
 
@@ -327,4 +330,5 @@ async def test_a_rerun_replaces_an_old_result(bench: Bench, make: Make) -> None:
 
 def test_the_port_is_satisfied(tmp_path: Path) -> None:
     backend: Backend = LocalBackend(RunPaths(tmp_path), 1, run_trial)
-    assert backend.slots == 1
+    runs: Runs = Dispatcher(backend)
+    assert not runs.outlives_driver

@@ -15,29 +15,35 @@ import psutil
 import pytest
 from trialkit import CAMPAIGN, Bench, assert_ended, assert_nothing_runs
 
+from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends import local, stopping
 from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
 from hpcscientist.execution.presence import Presence
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import TrialReport
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.runs import Ended, EndState
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
 from hpcscientist.worker.local import run_trial
 
 DRIVER = """
 import asyncio, pathlib, sys
+from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.worker.local import run_trial
 paths = RunPaths(pathlib.Path(sys.argv[1]))
 specs = [TrialSpec.model_validate_json(paths.trial(n).spec.read_bytes()) for n in sys.argv[2:]]
-backend = LocalBackend(paths, len(specs), run_trial)
 told = lambda spec: print("started", flush=True)
-asyncio.run(backend.run(specs, told, lambda spec: None))
+
+async def drive():
+    backend = Dispatcher(LocalBackend(paths, len(specs), run_trial))
+    await backend.run(specs, told, lambda spec, ended: None)
+
+asyncio.run(drive())
 """
 
 
@@ -91,7 +97,7 @@ async def test_what_killed_drivers_left_of_ended_jobs_is_removed(
     processes.kill_trees(jobs)
     await until_gone([*jobs, *processes.marked(CAMPAIGN, "killed")])
     assert len(list((tmp_path / "scratch").iterdir())) == 2
-    await LocalBackend(bench.run, 1, run_trial).close()
+    await Dispatcher(LocalBackend(bench.run, 1, run_trial)).close()
     assert [folder.name for folder in bench.run.submission.iterdir()] == ["alive-1"]
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     sweep(bench.run)
@@ -107,22 +113,22 @@ async def test_a_worker_that_died_with_its_driver_is_told_lost(bench: Bench) -> 
     jobs = processes.naming(bench.run.submission.absolute(), below=True)
     processes.kill_trees(jobs)
     await until_gone(jobs)
-    told: list[TrialReport | None] = []
-    backend = LocalBackend(bench.run, 1, run_trial)
-    await backend.run([spec], nothing, lambda spec, report: told.append(report))
+    told: list[Ended | None] = []
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    await backend.run([spec], nothing, lambda spec, ended: told.append(ended))
     await backend.close()
-    (report,) = told
-    assert report is not None
-    assert isinstance(report.outcome, MachineFailed)
-    assert "the worker and the driver" in report.outcome.detail
-    assert report.usage.node
+    (ended,) = told
+    assert ended is not None
+    assert ended.state is EndState.LOST
+    assert "the worker and the driver" in ended.why
+    assert ended.node
     assert_nothing_runs()
 
 
 async def test_a_worker_that_was_stopped_on_purpose_is_not_lost(bench: Bench) -> None:
     spec = bench.trial("await_file(TRIAL.parent.parent / 'go') or predict()")
     paths = bench.run.trial(spec.trial_id)
-    backend = LocalBackend(bench.run, 1, run_trial)
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
     async with asyncio.timeout(300):
         while presence.live_worker(paths) is None:  # noqa: ASYNC110 (another process)
@@ -131,10 +137,10 @@ async def test_a_worker_that_was_stopped_on_purpose_is_not_lost(bench: Bench) ->
     with pytest.raises(asyncio.CancelledError):
         await call
     (bench.run.root / "go").touch()
-    again = LocalBackend(bench.run, 1, run_trial)
-    told: list[object] = []
-    await again.run([spec], nothing, lambda spec, report: told.append(report))
-    assert told == [None]
+    again = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    told: list[Ended | None] = []
+    await again.run([spec], nothing, lambda spec, ended: told.append(ended))
+    assert [ended.state for ended in told if ended] == [EndState.ENDED]
     assert paths.result.exists()
 
 
@@ -149,18 +155,16 @@ async def test_the_deadline_of_a_worker_that_stands_still_is_kept_by_the_driver(
     limits = spec.limits.model_copy(update={"deadline_s": 5.0})
     spec = spec.model_copy(update={"limits": limits})
     paths = bench.run.trial(spec.trial_id)
-    told: list[TrialReport | None] = []
-    backend = LocalBackend(bench.run, 1, run_trial)
-    call = asyncio.create_task(
-        backend.run([spec], nothing, lambda spec, report: told.append(report))
-    )
+    told: list[Ended | None] = []
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    call = asyncio.create_task(backend.run([spec], nothing, lambda spec, ended: told.append(ended)))
     await suspend(paths)
     await asyncio.wait_for(call, 300)
     await backend.close()
-    (report,) = told
-    assert report is not None
-    assert isinstance(report.outcome, MachineFailed)
-    assert "stopped or traced" in report.outcome.detail
+    (ended,) = told
+    assert ended is not None
+    assert ended.state is EndState.LOST
+    assert "stopped or traced" in ended.why
     assert_ended(paths, "main")
 
 
@@ -172,7 +176,7 @@ async def test_a_job_that_had_not_begun_is_replaced(bench: Bench) -> None:
     body = "count = TRIAL.parent.parent / 'count'\ncount.open('a').write('x')\npredict()"
     spec = bench.trial(body)
     killed_driver(bench.run, spec.trial_id, ready=[])
-    backend = LocalBackend(bench.run, 1, run_trial)
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
     await backend.run([spec], nothing, nothing)
     await backend.close()
     report = read_result(bench.run.trial(spec.trial_id))
@@ -188,7 +192,7 @@ async def test_a_worker_of_another_host_counts_as_lost(bench: Bench) -> None:
     started = psutil.Process().create_time()
     elsewhere = Presence(host=socket.gethostname() + "x", pid=os.getpid(), started=started, run=1)
     paths.worker.write_text(elsewhere.model_dump_json())
-    backend = LocalBackend(bench.run, 1, run_trial)
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
     await backend.run([spec], nothing, nothing)
     assert paths.result.exists()
 
@@ -209,7 +213,7 @@ async def test_a_worker_that_does_not_listen_is_killed(
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.5)
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
-    backend = LocalBackend(bench.run, 1, run_trial)
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
     await suspend(paths)
     await backend.close()
@@ -228,18 +232,16 @@ async def test_a_worker_that_hangs_is_given_up(
     monkeypatch.setattr(local, "_longest_s", lambda trial: -1e6 if hangs else 600.0)
     spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')", deadline_s=1e6)
     paths = bench.run.trial(spec.trial_id)
-    told: list[TrialReport | None] = []
-    backend = LocalBackend(bench.run, 1, run_trial)
-    call = asyncio.create_task(
-        backend.run([spec], nothing, lambda spec, report: told.append(report))
-    )
+    told: list[Ended | None] = []
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    call = asyncio.create_task(backend.run([spec], nothing, lambda spec, ended: told.append(ended)))
     await suspend(paths)  # it hears no SIGTERM either
     assert not told
     hangs = True
     await asyncio.wait_for(call, 300)
-    (report,) = told
-    assert report is not None
-    assert report.outcome == MachineFailed(failure=MachineFailure.LOST, detail="the worker hung")
+    (ended,) = told
+    assert ended is not None
+    assert (ended.state, ended.why) == (EndState.LOST, "the worker hung")
     assert presence.live_worker(paths) is None
     assert_ended(paths, "daemon", "main")
     assert_nothing_runs()
@@ -270,7 +272,7 @@ async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("submitit.LocalExecutor.submit", refuse)
-    backend = LocalBackend(bench.run, 1, run_trial)
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
     with pytest.raises(DiskFull, match="make room"):
         await backend.run([bench.trial("predict()")], nothing, nothing)
 
@@ -278,7 +280,7 @@ async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.Monk
 async def test_a_worker_runs_without_numpy_and_threads(bench: Bench) -> None:
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
-    backend = LocalBackend(bench.run, 1, run_trial)
+    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
     await suspend(paths)
     worker = presence.live_worker(paths)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from trialkit import Bench
 
+from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.execution.backends.slurm.batches import (
+    ArrayRecord,
     BatchFolder,
     InQueue,
-    Room,
-    arrange,
-    make_batch,
+    record_of,
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import unshadowed
-from hpcscientist.execution.backends.slurm.ledger import Durations
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.execution.backends.slurm.submit import script
 from hpcscientist.records.site import SlurmSite
@@ -35,55 +33,6 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> list[TrialSpec]:
     return [first.model_copy(update={"trial_id": f"t{number}"}) for number in range(300)]
 
 
-@given(
-    count=st.integers(0, 300),
-    tasks=st.integers(0, 400),
-    at_once=st.integers(1, 100),
-    pack_s=st.floats(0, 600),
-    seconds=st.floats(0, 100),
-    minutes=st.integers(1, 2000),
-)
-def test_arrangement(
-    specs: list[TrialSpec],
-    count: int,
-    tasks: int,
-    at_once: int,
-    pack_s: float,
-    seconds: float,
-    minutes: int,
-) -> None:
-    space = Room(tasks=tasks, at_once=at_once, max_minutes=minutes)
-    found = arrange(specs[:count], pack_s, space, lambda spec: seconds)
-    flat = [spec for task in found for spec in task]
-    assert flat == specs[: len(flat)]  # in order, none twice
-    assert len(found) <= tasks
-    assert all(task for task in found)
-    assert bool(found) == (count > 0 and tasks > 0)
-    if found and len(flat) < count:
-        assert len(found) == tasks  # left out only for want of room
-    if count <= min(tasks, at_once):
-        assert [len(task) for task in found] == [1] * len(found)  # what can run side by side does
-    if max((len(task) for task in found), default=1) > 1:
-        assert max(len(task) for task in found) * seconds <= pack_s + 1e-6
-
-
-def test_trials_are_not_packed_where_that_is_switched_off(specs: list[TrialSpec]) -> None:
-    found = arrange(specs, 0, Room(500, 8, 600), lambda spec: 0.1)
-    assert [len(task) for task in found] == [1] * 300
-
-
-def test_what_is_known_of_durations_decides_the_packing(specs: list[TrialSpec]) -> None:
-    durations = Durations()
-    assert durations.expect(specs[0]) == specs[0].limits.deadline_s
-    for seconds in (1.0, 2.0, 9.0):
-        durations.add(specs[0], seconds)
-    assert durations.expect(specs[1]) == 2.0
-    found = arrange(specs, 20.0, Room(500, 8, 600), durations.expect)
-    # 38 trials for each of the 8 that run at once: four waves of equal tasks, not 3.8 of full ones.
-    assert {len(task) for task in found} == {9, 10}
-    assert len(found) == 32
-
-
 @pytest.mark.parametrize(
     ("queue", "slots", "tasks"),
     [
@@ -95,12 +44,20 @@ def test_what_is_known_of_durations_decides_the_packing(specs: list[TrialSpec]) 
         (InQueue(1, others=300), 3, 2),  # what is not ours takes no slot of ours
     ],
 )
-def test_room_is_the_least_of_all_limits(queue: InQueue, slots: int, tasks: int) -> None:
-    assert room(LIMITS, SlurmSite(), queue, slots).tasks == tasks
+def test_room_is_the_least_of_all_limits(
+    specs: list[TrialSpec], queue: InQueue, slots: int, tasks: int
+) -> None:
+    assert room(LIMITS, SlurmSite(), queue, slots, specs[0]).room == tasks
+
+
+def recorded(
+    campaign: str, trials: Path, elements: Sequence[Sequence[TrialSpec]], now: float
+) -> ArrayRecord:
+    return record_of(campaign, trials, make_batch(elements), now)
 
 
 def test_the_record_comes_back(specs: list[TrialSpec], tmp_path: Path) -> None:
-    batch = make_batch("c1", tmp_path / "trials", [specs[:2], specs[2:3]], now=1000.5)
+    batch = recorded("c1", tmp_path / "trials", [specs[:2], specs[2:3]], now=1000.5)
     folder = BatchFolder(tmp_path / batch.batch_id)
     assert folder.read() is None
     folder.write(batch)
@@ -108,14 +65,14 @@ def test_the_record_comes_back(specs: list[TrialSpec], tmp_path: Path) -> None:
     assert folder.job_id() is None
     folder.write_job_id("77")
     assert folder.job_id() == "77"
-    assert make_batch("c1", tmp_path, [specs[:1]], now=1000.5).batch_id != batch.batch_id
+    assert recorded("c1", tmp_path, [specs[:1]], now=1000.5).batch_id != batch.batch_id
 
 
 def lines(site: SlurmSite, specs: list[TrialSpec], folder: Path, **limits: int) -> list[str]:
     chosen = [
         spec.model_copy(update={"limits": spec.limits.model_copy(update=limits)}) for spec in specs
     ]
-    batch = make_batch("c1", folder, [[spec] for spec in chosen], now=1000.0)
+    batch = recorded("c1", folder, [[spec] for spec in chosen], now=1000.0)
     return script(site, batch, folder / "with space", "a.module", avoid=["n3"]).splitlines()
 
 
@@ -165,8 +122,8 @@ def test_a_site_gets_what_it_demands(specs: list[TrialSpec], tmp_path: Path) -> 
 
 
 def test_the_time_limit_holds_all_trials_of_a_task(specs: list[TrialSpec], tmp_path: Path) -> None:
-    one = make_batch("c", tmp_path, [specs[:1]], now=0.0)
-    ten = make_batch("c", tmp_path, [specs[:10], specs[10:11]], now=0.0)
+    one = recorded("c", tmp_path, [specs[:1]], now=0.0)
+    ten = recorded("c", tmp_path, [specs[:10], specs[10:11]], now=0.0)
     deadline = specs[0].limits.deadline_s
     assert one.minutes * 60 >= deadline + 60
     assert ten.minutes * 60 >= 10 * deadline + 60
@@ -178,9 +135,7 @@ def test_an_array_task_has_the_time_that_its_scorers_may_take(
     first = specs[0]
     limits = first.limits.model_copy(update={"scorer_s": first.limits.scorer_s + 600.0})
     longer = first.model_copy(update={"limits": limits})
-    usual, more = (
-        make_batch("c", tmp_path, [[spec, spec]], 0.0).minutes for spec in (first, longer)
-    )
+    usual, more = (recorded("c", tmp_path, [[spec, spec]], 0.0).minutes for spec in (first, longer))
     assert more == usual + 20
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.queue import accounted, queued, task_numbers
-from hpcscientist.execution.backends.slurm.states import Cause, Phase
+from hpcscientist.execution.backends.slurm.states import Phase
+from hpcscientist.records.runs import EndState
 
 
 class Said(Slurm):
@@ -52,9 +53,9 @@ def test_accounts_of_tasks_leave_out_what_waits() -> None:
     )
     rows = accounted(said, {"7"})
     assert [(row.task, row.cause, row.signal) for row in rows] == [
-        (0, Cause.DONE, 0),
-        (1, Cause.FAILED, 9),
-        (2, Cause.CANCELLED, 15),
+        (0, EndState.ENDED, 0),
+        (1, EndState.FAILED, 9),
+        (2, EndState.CANCELLED, 15),
     ]
 
 
@@ -66,9 +67,9 @@ def test_accounts_of_what_was_cancelled_while_it_waited() -> None:
     )
     rows = accounted(said, {"7", "8"})
     assert [(row.job_id, row.task, row.cause) for row in rows] == [
-        ("7", 0, Cause.DONE),
-        ("7", None, Cause.CANCELLED),
-        ("8", None, Cause.CANCELLED),
+        ("7", 0, EndState.ENDED),
+        ("7", None, EndState.CANCELLED),
+        ("8", None, EndState.CANCELLED),
     ]
 
 

@@ -9,12 +9,12 @@ from hpcscientist.execution.backends.slurm.commands import failure
 from hpcscientist.execution.backends.slurm.limits import minutes
 from hpcscientist.execution.backends.slurm.states import (
     STATES,
-    Cause,
     Phase,
     can_never_run,
     cause,
     phase,
 )
+from hpcscientist.records.runs import EndState
 
 
 @pytest.mark.parametrize(
@@ -42,25 +42,25 @@ def test_every_state_has_its_phase(state: str, where: Phase) -> None:
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        ("COMPLETED", Cause.DONE),
-        ("FAILED", Cause.FAILED),
-        ("TIMEOUT", Cause.WALLTIME),
-        ("DEADLINE", Cause.WALLTIME),
-        ("OUT_OF_MEMORY", Cause.MEMORY),
-        ("NODE_FAIL", Cause.NODE),
-        ("BOOT_FAIL", Cause.NODE),
-        ("PREEMPTED", Cause.PREEMPTED),
-        ("CANCELLED by 0", Cause.CANCELLED),
-        ("RUNNING", Cause.VANISHED),
+        ("COMPLETED", EndState.ENDED),
+        ("FAILED", EndState.FAILED),
+        ("TIMEOUT", EndState.TIMEOUT),
+        ("DEADLINE", EndState.TIMEOUT),
+        ("OUT_OF_MEMORY", EndState.OUT_OF_MEMORY),
+        ("NODE_FAIL", EndState.NODE_FAIL),
+        ("BOOT_FAIL", EndState.NODE_FAIL),
+        ("PREEMPTED", EndState.PREEMPTED),
+        ("CANCELLED by 0", EndState.CANCELLED),
+        ("RUNNING", EndState.LOST),
     ],
 )
-def test_every_end_has_its_cause(state: str, why: Cause) -> None:
+def test_every_end_has_its_cause(state: str, why: EndState) -> None:
     assert cause(state) is why
 
 
 def test_a_state_is_over_exactly_if_it_has_a_cause() -> None:
     for state in STATES:
-        assert (phase(state) is Phase.ENDED) == (cause(state) is not Cause.VANISHED)
+        assert (phase(state) is Phase.ENDED) == (cause(state) is not EndState.LOST)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 from trialkit import CAMPAIGN, Bench
 
+from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.steps.backend import StepsBackend
 from hpcscientist.execution.backends.steps.command import Allocation, command, worker_line
 from hpcscientist.execution.backends.steps.gpus import NodeGpus, Pool, shown
 from hpcscientist.execution.backends.steps.process import STEP_FILE
 from hpcscientist.records.outcome import Scored
+from hpcscientist.records.runs import Ended
 from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import Limits, TrialReport, TrialSpec
+from hpcscientist.records.trial import Limits, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.step import MODULE
 
@@ -107,16 +109,17 @@ def no_start(spec: TrialSpec) -> None:
     return None
 
 
-def no_end(spec: TrialSpec, report: TrialReport | None) -> None:
+def no_end(spec: TrialSpec, ended: Ended | None) -> None:
     return None
 
 
-def backend_on(bench: Bench, nodes: tuple[str, ...], slots: int) -> StepsBackend:
+def backend_on(bench: Bench, nodes: tuple[str, ...], slots: int) -> Dispatcher:
     site = Site(slurm=SlurmSite(python=bench.python))
-    return StepsBackend(bench.run, site, Allocation("4711", nodes), CAMPAIGN, MODULE, slots=slots)
+    allocation = Allocation("4711", nodes)
+    return Dispatcher(StepsBackend(bench.run, site, allocation, CAMPAIGN, MODULE, slots=slots))
 
 
-async def nodes_used(bench: Bench, backend: StepsBackend, names: str) -> Counter[str]:
+async def nodes_used(bench: Bench, backend: Dispatcher, names: str) -> Counter[str]:
     """Which node each of trials that wait for one another was sent to, by srun's own words."""
     recorded = bench.root / "nodes"
     srun = bench.root / "commands" / "srun"

@@ -9,8 +9,9 @@ import sys
 from trialkit import CAMPAIGN, Bench
 
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.records.events import CampaignStarted
 from hpcscientist.records.outcome import Scored
@@ -36,7 +37,7 @@ async def test_its_specification_is_left_alone(bench: Bench) -> None:
         async with asyncio.timeout(300):
             while not (paths.out / "begun").exists():  # noqa: ASYNC110 (another process's file)
                 await asyncio.sleep(0.02)
-        backend = LocalBackend(bench.run, 1, run_trial)
+        backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
         runner = TrialRunner(bench.run, journal, state, backend, generation=1, retries=0, pause_s=0)
         call = asyncio.create_task(runner.run([upgraded(spec)]))
         async with asyncio.timeout(300):

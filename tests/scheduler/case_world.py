@@ -31,8 +31,9 @@ from trialkit import Bench
 from hpcscientist.campaign import journal as journals
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.lock import DriverLock
+from hpcscientist.campaign.running.dispatcher import journalled
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.queue import AccountRow, QueueRow
 from hpcscientist.execution.backends.slurm.states import Phase, phase
@@ -236,8 +237,9 @@ class World(ABC):
         watch = self.usual_watch() | self._watch
         profile = json.dumps({"slurm": slurm, "watch": watch})
         site = Site.model_validate_json(profile)
-        self.backend = SlurmBackend(
-            *(self.paths, site, self.campaign, MODULE),
+        self.backend = journalled(
+            SlurmBackend(self.paths, site, self.campaign, MODULE),
+            *(self._journal, state, generation),
             notify=lambda name, text: self._journal.record(NoteTaken(name=name, text=text)),
         )
         self._runner = TrialRunner(
@@ -266,7 +268,7 @@ class World(ABC):
     async def kill_driver(self) -> None:
         """The driver is gone, without another word to anybody."""
         self.backend.let_go()
-        tending = [task for task in asyncio.all_tasks() if task.get_name() == "slurm"]
+        tending = [t for t in asyncio.all_tasks() if t.get_name() in ("slurm", "dispatcher")]
         for task in (running := [*self._running.values(), *tending]):
             task.cancel()
         if running:

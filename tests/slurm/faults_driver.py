@@ -18,8 +18,9 @@ from typing import Any
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.lock import DriverLock
+from hpcscientist.campaign.running.dispatcher import journalled
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import HpcsciError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
@@ -67,8 +68,9 @@ async def _drive(
     state: CampaignState,
     generation: int,
 ) -> None:
-    backend = SlurmBackend(
-        *(paths, load_site("site.toml", folder), plan["campaign"], MODULE),
+    backend = journalled(
+        SlurmBackend(paths, load_site("site.toml", folder), plan["campaign"], MODULE),
+        *(journal, state, generation),
         notify=lambda name, text: _note(journal, name, text),
     )
     runner = TrialRunner(

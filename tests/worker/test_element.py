@@ -8,7 +8,8 @@ from pathlib import Path
 
 from trialkit import Bench
 
-from hpcscientist.execution.backends.slurm.batches import BatchFolder, make_batch
+from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result
@@ -19,7 +20,7 @@ ELEMENT = "import sys; from hpcscientist.worker import element; element.main()"
 
 def submitted(bench: Bench, *tasks: list[TrialSpec]) -> BatchFolder:
     folder = BatchFolder(bench.root / "batch")
-    folder.write(make_batch("c1", bench.run.trials, tasks, time.time()))
+    folder.write(record_of("c1", bench.run.trials, make_batch(tasks), time.time()))
     return folder
 
 

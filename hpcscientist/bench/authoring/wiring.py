@@ -14,9 +14,10 @@ from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement.steadiness import Steadiness
 from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.local import LocalBackend
@@ -37,7 +38,7 @@ class Wired:
 
     bench: Bench
     journal: Journal
-    backend: LocalBackend
+    backend: Dispatcher
     model: RecordedModel
 
     async def run(self, count: int) -> list[Written]:
@@ -60,7 +61,7 @@ def wire(
         os.environ.pop(variable, None)  # the clients have them; workers need not
     journal = Journal(paths.journal, state.apply, lambda: _check(prepared, lock))
     model = _recorded(roles, prepared, journal, spent)
-    backend = LocalBackend(paths, config.slots, run_trial)
+    backend = Dispatcher(LocalBackend(paths, config.slots, run_trial))
     trials = TrialRunner(
         paths=paths,
         journal=journal,

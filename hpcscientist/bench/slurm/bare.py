@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.bench.slurm.ground import Ground
+from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution import candidate, container
 from hpcscientist.execution.backends.slurm import batches, submit
@@ -65,7 +66,7 @@ def _said(ground: Ground, count: int) -> str:
 def script(ground: Ground, specs: Sequence[TrialSpec], command: Sequence[str]) -> str:
     """Return the array's script; `@TASK@` in `command` is the task's number."""
     tasks = [[spec] for spec in specs]
-    batch = batches.make_batch(ground.campaign_id, ground.run.trials, tasks, time.time())
+    batch = batches.record_of(ground.campaign_id, ground.run.trials, make_batch(tasks), time.time())
     stamp = [str(_done(ground) / _TASK)]
     line = f"{shell(command)}; echo $? >{shell(stamp)}"
     return submit.array_script(ground.site.slurm, batch, ground.root, line)

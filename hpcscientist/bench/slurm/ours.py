@@ -13,8 +13,9 @@ from itertools import groupby
 
 from hpcscientist.bench.slurm.ground import Ground
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.running.dispatcher import journalled
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.records.outcome import Scored
@@ -52,7 +53,8 @@ async def _run(
 ) -> Ran:
     state = CampaignState()
     journal = Journal(ground.run.journal, state.apply)
-    backend = SlurmBackend(ground.run, ground.site, ground.campaign_id, module)
+    slurm = SlurmBackend(ground.run, ground.site, ground.campaign_id, module)
+    backend = journalled(slurm, journal, state, generation=1, notify=lambda name, text: None)
     runner = TrialRunner(ground.run, journal, state, backend, generation=1, retries=0, pause_s=0.0)
     try:
         if first:
@@ -65,7 +67,7 @@ async def _run(
         await backend.close()
         journal.close()
     _check([report for some in reports for report in some])
-    return Ran(seconds, backend.slurm.counts.total())
+    return Ran(seconds, slurm.slurm.counts.total())
 
 
 def _check(reports: Sequence[TrialReport]) -> None:

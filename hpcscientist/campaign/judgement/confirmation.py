@@ -19,10 +19,10 @@ from hpcscientist.campaign.judgement import judging
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.reference import Reference
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
 from hpcscientist.campaign.state import CampaignState, IdeaState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.files.hashing import hash_tree

@@ -34,7 +34,7 @@ from hpcscientist.records.outcome import MachineFailed, Scored
 from hpcscientist.records.trial import MetricSpec, Stage
 
 if TYPE_CHECKING:  # `results` looks at reruns, and runs none
-    from hpcscientist.campaign.trials import TrialRunner
+    from hpcscientist.campaign.running.trials import TrialRunner
 
 
 def reruns_at_most(settings: Settings) -> int:

@@ -10,11 +10,12 @@ from hpcscientist import __version__
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs.dispatch import make_job
 from hpcscientist.campaign.launching.launch import LaunchPlan
+from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import SchedulerRefused, UsageError
 from hpcscientist.execution.backends.slurm import controller_job, submit
-from hpcscientist.execution.backends.slurm.batches import make_batch
+from hpcscientist.execution.backends.slurm.batches import record_of
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.trial import Split
@@ -45,7 +46,8 @@ def scripts(plan: LaunchPlan) -> dict[str, str]:
     if plan.settings.serving.trials_inside:
         return found  # trials are steps of that job
     trials = SpecFactory(config=config, recipe=plan.recipe, paths=paths).baseline()
-    batch = make_batch(config.campaign_id, paths.trials, [[t] for t in trials], time.time())
+    baseline = make_batch([[trial] for trial in trials])
+    batch = record_of(config.campaign_id, paths.trials, baseline, time.time())
     folder = paths.submission / batch.batch_id
     found["an array of trials: the baseline's"] = submit.script(
         config.site.slurm, batch, folder, element.__name__

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from hpcscientist.authoring import attempts, curves
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement.steadiness import Steadiness
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.hashing import hash_bytes, hash_texts

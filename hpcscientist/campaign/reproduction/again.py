@@ -13,9 +13,10 @@ from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.reproduction import folder
 from hpcscientist.campaign.reproduction.recorded import Recorded, read_idea
 from hpcscientist.campaign.reproduction.shared import baseline_reports
+from hpcscientist.campaign.running.dispatcher import journalled
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.trials import TrialRunner
 from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
@@ -144,7 +145,11 @@ class Again:
         generation: int,
     ) -> list[TrialReport]:
         loop = self.config.settings.loop
-        backend = self._backend(specs[0].provenance.campaign_id, len(specs))
+        backend = journalled(
+            self._backend(specs[0].provenance.campaign_id, len(specs)),
+            *(journal, state, generation),
+            notify=lambda name, text: self.tell(text),
+        )
         runner = TrialRunner(
             paths=self.paths,
             journal=journal,
@@ -176,11 +181,7 @@ class Again:
         slots = min(trials, self.config.slots)
         if self.config.backend == "local":
             return LocalBackend(self.paths, slots, run_trial)
-        return SlurmBackend(
-            *(self.paths, self.config.site, own, ELEMENT_MODULE),
-            notify=lambda name, text: self.tell(text),
-            slots=slots,
-        )
+        return SlurmBackend(*(self.paths, self.config.site, own, ELEMENT_MODULE), slots=slots)
 
     def _said(self, report: TrialReport, state: CampaignState, total: int) -> None:
         done = state.count_trials("scored") + state.count_trials("failed")

@@ -33,19 +33,30 @@ import submitit
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import Crowd
-from hpcscientist.execution.backends.leftovers import keep_log
 from hpcscientist.execution.backends.machine import gpu_names, memory_mb
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slots import Held, Need, Slots
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
+from hpcscientist.execution.backends.told import Told
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import NO_SPACE
-from hpcscientist.ports.backend import OnEnd, OnTrial
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.runs import (
+    Accepted,
+    Answer,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Intent,
+    RunId,
+    Started,
+    run_of,
+)
+from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
 
 __all__ = ["Launch", "LocalBackend", "sweep"]
@@ -53,6 +64,7 @@ __all__ = ["Launch", "LocalBackend", "sweep"]
 _POLL_S = 0.05
 _SLACK_S = 120.0  # our own deadlines come first; submitit's is for a worker that hangs
 _LOG_TAIL = 16 * 1024
+_IDLE_S = 3600.0
 _OVERTIME_S = 10.0  # past its deadline a worker that runs ends its candidate within a tick
 _HELD_S = 3.0  # and one that was stopped for so long does not
 _STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -82,67 +94,81 @@ class _Executor(submitit.LocalExecutor):
 
 
 class LocalBackend:
-    """Runs at most `slots` trials at once, first come first served, each with GPUs of its own."""
+    """Runs at most `slots` trials at once, first come first served, each with GPUs of its own.
+
+    Implements `ports.backend.Backend`. A batch is one trial. Make it inside the event loop that
+    uses it.
+    """
 
     outlives_driver = False
+    gather_s = 0.0
 
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
         """Submit nothing yet. Raises UsageError for a run directory that no job can lie in."""
         refuse_patterns(paths.root)
         self._paths, self._entry = paths, entry
         self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
-        self._crowd = Crowd(self._run)
-        self._let_go = False
+        self._told = Told()
+        self._crowd = Crowd(self._follow, self._told)
 
-    @property
-    def slots(self) -> int:
-        """How many trials run at once."""
-        return self._slots.total
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        """Nothing yet: a worker that was left is found when its run is submitted again."""
+        return ()
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
-        """Run trials to their end; see the port."""
-        await self._crowd.run(trials, on_start, on_end)
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say how many slots are free; see the port."""
+        room = max(0, self._slots.total - len(self._crowd))
+        return Capacity(room=room, batch_max=1, at_once=self._slots.total, pause_s=_IDLE_S)
+
+    async def submit(self, batch: Batch) -> Answer:
+        """Start the trials of a batch as soon as there are memory and GPUs for them."""
+        for element in batch.elements:
+            for spec in element:
+                self._crowd.start(spec)
+        return Accepted()
+
+    async def changes(self) -> Sequence[Change]:
+        """Wait for something to tell; see the port. Raises DiskFull, OSError."""
+        return await self._told.take()
+
+    async def cancel(self, runs: Collection[RunId]) -> None:
+        """Stop runs and what they left; see the port."""
+        await self._crowd.cancel(runs)
+
+    async def sweep(self) -> None:
+        """Stop what still runs, and remove what killed drivers left of ended jobs."""
+        await self._crowd.close()
+        clear_submission(self._paths)
 
     async def close(self) -> None:
-        """Stop what still runs, and remove what killed drivers left of ended jobs. Idempotent."""
+        """Stop what still runs: nothing outlives the driver here. Idempotent."""
         await self._crowd.close()
-        if not self._let_go:
-            clear_submission(self._paths)
 
-    def avoid(self, nodes: Collection[str]) -> None:
-        """There is but one node."""
-
-    def let_go(self) -> None:
-        """Nothing outlives the driver here: what runs is stopped, and left to be cleared up."""
-        self._let_go = True
-
-    async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnEnd) -> None:
+    async def _follow(self, trial: TrialSpec) -> Ended:
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         if presence.died(paths, trial.run):  # and the driver that started it with it
-            self._clear_up(trial, paths, folder)
-            on_end(trial, _lost(trial, paths, "the worker and the driver ended while it ran"))
-            return
+            said = self._clear_up(trial, paths, folder)
+            return _ended(trial, paths, "the worker and the driver ended while it ran", said)
         need = _need(trial)
         adopted = presence.live_worker(paths, trial.run)
         # What runs already does, whoever waits.
         held = await self._slots.take(need) if adopted is None else self._take_over(need, paths)
         job: submitit.Job[None] | None = None
-        why = ""
         try:
             if adopted is None:
                 job = self._submit(trial, folder, held)
-            on_start(trial)
-            why = await self._ended(trial, paths, job)
-            self._clear_up(trial, paths, folder)
+            self._told.tell(Started(run_of(trial)))
+            why = await self._waited(trial, paths, job)
+            said = self._clear_up(trial, paths, folder)
         except BaseException:
             await self._stop(trial, paths, job)
-            self._clear_up(trial, paths, folder, log=False)
+            self._clear_up(trial, paths, folder)
             presence.withdraw(paths)
             raise
         finally:
             self._slots.give_back(held)
-        on_end(trial, _lost(trial, paths, why) if why else None)
+        return _ended(trial, paths, why, said)
 
     def _take_over(self, need: Need, paths: TrialPaths) -> Held:
         """Take what a worker has that runs already."""
@@ -169,7 +195,7 @@ class LocalBackend:
                 raise DiskFull(f"no space to submit below {folder.parent}: make room") from error
             raise
 
-    async def _ended(
+    async def _waited(
         self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
     ) -> str:
         """Wait until neither the job nor a worker of this run is alive.
@@ -222,16 +248,19 @@ class LocalBackend:
             job.done()  # reaps the controller
         _end_marked(trial)
 
-    def _clear_up(
-        self, trial: TrialSpec, paths: TrialPaths, folder: Path, log: bool = True
-    ) -> None:
-        """Remove what submitit, or a worker that was killed, left of an ended trial."""
-        if log and not paths.result.exists():
-            _keep_log(paths, folder)
+    def _clear_up(self, trial: TrialSpec, paths: TrialPaths, folder: Path) -> str:
+        """Remove what submitit, or a worker that was killed, left of an ended trial.
+
+        Return what a lost worker said.
+        """
+        said = ""
         if not paths.result.exists():
+            logs = sorted(folder.glob("*_log.out"))
+            said = "".join(read_tail(path, _LOG_TAIL) for path in logs)
             _end_marked(trial)
             scratch.remove_of(paths)
         folders.remove(folder)
+        return said
 
 
 def _longest_s(trial: TrialSpec) -> float:
@@ -243,20 +272,17 @@ def _need(trial: TrialSpec) -> Need:
     return Need(trial.limits.gpus, trial.limits.memory_mb, trial.alone)
 
 
-def _lost(trial: TrialSpec, paths: TrialPaths, why: str) -> TrialReport | None:
-    """Return the report of a run whose worker left no result; None where it did after all."""
-    if paths.result.exists():
-        return None
-    now = time.time()
-    return TrialReport(
-        trial_id=trial.trial_id,
-        run=trial.run,
-        outcome=MachineFailed(failure=MachineFailure.LOST, detail=why),
-        usage=Usage(
-            started_at=presence.began(paths, trial.run) or now,
-            ended_at=now,
-            node=node_name(os.environ),
-        ),
+def _ended(trial: TrialSpec, paths: TrialPaths, why: str, said: str) -> Ended:
+    """Return the end of a run. `why` its worker had to be ended, "" where it ended by itself."""
+    lost = bool(why) and not paths.result.exists()
+    return Ended(
+        run_of(trial),
+        EndState.LOST if lost else EndState.ENDED,
+        ended_at=time.time(),
+        began_at=presence.began(paths, trial.run),
+        node=node_name(os.environ),
+        why=why if lost else "",
+        said=said,
     )
 
 
@@ -271,13 +297,6 @@ def _end_marked(trial: TrialSpec) -> None:
 
 def _runs(process: psutil.Process) -> bool:
     return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-
-
-def _keep_log(paths: TrialPaths, folder: Path) -> None:
-    """Keep what a lost worker said; submitit's files are about to go."""
-    keep_log(
-        paths, "".join(read_tail(path, _LOG_TAIL) for path in sorted(folder.glob("*_log.out")))
-    )
 
 
 @contextmanager

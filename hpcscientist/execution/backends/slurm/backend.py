@@ -1,40 +1,66 @@
-"""Trials as array tasks of a Slurm cluster.
+"""Trials as array tasks of a Slurm cluster: a batch is one array.
 
-One task of this event loop tends everything: it gathers waiting trials into arrays, looks at
-the files of running array tasks (a file costs Slurm nothing, so a finished trial is seen within
-a second), and makes a round of one squeue and one sacct now and then. Callers of `run` only
-wait. Array tasks that Slurm ended before their trials began, and preempted ones, are submitted
-again here, without a word; whatever ran and was lost is reported.
+One task of this event loop tends everything: it looks at the files of running array tasks (a file
+costs Slurm nothing, so a finished trial is seen within a second), and makes a round of one squeue
+and one sacct now and then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
 
-from hpcscientist.errors import SchedulerSilent
+from hpcscientist.errors import DiskFull, SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slurm import clock
+from hpcscientist.execution.backends.slurm.batches import (
+    BatchFolder,
+    InQueue,
+    record_of,
+    room,
+)
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.ledger import Durations, Entry, Ledger, adopt
+from hpcscientist.execution.backends.slurm.ledger import (
+    Ledger,
+    LiveBatch,
+    adopt,
+    adopt_by_name,
+    live_batch,
+)
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
-from hpcscientist.execution.backends.slurm.outbox import Batching, Outbox
 from hpcscientist.execution.backends.slurm.progress import Progress
+from hpcscientist.execution.backends.slurm.refusals import UNLIMITED, Learned, is_closed
 from hpcscientist.execution.backends.slurm.rounds import Backoff, Findings, Rounds
 from hpcscientist.execution.backends.slurm.stops import Stops
 from hpcscientist.execution.backends.slurm.submit import Sender
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
+from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import OnEnd, OnTrial
+from hpcscientist.files.space import NO_SPACE
+from hpcscientist.records.runs import (
+    Accepted,
+    Answer,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Freed,
+    Held,
+    Intent,
+    Refused,
+    RunId,
+    Started,
+    Unknown,
+)
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import TrialSpec
 
-Notify = Callable[[str, str], None]
-
-UNLIMITED = 10**9
 _STOP_POLL_S = 1.0
 _STOP_PATIENCE_S = 90.0
+_LIMIT_PAUSE_S = 15.0
 _IDLE_S = 3600.0
 _ORDINARY = {"", "None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime", "Cleaning"}
 
@@ -42,144 +68,187 @@ _ORDINARY = {"", "None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTim
 class SlurmBackend:
     """Runs trials as elements of arrays; at most `slots` array tasks are in the queue at once.
 
-    `module` is what each array task runs. `notify` is told, by a name and a sentence, what
-    people should know: why jobs wait, that Slurm does not answer. Make it inside the event
-    loop that uses it.
+    Implements `ports.backend.Backend`. `module` is what each array task runs. Make it inside the
+    event loop that uses it.
     """
 
     outlives_driver = True
 
     def __init__(
-        self,
-        paths: RunPaths,
-        site: Site,
-        campaign_id: str,
-        module: str,
-        notify: Notify = lambda name, text: None,
-        slots: int = UNLIMITED,
+        self, paths: RunPaths, site: Site, campaign_id: str, module: str, slots: int = UNLIMITED
     ) -> None:
         """Ask Slurm nothing yet. Raises UsageError for a run directory that no job can lie in."""
         refuse_patterns(paths.root)
-        self._paths, self._site, self._notify = paths, site, notify
-        self._campaign_id = campaign_id
-        self._total = slots
+        self._paths, self._site, self._campaign_id = paths, site, campaign_id
+        self._slots = slots
         self.slurm = Slurm(site.watch.command_s)
-        self._ledger, durations = Ledger(), Durations()
+        self._sender = Sender(self.slurm, site.slurm, module)
+        self._ledger, self._told, self._learned = Ledger(), Told(), Learned()
         self._limits: SlurmLimits | None = None
         self._rounds = Rounds(self.slurm, self._ledger, campaign_id)
-        sender = Sender(self.slurm, site.slurm, module)
-        batching = Batching(paths, campaign_id, site.watch.gather_s)
-        self._outbox = Outbox(sender, batching, self._ledger, durations, notify)
-        self._progress = Progress(paths, site.watch, self._ledger, durations, self._outbox.put_back)
+        self._progress = Progress(paths, site.watch, self._ledger, self._tell)
         self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
-        self._wake = asyncio.Event()
-        self._tending: asyncio.Task[None] | None = None
         self._stops = Stops(self.slurm, self._ledger)
-        self._kept = False
+        self._wake, self._turn = asyncio.Event(), asyncio.Lock()
+        self._stopped = asyncio.Event()  # nothing is left that nobody wants
+        self._tending: asyncio.Task[None] | None = None
+        self._not_before = 0.0
+        self._others = 0  # the user's other tasks in the queue
+        self._looked_for_room = float("-inf")  # when there was none: somebody has to look
 
     @property
-    def slots(self) -> int:
-        """How many array tasks are in the queue at once, at most."""
-        return self._total
+    def gather_s(self) -> float:
+        """How long trials are best gathered; see the port."""
+        return self._site.watch.gather_s
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
-        """Run trials to their end; see the port.
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        """Take arrays over from their records; those without one are looked for by their names."""
+        adopt(self._ledger, self._paths.submission)
+        for intent in intents:
+            adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
+        self._tending = asyncio.create_task(self._tend(), name="slurm")
+        return self._ledger.runs()
 
-        Raises SchedulerRefused when Slurm will never run them.
-        """
-        if self._tending is None:
-            adopt(self._ledger, self._paths.submission)
-            self._tending = asyncio.create_task(self._tend(), name="slurm")
-        elif self._tending.done():
-            self._tending.result()  # which raises what ended it
-        loop = asyncio.get_running_loop()
-        entries = [Entry(spec, on_start, on_end, loop.create_future()) for spec in trials]
-        for entry in entries:
-            if not self._ledger.attach(entry):
-                self._outbox.put(entry)
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say how many array tasks fit now, by all limits; see the port."""
+        async with self._turn:
+            pause = self._not_before - clock.now()
+            if pause <= 0 and self._limits is None:
+                with self._listening():
+                    self._limits = await asyncio.to_thread(
+                        read_limits, self.slurm, self._site.slurm
+                    )
+                pause = self._not_before - clock.now()
+            if pause > 0 or self._limits is None:
+                return _paused(max(pause, 0.0))
+            queue = InQueue(self._ledger.count_live(), self._others)
+            slots = min(self._slots, self._learned.most)
+            found = room(self._limits, self._site.slurm, queue, slots, like)
+        if found.room:
+            return found
+        self._looked_for_room = clock.now()
         self._wake.set()
-        try:
-            await asyncio.wait(
-                [entry.done for entry in entries], return_when=asyncio.FIRST_EXCEPTION
-            )
-            for done in (entry.done for entry in entries if entry.done.done()):
-                done.result()
-        finally:
-            if not self._kept:
-                await self._stop(entries)
+        return _paused(_LIMIT_PAUSE_S)
 
-    def avoid(self, nodes: Collection[str]) -> None:
-        """Leave nodes out of arrays submitted from now on; see the port."""
-        self._outbox.avoid(nodes)
+    async def submit(self, batch: Batch) -> Answer:
+        """Submit an array; see the port. Raises DiskFull, OSError."""
+        async with self._turn:
+            is_first = not self._ledger.batches
+            answer = await self._submit(batch)
+        if isinstance(answer, Accepted) and is_first:
+            self._backoff.begin(clock.now())
+        self._wake.set()
+        return answer
 
-    def let_go(self) -> None:
-        """Leave what is queued and runs to Slurm; see the port."""
-        self._kept = True
+    async def changes(self) -> Sequence[Change]:
+        """Wait for something to tell; see the port.
+
+        Raises SchedulerRefused when Slurm will never run what is queued.
+        """
+        return await self._told.take()
+
+    async def cancel(self, runs: Collection[RunId]) -> None:
+        """End the array tasks of runs, and wait until they have ended; see the port."""
+        self._ledger.give_up(runs)
+        if self._tending is None or self._tending.done():
+            return
+        self._wake.set()
+        self._stopped.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), _STOP_PATIENCE_S)
+
+    async def sweep(self) -> None:
+        """End every array of the campaign; see the port. Raises SchedulerSilent."""
+        if self._tending is None:
+            # Of arrays that drivers before us left, nothing was wanted any more.
+            adopt(self._ledger, self._paths.submission)
+        await self._end_tending()
+        if self._ledger.batches:
+            await asyncio.to_thread(end_arrays, self.slurm, self._campaign_id)
+        self._ledger.drop(everything=True)
+        with contextlib.suppress(OSError):  # not empty, or never made
+            self._paths.submission.rmdir()
 
     async def close(self) -> None:
-        """End every job of ours unless they were let go. Idempotent."""
-        if self._tending is None:
-            adopt(
-                self._ledger, self._paths.submission
-            )  # of arrays that drivers before us left, nothing was wanted any more
-        else:
+        """Leave what is queued and runs to Slurm; see the port."""
+        await self._end_tending()
+
+    async def _end_tending(self) -> None:
+        if self._tending is not None and not self._tending.done():
             self._tending.cancel()
             await asyncio.wait({self._tending})
-            if not self._tending.cancelled():
-                self._tending.exception()  # whoever waited has been told
-        waiting = self._everybody()
-        if not self._kept:
-            # Where Slurm is silent their folders stay, for a driver that resumes to find them by.
-            with contextlib.suppress(SchedulerSilent):
-                if self._ledger.batches:
-                    await asyncio.to_thread(end_arrays, self.slurm, self._campaign_id)
-                self._clear_up(everything=True)
-        for entry in waiting:
-            entry.give_up()
 
-    def _everybody(self) -> list[Entry]:
-        """Take whoever waits out of the outbox, and return them with those who wait in arrays."""
-        live = [entry for _, task in self._ledger.tasks() for _, entry in task.remaining()]
-        return self._outbox.drain() + live
+    async def _submit(self, batch: Batch) -> Answer:
+        record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
+        folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
+        live = live_batch(record, folder, None)
+        self._ledger.add(live)
+        avoid = self._avoidable(batch.avoid)
+        try:
+            live.job_id = await asyncio.to_thread(self._sender.submit, record, folder, avoid)
+        except SchedulerSilent as error:
+            self._silent(error)  # the next round finds out whether the array was made
+            return Unknown()
+        except SchedulerRefused as error:
+            self._ledger.drop_one(live)
+            return self._refused(str(error), len(record.tasks))
+        except OSError as error:
+            self._ledger.drop_one(live)
+            if error.errno in NO_SPACE:
+                where = self._paths.submission
+                raise DiskFull(f"no space to submit below {where}: make room") from error
+            raise
+        self._learned.accepted()
+        return Accepted()
+
+    def _refused(self, said: str, tasks: int) -> Refused:
+        if self._learned.is_limit(said):
+            # The site has a limit that could not be read: fit below it, and wait for room.
+            self._learned.refused(self._ledger.count_live(), self._others, tasks)
+            self._hold(_LIMIT_PAUSE_S)
+            self._told.tell(
+                Held("submit limit", f"Slurm's submit limit is reached ({said}); waiting")
+            )
+            return Refused(said, transient=True)
+        if is_closed(said):
+            self._hold(_LIMIT_PAUSE_S)
+            self._told.tell(Held("closed", f"Slurm takes no jobs there now ({said}); waiting"))
+            return Refused(said, transient=True)
+        return Refused(
+            f"Slurm refused an array: {said}; mend the site profile (or --partition, "
+            "--account, --qos, --constraint) and run `hpcsci resume`",
+            transient=False,
+        )
+
+    def _avoidable(self, avoid: Sequence[str]) -> Sequence[str]:
+        """Return the nodes to leave out: never more than half of the partition's."""
+        nodes = self._limits.nodes if self._limits else 0
+        return avoid[: nodes // 2] if nodes else avoid[:1]
 
     async def _tend(self) -> None:
         try:
             while True:
                 self._wake.clear()
-                await self._step()
+                async with self._turn:
+                    await self._step()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), self._pause_s())
-        except Exception as error:
-            # Whoever waits is told, and what they wait for is stopped without our help.
-            for entry in self._everybody():
-                entry.fail(error)
-                entry.gone.set()
-            raise
+        except Exception as error:  # noqa: BLE001 (passed on to whoever asks for changes)
+            self._told.fail(error)
+            self._stopped.set()
 
     async def _step(self) -> None:
         """Do whatever is due."""
-        if self._outbox.is_due(clock.now()) and await self._has_limits():
-            assert self._limits is not None
-            with self._listening():
-                is_first = not self._ledger.batches
-                if await self._outbox.submit(self._limits, self._total) and is_first:
-                    self._backoff.begin(clock.now())
         if self._stops:
             with self._listening():
                 await self._stops.carry_out()
             self._backoff.hurry(clock.now(), _STOP_POLL_S)
         if self._must_look() and clock.now() >= self._backoff.due:
             await self._round()
-        if self._progress.look():
-            self._outbox.ease()
-        self._clear_up()
-
-    async def _has_limits(self) -> bool:
-        with self._listening():
-            self._limits = self._limits or await asyncio.to_thread(
-                read_limits, self.slurm, self._site.slurm
-            )
-        return self._limits is not None
+        self._progress.look()
+        self._ledger.drop()
+        if not self._stops:
+            self._stopped.set()
 
     async def _round(self) -> None:
         self._backoff.done(clock.now())
@@ -190,18 +259,22 @@ class SlurmBackend:
             await asyncio.to_thread(cancel_jobs, self.slurm, findings.held)
 
     def _heed(self, findings: Findings) -> None:
-        if findings.others < self._outbox.others:
-            self._outbox.ease()
-        self._outbox.others = findings.others
+        if findings.changed or findings.others < self._others:
+            self._ease()
+        self._others = findings.others
         for live in findings.void:  # its driver was killed before `sbatch`
+            self._tell_void(live)
             self._ledger.drop_one(live)
-            for task in live.tasks:
-                self._outbox.put_back([entry for _, entry in task.remaining()])
-        if findings.changed:
-            self._outbox.ease()
         for reason in sorted(findings.reasons - _ORDINARY):
-            self._notify(f"queue {reason}", f"array tasks wait in the queue: {reason}")
+            self._told.tell(Held(f"queue {reason}", f"array tasks wait in the queue: {reason}"))
         findings.raise_if_hopeless()
+
+    def _tell_void(self, live: LiveBatch) -> None:
+        for task in live.tasks:
+            for position in task.remaining():
+                unwanted = position in task.unwanted
+                state = EndState.CANCELLED if unwanted else EndState.NOT_SUBMITTED
+                self._told.tell(Ended(task.runs[position], state, ended_at=time.time()))
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
@@ -209,46 +282,40 @@ class SlurmBackend:
         try:
             yield
         except SchedulerSilent as error:
-            now = clock.now()
-            self._backoff.done(now)
-            self._outbox.hold(now + self._backoff.interval)
-            self._notify("silent", f"Slurm does not answer ({error}); it is asked again")
+            self._silent(error)
 
-    async def _stop(self, entries: Sequence[Entry]) -> None:
-        """End what still runs or waits of entries; return when it has ended."""
-        self._outbox.withdraw(entries)
-        alive = [entry for entry in entries if not entry.gone.is_set()]
-        for entry in alive:
-            entry.stopping = True
-        if not alive or self._tending is None or self._tending.done():
-            return
-        self._stops.add(alive)
-        self._wake.set()
-        gone = asyncio.gather(*(entry.gone.wait() for entry in alive))
-        # Shielded: a second cancellation must not leave jobs behind.
-        waiting = asyncio.ensure_future(asyncio.wait_for(gone, _STOP_PATIENCE_S))
-        with contextlib.suppress(TimeoutError):
-            await asyncio.shield(waiting)
+    def _silent(self, error: SchedulerSilent) -> None:
+        self._backoff.done(clock.now())
+        self._hold(self._backoff.interval)
+        self._told.tell(Held("silent", f"Slurm does not answer ({error}); it is asked again"))
+
+    def _tell(self, change: Started | Ended) -> None:
+        if isinstance(change, Ended):
+            self._not_before = min(self._not_before, clock.now())  # there may be room again
+        self._told.tell(change)
+
+    def _hold(self, pause_s: float) -> None:
+        """Submit nothing for a while."""
+        self._not_before = max(self._not_before, clock.now() + pause_s)
+
+    def _ease(self) -> None:
+        self._not_before = min(self._not_before, clock.now())
+        self._told.tell(Freed())
 
     def _must_look(self) -> bool:
         """Whether the queue matters: something of ours is in it, or waits for room in it."""
-        return bool(self._ledger.batches) or (bool(self._outbox) and self._outbox.lacks_room)
+        lately = clock.now() - self._looked_for_room < 2 * _LIMIT_PAUSE_S
+        return bool(self._ledger.batches) or lately
 
     def _pause_s(self) -> float:
         """Return the seconds until something is due."""
-        now = clock.now()
         waits = [_IDLE_S]
-        if self._outbox:
-            waits.append(self._outbox.due - now)
         if self._must_look():
-            waits.append(self._backoff.due - now)
+            waits.append(self._backoff.due - clock.now())
         if self._ledger.batches:
             waits.append(self._progress.pause_s())
         return max(0.02, min(waits))
 
-    def _clear_up(self, everything: bool = False) -> None:
-        """Remove the folders of arrays that have ended."""
-        self._ledger.drop(everything)
-        if everything:
-            with contextlib.suppress(OSError):  # not empty, or never made
-                self._paths.submission.rmdir()
+
+def _paused(pause_s: float) -> Capacity:
+    return Capacity(room=0, batch_max=0, at_once=0, pause_s=pause_s)

@@ -8,10 +8,7 @@ is read from the same record, so that the array needs nothing else from its driv
 from __future__ import annotations
 
 import math
-import secrets
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,6 +16,7 @@ from pydantic import ValidationError
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.records.base import Record
+from hpcscientist.records.runs import Batch, Capacity, RunId
 from hpcscientist.records.site import SlurmSite
 from hpcscientist.records.trial import TrialSpec
 
@@ -31,14 +29,7 @@ _SPARED_S = 90.0
 SPREAD = 100
 
 
-class Slot(Record):
-    """One trial in an array task."""
-
-    trial_id: str
-    run: int
-
-
-class Batch(Record):
+class ArrayRecord(Record):
     """One array: `tasks[k]` are the trials that array task k runs, one after another.
 
     `minutes` is the time limit; `created_at` seconds since the epoch.
@@ -47,7 +38,7 @@ class Batch(Record):
     batch_id: str
     campaign_id: str
     trials_folder: str
-    tasks: tuple[tuple[Slot, ...], ...]
+    tasks: tuple[tuple[RunId, ...], ...]
     cpus: int
     gpus: int
     memory_mb: int
@@ -86,10 +77,10 @@ class BatchFolder:
         """What an array task printed; exists once it has started. The name is submitit's."""
         return self.root / f"{job_id}_{task}_0_log.out"
 
-    def read(self) -> Batch | None:
+    def read(self) -> ArrayRecord | None:
         """Return the batch; None if it is unreadable. Raises OSError but for a missing file."""
         try:
-            return Batch.model_validate_json(self.record.read_bytes())
+            return ArrayRecord.model_validate_json(self.record.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
 
@@ -100,7 +91,7 @@ class BatchFolder:
         except (FileNotFoundError, ValidationError):
             return None
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: ArrayRecord) -> None:
         """Write the intent. Raises OSError."""
         self.root.mkdir(parents=True, exist_ok=True)
         write_atomic(self.record, batch.model_dump_json().encode())
@@ -108,18 +99,6 @@ class BatchFolder:
     def write_job_id(self, job_id: str) -> None:
         """Write the job id. Raises OSError."""
         write_atomic(self.submitted, Submitted(job_id=job_id).model_dump_json().encode())
-
-
-Expect = Callable[[TrialSpec], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What one array may hold now: `tasks` by all limits together, `at_once` side by side."""
-
-    tasks: int
-    at_once: int
-    max_minutes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,65 +114,33 @@ class InQueue:
         return self.own + self.others
 
 
-def room(limits: SlurmLimits, site: SlurmSite, queue: InQueue, slots: int, cpus: int = 1) -> Room:
-    """Return the room for the next array.
+def room(
+    limits: SlurmLimits, site: SlurmSite, queue: InQueue, slots: int, like: TrialSpec
+) -> Capacity:
+    """Return what the next array may hold, of trials like this one.
 
-    `slots` bounds the campaign's own tasks, the submit limit all of the user's. `cpus`: what
-    each task of the array asks for.
+    `slots` bounds the campaign's own tasks, the submit limit all of the user's.
     """
     left = min(slots - queue.own, limits.max_submit - queue.total)
-    fit = max(1, limits.cpus // cpus) if limits.cpus else SPREAD
-    return Room(
-        tasks=max(0, min(limits.max_array, left)),
+    fit = max(1, limits.cpus // like.limits.cpus) if limits.cpus else SPREAD
+    return Capacity(
+        room=max(0, left),
+        batch_max=limits.max_array,
         at_once=min(SPREAD, site.at_once or SPREAD, slots, fit),
-        max_minutes=limits.max_minutes,
+        each=max(1, math.floor((limits.max_minutes * 60 - START_S) / _bound_s(like))),
+        pack_s=site.pack_s,
     )
 
 
-def resources(spec: TrialSpec) -> tuple[int, int, int, float]:
-    """Return what an array asks for a trial; those with equal answers can share one."""
-    limits = spec.limits
-    return limits.cpus, limits.gpus, limits.memory_mb, limits.deadline_s
-
-
-def arrange(
-    specs: Sequence[TrialSpec], pack_s: float, space: Room, expect: Expect
-) -> list[list[TrialSpec]]:
-    """Arrange trials with equal resources, in order, as the tasks of one array.
-
-    Trials that are expected to be shorter than `pack_s` share a task until it is about that
-    long, but only once there are more of them than can run side by side. Tasks hold equally
-    many, in whole waves of those that run side by side: a last task that runs alone would cost
-    more than packing wins. What does not fit `space` is left out. `expect` returns a trial's
-    expected seconds.
-    """
-    if not specs or space.tasks < 1:
-        return []
-    longest = max(expect(spec) for spec in specs)
-    by_length = max(1, int(min(pack_s / longest, len(specs)))) if longest > 0 else 1
-    by_time_limit = max(1, math.floor((space.max_minutes * 60 - START_S) / _bound_s(specs[0])))
-    wave = max(1, min(space.tasks, space.at_once))
-    share = math.ceil(len(specs) / wave)
-    per_task = max(1, min(by_length, by_time_limit, share))
-    count = min(len(specs), space.tasks, wave * math.ceil(share / per_task))
-    short, longer = divmod(min(len(specs), count * per_task), count)
-    ends = [short * k + min(k, longer) for k in range(count + 1)]
-    return [list(specs[begin:end]) for begin, end in pairwise(ends)]
-
-
-def make_batch(
-    campaign_id: str, trials_folder: Path, tasks: Sequence[Sequence[TrialSpec]], now: float
-) -> Batch:
-    """Return the record of one array."""
-    first = tasks[0][0].limits
-    seconds = START_S + max(sum(_bound_s(spec) for spec in task) for task in tasks)
-    return Batch(
-        batch_id=f"{int(now):x}{secrets.token_hex(3)}",
+def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -> ArrayRecord:
+    """Return the record of a batch's array."""
+    first = batch.elements[0][0].limits
+    seconds = START_S + max(sum(_bound_s(spec) for spec in task) for task in batch.elements)
+    return ArrayRecord(
+        batch_id=batch.batch_id,
         campaign_id=campaign_id,
         trials_folder=str(trials_folder),
-        tasks=tuple(
-            tuple(Slot(trial_id=spec.trial_id, run=spec.run) for spec in task) for task in tasks
-        ),
+        tasks=batch.runs,
         cpus=first.cpus,
         gpus=first.gpus,
         memory_mb=first.memory_mb,

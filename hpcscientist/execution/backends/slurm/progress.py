@@ -5,24 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends.leftovers import keep_log
 from hpcscientist.execution.backends.slurm import clock
-from hpcscientist.execution.backends.slurm.ledger import (
-    ArrayTask,
-    Durations,
-    Entry,
-    Ledger,
-    LiveBatch,
-)
-from hpcscientist.execution.backends.slurm.states import Cause
-from hpcscientist.execution.backends.slurm.verdicts import Evidence, judge
+from hpcscientist.execution.backends.slurm.ledger import ArrayTask, Ledger, LiveBatch
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.runs import Ended, EndState, Started
 from hpcscientist.records.site import WatchSite
 
 _LOG_TAIL = 16 * 1024
@@ -31,117 +22,136 @@ _TASKS_A_LOOK = 500  # with more running than this, files are looked at less oft
 
 
 class Progress:
-    """Moves every array task as far as its files allow, and tells who waits."""
+    """Moves every array task as far as its files allow, and tells what began and ended."""
 
     def __init__(
         self,
         paths: RunPaths,
         watch: WatchSite,
         ledger: Ledger,
-        durations: Durations,
-        put_back: Callable[[Sequence[Entry]], None],
+        tell: Callable[[Started | Ended], None],
     ) -> None:
-        self._paths, self._watch, self._ledger = paths, watch, ledger
-        self._durations, self._put_back = durations, put_back
+        self._paths, self._watch, self._ledger, self._tell = paths, watch, ledger, tell
         self._next, self._running = 0.0, 0
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
         return max(0.0, self._next - clock.now())
 
-    def look(self) -> bool:
-        """Look at the files of tasks that run or have ended; tell whether anything ended."""
+    def look(self) -> None:
+        """Look at the files of tasks that run or have ended."""
         now = clock.now()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
         )
         if now < self._next and not hurried:
-            return False
-        changed, self._running = False, 0
+            return
+        self._running = 0
         for live in list(self._ledger.batches):
             _note_started(live)
             for task in live.tasks:
                 if not task.started and task.cause is None:
                     continue
                 self._running += task.cause is None
-                changed |= self._advance(task)
+                self._advance(live, task)
                 if task.cause is not None and task.remaining():
-                    changed |= self._settle(live, task)
+                    self._settle(live, task)
         self._next = now + self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
-        return changed
 
-    def _advance(self, task: ArrayTask) -> bool:
+    def _advance(self, live: LiveBatch, task: ArrayTask) -> None:
         """Follow a task's trials as far as they have results."""
-        moved = False
-        while task.at < len(task.slots):
-            slot, entry = task.slots[task.at], task.entries.get(task.at)
-            paths = self._paths.trial(slot.trial_id)
-            if not _has_ended(paths, slot.run):
-                if entry is not None and not entry.began and _began(paths, slot.run) is not None:
-                    _tell_start(entry)
-                break
+        while task.at < len(task.runs):
+            run = task.runs[task.at]
+            paths = self._paths.trial(run.trial_id)
+            if not _has_ended(paths, run.run):
+                if task.at not in task.told and _began(paths, run.run) is not None:
+                    self._start(task, task.at)
+                return
+            if task.at not in task.over:
+                self._end_well(live, task, task.at)
             task.at += 1
-            moved = True
-            if entry is not None and not entry.gone.is_set():
-                self._durations.add(entry.spec, _seconds(paths))
-                entry.end(None)
-        return moved
 
-    def _settle(self, live: LiveBatch, task: ArrayTask) -> bool:
+    def _start(self, task: ArrayTask, position: int) -> None:
+        if position not in task.told:
+            task.told.add(position)
+            self._tell(Started(task.runs[position]))
+
+    def _end_well(self, live: LiveBatch, task: ArrayTask, position: int) -> None:
+        """Tell the end of a trial that left a result."""
+        self._start(task, position)
+        task.over.add(position)
+        run = task.runs[position]
+        paths = self._paths.trial(run.trial_id)
+        now = time.time()
+        self._tell(
+            Ended(
+                run,
+                EndState.ENDED,
+                ended_at=now,
+                began_at=now - max(0.0, _seconds(paths)),
+                node=task.node,
+                job=_job(live, task),
+                scheduler_state=task.state,
+            )
+        )
+
+    def _settle(self, live: LiveBatch, task: ArrayTask) -> None:
         """Decide about trials whose task has ended without their results."""
         if self._may_be_hidden(task):
-            return False
-        for position, entry in task.remaining():
+            return
+        for position in task.remaining():
             # One that raised in a packed task hid those after it.
-            if not entry.stopping and _has_ended(
-                self._paths.trial(entry.spec.trial_id), task.slots[position].run
-            ):
-                entry.end(None)
-        waiting = [entry for _, entry in task.remaining()]
-        for entry in waiting:
-            if entry.stopping:
-                entry.give_up()
-        wanted = [entry for entry in waiting if not entry.stopping]
-        task.at = len(task.slots)
-        task.entries.clear()
-        if task.stopping or task.cause is Cause.PREEMPTED:
-            self._put_back(wanted)
-            return True
-        if not wanted:
-            return True
-        first = wanted[0]
-        self._put_back(wanted[1:])
-        paths = self._paths.trial(first.spec.trial_id)
+            run = task.runs[position]
+            if _has_ended(self._paths.trial(run.trial_id), run.run):
+                self._end_well(live, task, position)
+        task.at = len(task.runs)
+        left = task.remaining()
+        task.over.update(left)
+        for position in left:
+            first = position == left[0]
+            if position in task.unwanted:
+                state = EndState.CANCELLED
+            elif task.stopping or not first:
+                state = EndState.NOT_RUN
+            else:
+                state = task.cause or EndState.LOST
+            self._tell(self._lost(live, task, position, state))
+
+    def _lost(self, live: LiveBatch, task: ArrayTask, position: int, state: EndState) -> Ended:
+        run, now = task.runs[position], time.time()
+        if state is EndState.NOT_RUN:
+            return Ended(run, state, ended_at=now)
         log = live.folder.log(live.job_id or "", task.number)
-        said = read_tail(log, _LOG_TAIL)
-        evidence = Evidence(
-            cause=task.cause or Cause.VANISHED,
-            state=task.state,
+        ran_s = _ran_s(self._paths.trial(run.trial_id), run.run, log)
+        return Ended(
+            run,
+            state,
+            ended_at=now,
+            began_at=None if ran_s is None else now - ran_s,
+            signal=task.killed_by,
             node=task.node,
-            job=f"{live.job_id}_{task.number}",
-            said=said,
-            ran_s=_ran_s(paths, first.spec.run, log),
-            killed_by=task.killed_by,
+            job=_job(live, task),
+            scheduler_state=task.state,
+            said=read_tail(log, _LOG_TAIL),
         )
-        report = judge(first.spec, evidence)
-        if not isinstance(report.outcome, Scored):
-            keep_log(paths, f"{said.strip()}\n{report.outcome.detail}\n".lstrip())
-        first.end(report)
-        return True
 
     def _may_be_hidden(self, task: ArrayTask) -> bool:
         """Whether a file system may still hide results that another node wrote.
 
         A task that ended well has written them; one that Slurm ended may have, just before.
         """
-        for _, entry in task.remaining():
+        for position in task.remaining():
             # Listing a folder makes a network file system look at it again.
             with contextlib.suppress(OSError):
-                os.listdir(self._paths.trial(entry.spec.trial_id).root)  # noqa: PTH208
+                os.listdir(self._paths.trial(task.runs[position].trial_id).root)  # noqa: PTH208
         patience = self._watch.visible_s
-        if task.cause is not Cause.DONE:
+        if task.cause is not EndState.ENDED:
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
         return clock.now() - task.ended_at < patience
+
+
+def _job(live: LiveBatch, task: ArrayTask) -> str:
+    return f"{live.job_id}_{task.number}"
 
 
 def _note_started(live: LiveBatch) -> None:
@@ -209,12 +219,3 @@ def _seconds(paths: TrialPaths) -> float:
 
 def _mtime(path: Path) -> float:
     return path.stat().st_mtime
-
-
-def _tell_start(entry: Entry) -> None:
-    if entry.stopping:
-        return
-    try:
-        entry.start()
-    except Exception as error:  # noqa: BLE001 (the caller's own, passed back to it)
-        entry.fail(error)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.states import Cause, Phase, cause, phase
+from hpcscientist.execution.backends.slurm.states import Phase, cause, phase
+from hpcscientist.records.runs import EndState
 
 # Separated by a character that no name, comment or reason of ours or Slurm's contains.
 _SEP = "\x1f"
@@ -60,7 +61,7 @@ class AccountRow:
     comment: str
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> EndState:
         """Why it ended."""
         return cause(self.state)
 

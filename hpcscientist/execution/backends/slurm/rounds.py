@@ -24,12 +24,12 @@ from hpcscientist.execution.backends.slurm.queue import (
     queue_table,
 )
 from hpcscientist.execution.backends.slurm.states import (
-    Cause,
     Phase,
     can_never_run,
     cause,
     is_held_by_slurm,
 )
+from hpcscientist.records.runs import EndState
 
 # One answer may be a controller's that is just coming up. Accounting hears of an end some seconds
 # later than the controller forgets it, and of some never.
@@ -179,7 +179,7 @@ def _apply(live: LiveBatch, rows: Iterable[QueueRow], found: Findings) -> None:
             task.node = row.node or task.node
             if is_held_by_slurm(row.state, row.reason):
                 found.held.append(f"{live.job_id}_{number}")
-                task.end(Cause.NODE, row.state)
+                task.end(EndState.NODE_FAIL, row.state)
             elif row.phase is Phase.WAITING:
                 waiting.add(row.reason)
             elif row.phase is Phase.ENDED:
@@ -226,7 +226,7 @@ def _settle(
     gone = []
     for task in missing:
         row = known.get(task.number) or known.get(None)
-        if row is None or row.cause is Cause.VANISHED:
+        if row is None or row.cause is EndState.LOST:
             task.absences += 1  # unknown, or accounting has not heard of its end yet
             if task.absences >= (ABSENCES if row is None else LAGS):
                 gone.append(task)
@@ -241,7 +241,7 @@ def _settle(
         found.void.append(live)
         return
     for task in gone:
-        task.end(Cause.VANISHED, "UNKNOWN")
+        task.end(EndState.LOST, "UNKNOWN")
 
 
 def _is_of(row: AccountRow, live: LiveBatch) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from hpcscientist.records.runs import EndState
+
 
 class Phase(StrEnum):
     """Where an array task stands."""
@@ -15,19 +17,6 @@ class Phase(StrEnum):
     WAITING = "waiting"  # it will run, or run again
     RUNNING = "running"
     ENDED = "ended"  # it will never run again under this job id
-
-
-class Cause(StrEnum):
-    """Why an array task ended, if Slurm ended it or saw it fail."""
-
-    DONE = "done"
-    FAILED = "failed"  # non-zero exit or a signal: the worker says more, or nobody does
-    WALLTIME = "walltime"
-    MEMORY = "memory"
-    NODE = "node"
-    PREEMPTED = "preempted"
-    CANCELLED = "cancelled"
-    VANISHED = "vanished"  # Slurm knows nothing of it any more
 
 
 _WAITING = {
@@ -44,17 +33,17 @@ _WAITING = {
 }
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 _ENDED = {
-    "COMPLETED": Cause.DONE,
-    "FAILED": Cause.FAILED,
-    "TIMEOUT": Cause.WALLTIME,
-    "DEADLINE": Cause.WALLTIME,
-    "OUT_OF_MEMORY": Cause.MEMORY,
-    "NODE_FAIL": Cause.NODE,
-    "BOOT_FAIL": Cause.NODE,
-    "LAUNCH_FAILED": Cause.NODE,
-    "PREEMPTED": Cause.PREEMPTED,
-    "CANCELLED": Cause.CANCELLED,
-    "REVOKED": Cause.CANCELLED,
+    "COMPLETED": EndState.ENDED,
+    "FAILED": EndState.FAILED,
+    "TIMEOUT": EndState.TIMEOUT,
+    "DEADLINE": EndState.TIMEOUT,
+    "OUT_OF_MEMORY": EndState.OUT_OF_MEMORY,
+    "NODE_FAIL": EndState.NODE_FAIL,
+    "BOOT_FAIL": EndState.NODE_FAIL,
+    "LAUNCH_FAILED": EndState.NODE_FAIL,
+    "PREEMPTED": EndState.PREEMPTED,
+    "CANCELLED": EndState.CANCELLED,
+    "REVOKED": EndState.CANCELLED,
 }
 STATES = frozenset(_WAITING | _RUNNING | set(_ENDED))
 
@@ -83,9 +72,9 @@ def phase(state: str) -> Phase:
     return Phase.ENDED if word in _ENDED else Phase.RUNNING
 
 
-def cause(state: str) -> Cause:
-    """Return why a task with this state ended; VANISHED for one that did not end."""
-    return _ENDED.get(_word(state), Cause.VANISHED)
+def cause(state: str) -> EndState:
+    """Return why a task with this state ended; LOST for one that did not end."""
+    return _ENDED.get(_word(state), EndState.LOST)
 
 
 def can_never_run(reason: str) -> bool:

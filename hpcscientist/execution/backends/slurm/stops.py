@@ -1,44 +1,29 @@
-"""Ending what callers gave up: one scancel for all of it."""
+"""Ending what was given up: one scancel for all of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.ledger import Entry, Ledger
+from hpcscientist.execution.backends.slurm.ledger import ArrayTask, Ledger
 from hpcscientist.execution.backends.slurm.sweep import cancel_jobs
 
 
 class Stops:
-    """Entries whose array tasks are to be ended; true while there are some."""
+    """Array tasks that are to be ended, those with trials that nobody wants; true while any are."""
 
     def __init__(self, slurm: Slurm, ledger: Ledger) -> None:
         self._slurm, self._ledger = slurm, ledger
-        self._asked: list[Entry] = []
 
     def __bool__(self) -> bool:
-        return bool(self._asked)
-
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Have these ended at the next `carry_out`."""
-        self._asked.extend(entries)
+        return any(_is_unwanted(task) for live in self._ledger.batches for task in live.tasks)
 
     async def carry_out(self) -> None:
-        """Cancel the tasks that were not yet, and forget the entries that are gone.
-
-        Raises SchedulerSilent; ask again then.
-        """
-        self._asked = [entry for entry in self._asked if not entry.gone.is_set()]
-        asked = {id(entry) for entry in self._asked}
+        """Cancel the tasks that were not yet. Raises SchedulerSilent; ask again then."""
         ids: list[str] = []
         new = []
         for live in self._ledger.batches:
-            stopping = [
-                task
-                for task in live.live_tasks()
-                if any(id(entry) in asked for _, entry in task.remaining())
-            ]
+            stopping = [task for task in live.live_tasks() if _is_unwanted(task)]
             fresh = [task for task in stopping if not task.stopping]
             if live.job_id is None or not fresh:
                 continue
@@ -51,3 +36,7 @@ class Stops:
             await asyncio.to_thread(cancel_jobs, self._slurm, ids)
         for task in new:  # only now: what a silent Slurm did not hear is asked again
             task.stopping = True
+
+
+def _is_unwanted(task: ArrayTask) -> bool:
+    return bool(task.unwanted - task.over)

@@ -22,7 +22,7 @@ import submitit
 
 from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution.backends.slurm import naming
-from hpcscientist.execution.backends.slurm.batches import Batch, BatchFolder
+from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.setup import setup_lines
 from hpcscientist.records.site import SlurmSite
@@ -64,14 +64,14 @@ def command(site: SlurmSite, module: str, folder: Path) -> str:
 
 
 def script(
-    site: SlurmSite, batch: Batch, folder: Path, module: str, avoid: Collection[str] = ()
+    site: SlurmSite, batch: ArrayRecord, folder: Path, module: str, avoid: Collection[str] = ()
 ) -> str:
     """Return the script of a batch's array. `avoid`: nodes that failed repeatedly."""
     return array_script(site, batch, folder, command(site, module, folder), avoid)
 
 
 def array_script(
-    site: SlurmSite, batch: Batch, folder: Path, line: str, avoid: Collection[str] = ()
+    site: SlurmSite, batch: ArrayRecord, folder: Path, line: str, avoid: Collection[str] = ()
 ) -> str:
     """Return the script of an array whose tasks run a line of the shell instead."""
     return _executor(site, batch, folder, avoid).text(line, len(batch.tasks))
@@ -85,7 +85,7 @@ class Sender:
     site: SlurmSite
     module: str
 
-    def submit(self, batch: Batch, folder: BatchFolder, avoid: Collection[str] = ()) -> str:
+    def submit(self, batch: ArrayRecord, folder: BatchFolder, avoid: Collection[str] = ()) -> str:
         """Record the intent, submit the array, record and return its job id.
 
         Raises SchedulerSilent when it is not known whether the array was made: look for its
@@ -117,7 +117,9 @@ def options(extra: Collection[str]) -> dict[str, Any]:
     return found
 
 
-def _executor(site: SlurmSite, batch: Batch, folder: Path, avoid: Collection[str]) -> ArrayExecutor:
+def _executor(
+    site: SlurmSite, batch: ArrayRecord, folder: Path, avoid: Collection[str]
+) -> ArrayExecutor:
     executor = ArrayExecutor(folder=folder)
     memory = batch.memory_mb + site.memory_margin_mb
     parameters: dict[str, Any] = {

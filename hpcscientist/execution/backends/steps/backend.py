@@ -18,20 +18,33 @@ from pathlib import Path
 
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import Crowd
-from hpcscientist.execution.backends.leftovers import keep_log
 from hpcscientist.execution.backends.slots import Slots
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.steps.command import Allocation, command, worker_line
 from hpcscientist.execution.backends.steps.gpus import Pool, shown
 from hpcscientist.execution.backends.steps.process import Step
+from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.ports.backend import OnEnd, OnTrial
+from hpcscientist.records.runs import (
+    Accepted,
+    Answer,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Intent,
+    RunId,
+    Started,
+    run_of,
+)
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
 
 _POLL_S = 0.1
+_IDLE_S = 3600.0
 _SLACK_S = 120.0  # our own deadlines come first; this is for a worker that hangs
 
 
@@ -42,6 +55,7 @@ class StepsBackend:
     """
 
     outlives_driver = False
+    gather_s = 0.0
 
     def __init__(
         self,
@@ -60,29 +74,43 @@ class StepsBackend:
         self._busy: Counter[str] = Counter()
         self._gpus = Pool(allocation.nodes, allocation.gpus)
         self._avoided: frozenset[str] = frozenset()
-        self._crowd = Crowd(self._run)
+        self._told = Told()
+        self._crowd = Crowd(self._follow, self._told)
 
-    @property
-    def slots(self) -> int:
-        """How many trials run at once."""
-        return self._slots.total
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        """Nothing: what was left of a run is ended before it is started again."""
+        return ()
 
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnTrial, on_end: OnEnd) -> None:
-        """Run trials to their end; see the port."""
-        await self._crowd.run(trials, on_start, on_end)
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say how many slots are free; see the port."""
+        room = max(0, self._slots.total - len(self._crowd))
+        return Capacity(room=room, batch_max=1, at_once=self._slots.total, pause_s=_IDLE_S)
 
-    async def close(self) -> None:
-        """Stop what still runs. Idempotent."""
+    async def submit(self, batch: Batch) -> Answer:
+        """Start the trials of a batch; see the port."""
+        self._avoided = frozenset(batch.avoid)
+        for element in batch.elements:
+            for spec in element:
+                self._crowd.start(spec)
+        return Accepted()
+
+    async def changes(self) -> Sequence[Change]:
+        """Wait for something to tell; see the port. Raises DiskFull, SchedulerRefused, OSError."""
+        return await self._told.take()
+
+    async def cancel(self, runs: Collection[RunId]) -> None:
+        """Stop runs; see the port."""
+        await self._crowd.cancel(runs)
+
+    async def sweep(self) -> None:
+        """Stop what still runs; a job's end ends its steps."""
         await self._crowd.close()
 
-    def avoid(self, nodes: Collection[str]) -> None:
-        """Leave out nodes, as long as others are left."""
-        self._avoided = frozenset(nodes)
+    async def close(self) -> None:
+        """Stop what still runs: nothing outlives the allocation. Idempotent."""
+        await self._crowd.close()
 
-    def let_go(self) -> None:
-        """Nothing outlives the allocation: what runs is stopped."""
-
-    async def _run(self, trial: TrialSpec, on_start: OnTrial, on_end: OnEnd) -> None:
+    async def _follow(self, trial: TrialSpec) -> Ended:
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         await self._slots.take()
@@ -94,17 +122,18 @@ class StepsBackend:
         self._busy[node] += 1
         gpus = self._gpus.take(node, trial.limits.gpus)
         step = Step(folder, self._slurm)
+        said = ""
         try:
             await step.end_former()
             before = presence.read(paths)
             step.start(self._command(trial, folder, node, gpus))
             while step.runs() and presence.read(paths) == before:  # noqa: ASYNC110 (a file)
                 await asyncio.sleep(_POLL_S)
-            on_start(trial)
+            self._told.tell(Started(run_of(trial)))
             await step.ended(trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S)
             await self._seen(paths, step)
             if not paths.result.exists():
-                keep_log(paths, step.said())
+                said = step.said()
         except BaseException:
             await step.stop()
             raise
@@ -113,7 +142,14 @@ class StepsBackend:
             self._busy[node] -= 1
             self._gpus.give_back(node, gpus)
             self._slots.give_back()
-        on_end(trial, None)
+        return Ended(
+            run_of(trial),
+            EndState.ENDED,
+            ended_at=time.time(),
+            began_at=presence.began(paths, trial.run),
+            node=node,
+            said=said,
+        )
 
     def _clear_up(self, trial: TrialSpec, paths: TrialPaths, folder: Path) -> None:
         """Remove what a step left here; on other nodes Slurm ends what it started."""

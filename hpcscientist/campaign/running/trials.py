@@ -20,17 +20,25 @@ from typing import NoReturn
 from hpcscientist.campaign import losses
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import spent
+from hpcscientist.campaign.running.dispatcher import Runs
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import DiskFull, MachineTrouble
-from hpcscientist.execution import presence
+from hpcscientist.execution import ending, presence
+from hpcscientist.execution.leftovers import keep_log
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import takes
-from hpcscientist.ports.backend import Backend
 from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.outcome import (
+    IdeaFailed,
+    IdeaFailure,
+    MachineFailed,
+    MachineFailure,
+    Scored,
+)
+from hpcscientist.records.runs import Ended, EndState, run_of
+from hpcscientist.records.trial import TrialReport, TrialSpec
 from hpcscientist.results import store
 
 # A disk with less than this is full: a result file and a log would not fit.
@@ -54,7 +62,7 @@ class TrialRunner:
     paths: RunPaths
     journal: Journal
     state: CampaignState
-    backend: Backend
+    backend: Runs
     generation: int
     retries: int
     pause_s: float
@@ -157,18 +165,23 @@ class TrialRunner:
             TrialStarted(trial_id=spec.trial_id, run=spec.run, generation=self.generation)
         )
 
-    def _ended(self, spec: TrialSpec, known: TrialReport | None) -> None:
-        self._collect(spec, known)
+    def _ended(self, spec: TrialSpec, ended: Ended | None) -> None:
+        self._collect(spec, ended)
 
-    def _collect(self, spec: TrialSpec, known: TrialReport | None = None) -> TrialReport:
-        """Record how a run ended: by its result file, else as the backend knows, else as lost."""
+    def _collect(self, spec: TrialSpec, ended: Ended | None = None) -> TrialReport:
+        """Record how a run ended: by its result file, else as the backend says, else as lost."""
         recorded = self._recorded(spec)
         if recorded is not None:
             return recorded
         trial = self.paths.trial(spec.trial_id)
-        report = store.read_result(trial)
-        if report is None or report.run != spec.run:
-            report = known or self._lost(spec)
+        result = store.read_result(trial)
+        ended = ended or self._unsaid(spec)
+        report = ending.verdict(spec, ended, result)
+        assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to mend"
+        if report is not result:
+            if result is None and ended.state is EndState.ENDED:
+                report = self._unsealed(spec, report)
+            keep_log(trial, _last_words(ended, report))
             self._keep_report(spec, report)
         report = self._blamed(spec, report)
         outcome = report.outcome
@@ -231,25 +244,30 @@ class TrialRunner:
             raise DiskFull(f"{root}: no space left; {mend}")
         raise DiskFull(f"no space left for {spec.trial_id} ({known.detail}); {mend}")
 
-    def _lost(self, spec: TrialSpec) -> TrialReport:
-        now = time.time()
-        began = presence.began(self.paths.trial(spec.trial_id), spec.run)
-        detail = f"the worker ended without a result; see {spec.trial_id}/log"
-        if self.paths.trial(spec.trial_id).result.exists():
-            detail = (
-                f"{spec.trial_id}/result.arrow does not bear this campaign's seal: either the "
-                "worker did not find its key, so see that paths.private is the same on every "
-                "node, or somebody else wrote it"
-            )
-        return TrialReport(
-            trial_id=spec.trial_id,
-            run=spec.run,
-            outcome=MachineFailed(
-                failure=MachineFailure.LOST,
-                detail=detail,
-            ),
-            usage=Usage(started_at=began or now, ended_at=now, node=node_name(os.environ)),
+    def _unsaid(self, spec: TrialSpec) -> Ended:
+        """The end of a run of which nothing is told."""
+        now, began = time.time(), presence.began(self.paths.trial(spec.trial_id), spec.run)
+        return Ended(
+            run_of(spec), EndState.ENDED, ended_at=now, began_at=began, node=node_name(os.environ)
         )
+
+    def _unsealed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
+        """Say so where there is a result, and nobody vouches for it."""
+        if not self.paths.trial(spec.trial_id).result.exists():
+            return report
+        detail = (
+            f"{spec.trial_id}/result.arrow does not bear this campaign's seal: either the "
+            "worker did not find its key, so see that paths.private is the same on every "
+            "node, or somebody else wrote it"
+        )
+        lost = MachineFailed(failure=MachineFailure.LOST, detail=detail)
+        return report.model_copy(update={"outcome": lost})
+
+
+def _last_words(ended: Ended, report: TrialReport) -> str:
+    """What a lost worker said, and what that was taken for."""
+    detail = "" if isinstance(report.outcome, Scored) else report.outcome.detail
+    return f"{ended.said.strip()}\n{detail}\n".lstrip()
 
 
 def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:

@@ -1,0 +1,1 @@
+"""Trials on their way from an intent to a report."""

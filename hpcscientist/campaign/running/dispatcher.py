@@ -1,0 +1,379 @@
+"""Trials that wait, gathered into batches; and what becomes of those that were submitted.
+
+One task of this event loop tends everything; callers of `run` only wait. What is lost without
+having cost anything (see `records.runs.NOTHING_LOST`) is submitted again here, without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.running.gathering import Durations, arrange, make_batch, shape
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.ports.backend import Backend
+from hpcscientist.records.events import BatchQueued
+from hpcscientist.records.runs import (
+    NOTHING_LOST,
+    Accepted,
+    Batch,
+    Change,
+    Ended,
+    EndState,
+    Freed,
+    Held,
+    Intent,
+    Refused,
+    RunId,
+    Started,
+    Unknown,
+    run_of,
+)
+from hpcscientist.records.trial import TrialSpec
+
+OnStart = Callable[[TrialSpec], None]
+OnEnd = Callable[[TrialSpec, Ended | None], None]
+Notify = Callable[[str, str], None]
+
+_IDLE_S = 3600.0
+_SHORTEST_S = 0.02  # no pause is shorter: what is due within a rounding error would spin
+
+
+class Runs(Protocol):
+    """Runs prepared trials to their end, for `TrialRunner`; `Dispatcher` does."""
+
+    @property
+    def outlives_driver(self) -> bool:
+        """Whether what was let go goes on without its driver."""
+        ...
+
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
+        """Run trials to their end, telling each start and each end as it comes.
+
+        What `on_start` and `on_end` raise stops the trials and is passed on. When it is
+        cancelled, its trials are stopped before the cancellation is passed on.
+        """
+        ...
+
+    def avoid(self, nodes: Collection[str]) -> None:
+        """Name the nodes that failed repeatedly; where others can be had, those are used."""
+        ...
+
+    def let_go(self) -> None:
+        """From now on leave to a scheduler what it has: a later driver adopts it."""
+        ...
+
+    async def close(self) -> None:
+        """Stop whatever still runs, unless it was let go, and leave nothing behind. Idempotent."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """One run that a caller waits for. `gone` is set once nothing of it can go on."""
+
+    spec: TrialSpec
+    on_start: OnStart
+    on_end: OnEnd
+    done: asyncio.Future[None]
+    since: float
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: bool = False
+    stopping: bool = False
+
+    @property
+    def run(self) -> RunId:
+        return run_of(self.spec)
+
+    def start(self) -> None:
+        """Tell the caller, once."""
+        if self.begun or self.stopping or self.done.done():
+            return
+        self.begun = True
+        try:
+            self.on_start(self.spec)
+        except Exception as error:  # noqa: BLE001 (the caller's own, passed back to it)
+            self.fail(error)
+
+    def end(self, ended: Ended) -> None:
+        """Tell the caller how it ended, and let it go on."""
+        self.start()
+        if not self.stopping and not self.done.done():
+            try:
+                self.on_end(self.spec, ended)
+            except Exception as error:  # noqa: BLE001 (the caller's own, passed back to it)
+                self.fail(error)
+            else:
+                self.done.set_result(None)
+        self.gone.set()
+
+    def fail(self, error: BaseException) -> None:
+        """Pass an error on to the caller."""
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def give_up(self) -> None:
+        """Nothing of it can go on, and nobody wants to know how it ended."""
+        self.gone.set()
+        self.done.cancel()
+
+
+def journalled(
+    backend: Backend, journal: Journal, state: CampaignState, generation: int, notify: Notify
+) -> Dispatcher:
+    """Return the dispatch of a campaign's trials, which goes on with what its journal intended."""
+
+    def on_batch(batch: Batch) -> None:
+        if backend.outlives_driver:
+            journal.record(
+                BatchQueued(batch_id=batch.batch_id, generation=generation, elements=batch.runs)
+            )
+
+    return Dispatcher(backend, intents=state.intents(), on_batch=on_batch, notify=notify)
+
+
+class Dispatcher:
+    """Has a backend run trials, first come first served; implements `Runs`.
+
+    `intents` are the batches that earlier drivers journalled and of which not all has ended.
+    `on_batch` is told each batch before it is submitted: it journals the intent. `notify` is told,
+    by a name and a sentence, what people should know. Make it inside the event loop that uses it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        intents: Sequence[Intent] = (),
+        on_batch: Callable[[Batch], None] = lambda batch: None,
+        notify: Notify = lambda name, text: None,
+    ) -> None:
+        self.backend = backend
+        self._intents, self._on_batch, self._notify = intents, on_batch, notify
+        self._waiting: list[_Entry] = []
+        self._entries: dict[RunId, _Entry] = {}  # whoever waits, submitted or not
+        self._followed: set[RunId] = set()
+        self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, and nobody asked yet
+        self._durations = Durations()
+        self._avoided: tuple[str, ...] = ()
+        self._not_before = 0.0
+        self._wake = asyncio.Event()
+        self._tending: asyncio.Task[None] | None = None
+        self._kept = False
+
+    @property
+    def outlives_driver(self) -> bool:
+        """Whether what was let go goes on without its driver."""
+        return self.backend.outlives_driver
+
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
+        """Run trials to their end; see `Runs`.
+
+        Raises what the backend raises: then nothing runs any more that it could not leave.
+        """
+        if self._tending is None:
+            self._tending = asyncio.create_task(self._tend(), name="dispatcher")
+        elif self._tending.done():
+            self._tending.result()  # which raises what ended it
+        loop = asyncio.get_running_loop()
+        entries = [
+            _Entry(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
+        ]
+        for entry in entries:
+            self._put(entry)
+        self._wake.set()
+        try:
+            await asyncio.wait(
+                [entry.done for entry in entries], return_when=asyncio.FIRST_EXCEPTION
+            )
+            for done in (entry.done for entry in entries if entry.done.done()):
+                done.result()
+        finally:
+            if not self._kept or not self.outlives_driver:
+                await self._stop(entries)
+
+    def avoid(self, nodes: Collection[str]) -> None:
+        """Leave nodes out of batches submitted from now on."""
+        self._avoided = tuple(sorted(nodes))
+
+    def let_go(self) -> None:
+        """Leave what is queued and runs to whatever outlives us; see `Runs`."""
+        self._kept = True
+
+    async def close(self) -> None:
+        """End all that was not let go, and follow nothing any more. Idempotent."""
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.wait({self._tending})
+            if not self._tending.cancelled():
+                self._tending.exception()  # whoever waited has been told
+        entries = list(self._entries.values())
+        if not self._kept:
+            # Where nobody answers, what is left stays to be found by a driver that resumes.
+            with contextlib.suppress(SchedulerSilent):
+                await self.backend.sweep()
+        elif not self.outlives_driver:
+            await self.backend.cancel(list(self._followed))
+        await self.backend.close()
+        for entry in entries:
+            entry.give_up()
+        self._entries.clear()
+        self._waiting.clear()
+
+    def _put(self, entry: _Entry) -> None:
+        """Let a run wait, or let it hear of what is under way already."""
+        self._entries[entry.run] = entry
+        if entry.run not in self._followed and entry.run not in self._untold:
+            self._waiting.append(entry)
+            return
+        for change in self._untold.pop(entry.run, []):
+            self._apply(change)
+
+    async def _tend(self) -> None:
+        told: asyncio.Task[Sequence[Change]] | None = None
+        try:
+            self._followed |= set(await self.backend.adopt(self._intents))
+            self._waiting = [e for e in self._waiting if e.run not in self._followed]
+            told = asyncio.create_task(self._changes())
+            while True:
+                self._wake.clear()
+                if self._pause_s() <= 0:
+                    await self._submit()
+                woken = asyncio.create_task(self._wake.wait())
+                try:
+                    await asyncio.wait(
+                        {told, woken},
+                        timeout=max(_SHORTEST_S, self._pause_s()),
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                finally:
+                    woken.cancel()
+                if told.done():
+                    for change in told.result():
+                        self._apply(change)
+                    told = asyncio.create_task(self._changes())
+        except Exception as error:
+            # Whoever waits is told; what they wait for is ended without our help, by `close`.
+            for entry in list(self._entries.values()):
+                entry.fail(error)
+                entry.gone.set()
+            raise
+        finally:
+            if told is not None:
+                told.cancel()
+
+    async def _changes(self) -> Sequence[Change]:
+        return await self.backend.changes()
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case Held():
+                self._notify(change.name, change.why)
+            case Freed():
+                self._ease()
+            case Started() | Ended():
+                self._apply_to_run(change)
+
+    def _apply_to_run(self, change: Started | Ended) -> None:
+        entry = self._entries.get(change.run)
+        if isinstance(change, Ended):
+            self._followed.discard(change.run)
+            self._ease()
+        if entry is None:
+            self._untold.setdefault(change.run, []).append(change)
+        elif isinstance(change, Started):
+            entry.start()
+        elif entry.stopping:
+            self._forget(entry)
+            entry.give_up()
+        elif change.state in NOTHING_LOST:
+            self._waiting.insert(self._place(entry), entry)
+        else:
+            if change.state is EndState.ENDED and change.began_at is not None:
+                self._durations.add(entry.spec, change.ended_at - change.began_at)
+            self._forget(entry)
+            entry.end(change)
+
+    def _place(self, entry: _Entry) -> int:
+        """Where an entry waits that had its turn: before all that came later."""
+        return sum(other.since <= entry.since for other in self._waiting)
+
+    def _forget(self, entry: _Entry) -> None:
+        if self._entries.get(entry.run) is entry:
+            del self._entries[entry.run]
+
+    def _ease(self) -> None:
+        """Something ended: there may be room again."""
+        self._not_before = min(self._not_before, asyncio.get_running_loop().time())
+
+    def _hold(self, pause_s: float) -> None:
+        until = asyncio.get_running_loop().time() + pause_s
+        self._not_before = max(self._not_before, until)
+
+    def _pause_s(self) -> float:
+        """Seconds until a submission is due."""
+        if not self._waiting:
+            return _IDLE_S
+        gathered = min(entry.since for entry in self._waiting) + self.backend.gather_s
+        return max(gathered, self._not_before) - asyncio.get_running_loop().time()
+
+    async def _submit(self) -> None:
+        """Submit what there is room for, in as few batches as possible."""
+        while self._waiting:
+            first = self._waiting[0].spec
+            capacity = await self.backend.capacity(first)
+            group = [entry for entry in self._waiting if shape(entry.spec) == shape(first)]
+            elements = arrange([entry.spec for entry in group], capacity, self._durations.expect)
+            if not group:
+                continue  # they were given up meanwhile
+            if not elements:
+                self._hold(capacity.pause_s)
+                return
+            taken = group[: sum(len(element) for element in elements)]
+            batch = make_batch(elements, self._avoided)
+            self._on_batch(batch)
+            if not await self._send(batch, taken):
+                return
+
+    async def _send(self, batch: Batch, taken: Sequence[_Entry]) -> bool:
+        """Submit a batch; tell whether another may be."""
+        gone = {id(entry) for entry in taken}
+        self._waiting = [entry for entry in self._waiting if id(entry) not in gone]
+        self._followed.update(entry.run for entry in taken)
+        answer = await self.backend.submit(batch)
+        match answer:
+            case Accepted():
+                return True
+            case Unknown():
+                return False
+            case Refused():
+                self._followed.difference_update(entry.run for entry in taken)
+                for entry in taken:
+                    if entry.stopping:
+                        self._forget(entry)
+                        entry.give_up()
+                self._waiting[:0] = [entry for entry in taken if not entry.stopping]
+                if not answer.transient:
+                    raise SchedulerRefused(answer.why)
+                return False
+
+    async def _stop(self, entries: Sequence[_Entry]) -> None:
+        """End what still waits or runs of entries; return when it has ended."""
+        mine = {id(entry) for entry in entries}
+        for entry in [entry for entry in self._waiting if id(entry) in mine]:
+            entry.gone.set()
+            self._forget(entry)
+        self._waiting = [entry for entry in self._waiting if id(entry) not in mine]
+        alive = [entry for entry in entries if not entry.gone.is_set()]
+        for entry in alive:
+            entry.stopping = True
+        if not alive or self._tending is None or self._tending.done():
+            return
+        stopping = asyncio.ensure_future(self.backend.cancel([entry.run for entry in alive]))
+        # Shielded: a second cancellation must not leave jobs behind.
+        await asyncio.shield(stopping)
