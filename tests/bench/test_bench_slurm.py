@@ -16,10 +16,11 @@ from slurm_kit import Cluster
 from hpcscientist.bench.figure import Measured
 from hpcscientist.bench.slurm import bare, driver, figures, instant, ours
 from hpcscientist.bench.slurm.ground import Ground
+from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.errors import CampaignError
-from hpcscientist.execution.backends.slurm.batches import BatchFolder, make_batch
+from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
 from hpcscientist.execution.container import Places, apptainer_command
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.site import Site, SlurmSite
@@ -95,7 +96,8 @@ def test_the_bare_line_does_what_a_trial_does(ground: Ground) -> None:
 def test_instant_trials_leave_what_a_worker_leaves(ground: Ground) -> None:
     specs = laid_out(ground, 3)
     folder = BatchFolder(ground.root / "batch")
-    folder.write(make_batch("bench1", ground.run.trials, [specs[:1], specs[1:]], time.time()))
+    batch = make_batch([specs[:1], specs[1:]])
+    folder.write(record_of("bench1", ground.run.trials, batch, time.time()))
     instant.run_element(folder.root, 1)
     reports = [read_result(ground.run.trial(spec.trial_id)) for spec in specs]
     assert [report is not None for report in reports] == [False, True, True]

@@ -47,7 +47,8 @@ class Earlier(TinyCampaign):
 def unpack(name: str, folder: Path) -> Earlier:
     """Lay a campaign out in a folder, as if it had been begun there and by this interpreter."""
     with tarfile.open(FOLDER / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, filter="tar")
+        # The first releases of Python 3.11 know no filters; the archive is our own.
+        archive.extractall(folder, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
     (folder / "killed" / "run").rename(folder / "run")
     (holder,) = (folder / "run" / ".driver").iterdir()
     os.utime(holder, (0, 0))  # its driver's last beat was long ago, whatever the clocks say

@@ -255,7 +255,7 @@ class ScriptedWorld(World):
         super()._submitted(asked, answer)
         self._folders[Path(asked.arguments[-1]).parent.name] = answer.out.split()[-1]
 
-    def check(self, *, jobs: int, **expected: str) -> None:
+    def check(self, *, jobs: int | range, **expected: str) -> None:
         self.heed()
         super().check(jobs=jobs, **expected)
         for program, used in self._used.items():

@@ -1,127 +1,35 @@
-"""What every backend owes the campaign. An adapter joins by an entry in BACKENDS."""
+"""What a campaign may rely on, whatever its trials run on: a dispatcher with each backend."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
-import executing_slurm
 import pytest
-from trialkit import CAMPAIGN, Bench, assert_gone, assert_nothing_runs
+from contract_kit import no_end, no_start, nothing_is_kept, outcome, until
+from trialkit import CAMPAIGN, Bench, assert_gone
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher, Runs
+from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends.local import LocalBackend
-from hpcscientist.execution.backends.slurm.backend import SlurmBackend
-from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.sweep import live_jobs
-from hpcscientist.execution.backends.steps.backend import StepsBackend
-from hpcscientist.execution.backends.steps.command import Allocation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.outcome import IdeaFailed, Scored
 from hpcscientist.records.runs import Ended
-from hpcscientist.records.site import Site, SlurmSite, WatchSite
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
-from hpcscientist.worker.element import MODULE
-from hpcscientist.worker.local import run_trial
-from hpcscientist.worker.step import MODULE as STEP_MODULE
 
 Make = Callable[[RunPaths, int], Dispatcher]
-IMPATIENT = WatchSite(round_min_s=0.5, round_max_s=1.0, files_s=0.1, gather_s=0.1, visible_s=0.0)
-KINDS = (
-    "local",
-    "slurm here",  # with a scheduler that runs arrays on this machine
-    "steps here",  # with stand-ins for srun and scancel
-    pytest.param("slurm", marks=pytest.mark.slurm),
-    pytest.param("steps", marks=pytest.mark.slurm),
-)
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
-def bench(kind: str, request: pytest.FixtureRequest) -> Bench:
-    if kind in ("local", "slurm here", "steps here"):
-        return Bench(request.getfixturevalue("tmp_path")).prepare()
-    root = request.getfixturevalue("cluster").as_user(getpass.getuser())
-    return Bench(request.getfixturevalue("shared"), str(root.python)).prepare()
-
-
-@pytest.fixture
-def allocation(kind: str, request: pytest.FixtureRequest) -> Allocation | None:
-    fixture = {"steps here": "stand_in_allocation", "steps": "real_allocation"}.get(kind)
-    held: Allocation | None = request.getfixturevalue(fixture) if fixture else None
-    return held
-
-
-@pytest.fixture
-def scheduler(
-    kind: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    if kind != "slurm here":
-        yield
-        return
-    folder = tmp_path_factory.mktemp("slurm")
-    commands = executing_slurm.install(folder)
-    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-    yield
-    executing_slurm.end_everything(folder)
-
-
-@pytest.fixture
-def make(kind: str, bench: Bench, allocation: Allocation | None, scheduler: None) -> Iterator[Make]:
-    site = Site(slurm=SlurmSite(python=bench.python, pack_s=0.0), watch=IMPATIENT)
-
-    def made(paths: RunPaths, slots: int) -> Dispatcher:
-        return Dispatcher(opened(paths, slots))
-
-    def opened(paths: RunPaths, slots: int) -> Backend:
-        if kind == "local":
-            return LocalBackend(paths, slots, run_trial)
-        if allocation is not None:
-            return StepsBackend(paths, site, allocation, CAMPAIGN, STEP_MODULE, slots=slots)
-        return SlurmBackend(paths, site, CAMPAIGN, MODULE, slots=slots)
-
-    yield made
-    assert_nothing_runs()
-    if kind.startswith("slurm"):
-        assert live_jobs(Slurm(), CAMPAIGN) == []
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(300):
-        while not condition():  # noqa: ASYNC110 (files of other processes)
-            await asyncio.sleep(0.02)
-
-
-def no_start(spec: TrialSpec) -> None:
-    return None
-
-
-def no_end(spec: TrialSpec, ended: Ended | None) -> None:
-    return None
-
-
-def outcome(bench: Bench, spec: TrialSpec) -> object:
-    report = read_result(bench.run.trial(spec.trial_id))
-    return None if report is None else report.outcome
-
-
-def nothing_is_kept(bench: Bench) -> bool:
-    return not bench.run.submission.exists() or not any(bench.run.submission.iterdir())
+def make(opened: Callable[[RunPaths, int], Backend]) -> Make:
+    return lambda paths, slots: Dispatcher(opened(paths, slots))
 
 
 async def test_runs_to_a_result_whatever_the_candidate_does(bench: Bench, make: Make) -> None:
@@ -326,9 +234,3 @@ async def test_a_rerun_replaces_an_old_result(bench: Bench, make: Make) -> None:
     report = read_result(paths)
     assert report is not None
     assert report.run == 2
-
-
-def test_the_port_is_satisfied(tmp_path: Path) -> None:
-    backend: Backend = LocalBackend(RunPaths(tmp_path), 1, run_trial)
-    runs: Runs = Dispatcher(backend)
-    assert not runs.outlives_driver
