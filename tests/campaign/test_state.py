@@ -12,13 +12,17 @@ from hpcscientist.campaign.status import read_state, status
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
+    BatchQueued,
     CampaignEnded,
     DriverStopped,
+    Event,
     ReplyRecorded,
+    TrialEnded,
     TrialStarted,
 )
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.outcome import MachineFailed, MachineFailure, Outcome
+from hpcscientist.records.runs import Intent, RunId
+from hpcscientist.records.trial import Stage, TrialReport, TrialSpec, Usage
 
 PROPOSED = idea_proposed()
 QUEUED = trial_queued("t", "idea-0001", Stage.PILOT)
@@ -124,3 +128,38 @@ async def test_a_journalled_score_beyond_any_metric_was_not_measured(tmp_path: P
     row = read_rows(bench.paths).rows[1]
     assert (row.idea_id, row.n) == ("idea-0001", bench.seeds - 1)
     assert read_rows(bench.paths).missing.count == 0
+
+
+def test_a_batch_is_an_intent_until_each_of_its_runs_has_ended() -> None:
+    def queued(trial: str, run: int = 1) -> Event:
+        return trial_queued(trial, "idea-0001", Stage.PILOT).model_copy(update={"run": run})
+
+    def batch(name: str, *runs: tuple[str, int]) -> BatchQueued:
+        elements = tuple((RunId(trial_id=trial, run=run),) for trial, run in runs)
+        return BatchQueued(batch_id=name, generation=1, elements=elements)
+
+    def ended(trial: str, run: int = 1, lost: bool = False) -> TrialEnded:
+        gone = MachineFailed(failure=MachineFailure.LOST, detail="gone")
+        report = TrialReport(
+            trial_id=trial,
+            run=run,
+            outcome=gone if lost else scored(0.5),
+            usage=Usage(started_at=1.0, ended_at=2.0),
+        )
+        return TrialEnded(idea_id="idea-0001", report=report)
+
+    state = fold([PROPOSED, queued("a"), queued("b")])
+    assert state.intents() == []
+    first = batch("b1", ("a", 1), ("b", 1))
+    state.apply(first)
+    assert state.intents() == [Intent("b1", first.elements)]
+    state.apply(ended("a", lost=True))
+    assert [intent.batch_id for intent in state.intents()] == ["b1"]
+    state.apply(batch("b2", ("b", 1)))  # nothing of it was queued in the first, or it was unbegun
+    assert [intent.batch_id for intent in state.intents()] == ["b2"]
+    state.apply(queued("a", run=2))
+    state.apply(batch("b3", ("a", 2)))
+    state.apply(ended("b"))
+    assert [intent.batch_id for intent in state.intents()] == ["b3"]
+    state.apply(ended("a", run=2))
+    assert state.intents() == []

@@ -63,6 +63,8 @@ def test_every_kind_of_event_is_covered() -> None:
     elsewhere |= {"attempt_reviewed", "author_gave_up", "idea_planned"}
     # What the machine fails: test_conductor. Compaction: test_compact, test_long_sweep.
     elsewhere |= {"idea_set_aside", "results_compacted"}
+    # Batches are told where a scheduler outlives the driver: tests/scheduler, test_port.
+    elsewhere |= {"batch_queued"}
     # Seeds a few at a time, steps: of these campaigns none has them. Confirmations: test_confirmed.
     elsewhere |= {"seeds_decided", "budget_decided", "split_spent"}
     assert kinds == set(MOMENTS) | elsewhere

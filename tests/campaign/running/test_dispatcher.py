@@ -1,0 +1,358 @@
+"""Trials that wait, and what becomes of those that were submitted: on a place that is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import pytest
+from trialkit import Bench
+
+from hpcscientist.campaign.journal import Journal, read
+from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.records.events import BatchQueued, TrialQueued
+from hpcscientist.records.runs import (
+    Accepted,
+    Answer,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Freed,
+    Held,
+    Intent,
+    Refused,
+    RunId,
+    Started,
+    Unknown,
+    run_of,
+)
+from hpcscientist.records.trial import TrialSpec
+
+ROOMY = Capacity(room=100, batch_max=100, at_once=100)
+
+
+class Place:
+    """A backend that does what the test says: answers are taken from `answers`, then accepts."""
+
+    outlives_driver = True
+    gather_s = 0.0
+
+    def __init__(self, *answers: Answer, followed: Collection[RunId] = ()) -> None:
+        self.answers = list(answers)
+        self.followed = followed
+        self.rooms: list[Capacity] = []
+        self.batches: list[Batch] = []
+        self.cancelled: list[RunId] = []
+        self.intents: Sequence[Intent] = ()
+        self.calls: list[str] = []
+        self.silent = False
+        self._told: asyncio.Queue[Change | BaseException] = asyncio.Queue()
+
+    def tell(self, *changes: Change | BaseException) -> None:
+        for change in changes:
+            self._told.put_nowait(change)
+
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        self.intents = intents
+        return self.followed
+
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        return self.rooms.pop(0) if self.rooms else ROOMY
+
+    async def submit(self, batch: Batch) -> Answer:
+        self.batches.append(batch)
+        return self.answers.pop(0) if self.answers else Accepted()
+
+    async def changes(self) -> Sequence[Change]:
+        change = await self._told.get()
+        if isinstance(change, BaseException):
+            raise change
+        return [change]
+
+    async def cancel(self, runs: Collection[RunId]) -> None:
+        self.cancelled += runs
+        self.tell(*(Ended(run, EndState.CANCELLED, ended_at=0.0) for run in runs))
+
+    async def sweep(self) -> None:
+        self.calls.append("sweep")
+        if self.silent:
+            raise SchedulerSilent("nobody answers")
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    def names(self) -> list[list[list[str]]]:
+        return [[[s.trial_id for s in element] for element in b.elements] for b in self.batches]
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> list[TrialSpec]:
+    first = Bench(tmp_path).prepare().trial("predict()", "t0")
+    return [first.model_copy(update={"trial_id": f"t{number}"}) for number in range(6)]
+
+
+def end(spec: TrialSpec, state: EndState = EndState.ENDED) -> Ended:
+    return Ended(run_of(spec), state, ended_at=2.0, began_at=1.0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 (another task's doing)
+            await asyncio.sleep(0.001)
+
+
+class Caller:
+    """Who asks for trials, and what it was told."""
+
+    def __init__(self, dispatcher: Dispatcher, *specs: TrialSpec) -> None:
+        self.started: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+        self.task = asyncio.create_task(dispatcher.run(specs, self._start, self._end))
+
+    def _start(self, spec: TrialSpec) -> None:
+        self.started.append(spec.trial_id)
+
+    def _end(self, spec: TrialSpec, ended: Ended | None) -> None:
+        assert ended is not None
+        self.ended.append((spec.trial_id, ended.state.value))
+
+
+async def test_trials_that_ask_for_the_same_share_a_batch(specs: list[TrialSpec]) -> None:
+    limits = specs[2].limits.model_copy(update={"cpus": 2})
+    large = specs[2].model_copy(update={"limits": limits})
+    place = Place()
+    dispatcher = Dispatcher(place)
+    dispatcher.avoid(["n2", "n1"])
+    caller = Caller(dispatcher, specs[0], large, specs[1])
+    await until(lambda: len(place.batches) == 2)
+    assert place.names() == [[["t0"], ["t1"]], [["t2"]]]
+    assert place.batches[0].avoid == ("n1", "n2")
+    place.tell(Started(run_of(specs[0])), *(end(spec) for spec in (specs[0], large, specs[1])))
+    await caller.task
+    assert caller.started == ["t0", "t2", "t1"]  # one that nobody saw begin has begun at its end
+    assert caller.ended == [("t0", "ended"), ("t2", "ended"), ("t1", "ended")]
+    await dispatcher.close()
+    assert place.calls == ["sweep", "close"]
+    assert place.cancelled == []
+
+
+@pytest.mark.parametrize("state", [EndState.NOT_RUN, EndState.NOT_SUBMITTED, EndState.PREEMPTED])
+async def test_what_cost_nothing_is_submitted_again_before_what_came_later(
+    specs: list[TrialSpec], state: EndState
+) -> None:
+    full = Capacity(room=0, batch_max=0, at_once=0, pause_s=3600.0)
+    place = Place()
+    place.rooms = [ROOMY, full]
+    dispatcher = Dispatcher(place)
+    caller = Caller(dispatcher, specs[0])
+    await until(lambda: bool(place.batches))
+    later = Caller(dispatcher, specs[1])
+    await until(lambda: not place.rooms)
+    place.tell(end(specs[0], state))
+    await until(lambda: len(place.batches) == 2)
+    assert place.names() == [[["t0"]], [["t0"], ["t1"]]]
+    assert caller.ended == []
+    place.tell(end(specs[0]), end(specs[1]))
+    await asyncio.gather(caller.task, later.task)
+    assert caller.ended == [("t0", "ended")]
+    await dispatcher.close()
+
+
+async def test_where_there_is_no_room_it_is_asked_again_once_something_is_freed(
+    specs: list[TrialSpec],
+) -> None:
+    full = Capacity(room=0, batch_max=0, at_once=0, pause_s=3600.0)
+    place = Place()
+    place.rooms = [full]
+    dispatcher = Dispatcher(place)
+    caller = Caller(dispatcher, specs[0])
+    await until(lambda: not place.rooms)
+    assert place.batches == []
+    place.tell(Freed())
+    await until(lambda: bool(place.batches))
+    place.tell(end(specs[0]))
+    await caller.task
+    await dispatcher.close()
+
+
+async def test_a_refusal_that_passes_is_tried_again_and_another_ends_all(
+    specs: list[TrialSpec],
+) -> None:
+    place = Place(Refused("full", transient=True), Refused("never", transient=False))
+    dispatcher = Dispatcher(place)
+    callers = [Caller(dispatcher, spec) for spec in specs[:2]]
+    for caller in callers:
+        with pytest.raises(SchedulerRefused, match="never"):
+            await caller.task
+    assert place.names() == [[["t0"], ["t1"]]] * 2
+    assert len({batch.batch_id for batch in place.batches}) == 2
+    with pytest.raises(SchedulerRefused, match="never"):
+        await dispatcher.run(specs[2:3], lambda spec: None, lambda spec, ended: None)
+    await dispatcher.close()
+
+
+async def test_nothing_is_submitted_twice_of_which_nobody_knows_whether_it_was(
+    specs: list[TrialSpec],
+) -> None:
+    place = Place(Unknown())
+    dispatcher = Dispatcher(place)
+    caller = Caller(dispatcher, specs[0])
+    await until(lambda: bool(place.batches))
+    other = Caller(dispatcher, specs[1])
+    await until(lambda: len(place.batches) == 2)
+    assert place.names() == [[["t0"]], [["t1"]]]
+    place.tell(end(specs[0], EndState.NOT_SUBMITTED))
+    await until(lambda: len(place.batches) == 3)
+    place.tell(end(specs[0]), end(specs[1]))
+    await asyncio.gather(caller.task, other.task)
+    await dispatcher.close()
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_what_was_adopted_is_waited_for_whenever_it_is_asked_for(
+    specs: list[TrialSpec], early: bool
+) -> None:
+    runs = [run_of(spec) for spec in specs[:2]]
+    intents = [Intent("b1", ((runs[0],), (runs[1],)))]
+    place = Place(followed=runs)
+    dispatcher = Dispatcher(place, intents=intents)
+    other = Caller(dispatcher, specs[5])  # so that it begins
+    await until(lambda: bool(place.batches))
+    callers = [Caller(dispatcher, spec) for spec in specs[:2]] if early else []
+    place.tell(Started(runs[0]), end(specs[0]), end(specs[1], EndState.NOT_RUN), end(specs[5]))
+    await other.task
+    callers = callers or [Caller(dispatcher, spec) for spec in specs[:2]]
+    await callers[0].task
+    assert (callers[0].started, callers[0].ended) == (["t0"], [("t0", "ended")])
+    await until(lambda: len(place.batches) == 2)
+    assert place.names() == [[["t5"]], [["t1"]]]
+    assert place.intents == intents
+    place.tell(end(specs[1]))
+    await callers[1].task
+    await dispatcher.close()
+
+
+async def test_who_gives_up_has_his_own_ended_and_nobody_else_s(specs: list[TrialSpec]) -> None:
+    full = Capacity(room=0, batch_max=0, at_once=0, pause_s=3600.0)
+    place = Place()
+    place.rooms = [ROOMY, full]
+    dispatcher = Dispatcher(place)
+    one, two = Caller(dispatcher, specs[0]), Caller(dispatcher, specs[1])
+    await until(lambda: bool(place.batches))
+    waits = Caller(dispatcher, specs[2])
+    await until(lambda: not place.rooms)
+    for caller in (waits, one):
+        caller.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller.task
+    assert place.cancelled == [run_of(specs[0])]
+    place.tell(end(specs[1]))
+    await two.task
+    assert place.names() == [[["t0"], ["t1"]]]
+    assert (one.ended, waits.ended, two.ended) == ([], [], [("t1", "ended")])
+    await dispatcher.close()
+
+
+async def test_what_a_caller_raises_is_his(specs: list[TrialSpec]) -> None:
+    place = Place()
+    dispatcher = Dispatcher(place)
+
+    def refuse(spec: TrialSpec) -> None:
+        raise OSError(28, "No space left on device")
+
+    work = asyncio.create_task(dispatcher.run([specs[0]], refuse, lambda spec, ended: None))
+    other = Caller(dispatcher, specs[1])
+    await until(lambda: bool(place.batches))
+    place.tell(Started(run_of(specs[0])))
+    with pytest.raises(OSError, match="No space"):
+        await work
+    assert place.cancelled == [run_of(specs[0])]
+    place.tell(end(specs[1]))
+    await other.task
+    await dispatcher.close()
+
+
+async def test_what_a_place_raises_is_everybody_s(specs: list[TrialSpec]) -> None:
+    place = Place()
+    dispatcher = Dispatcher(place)
+    callers = [Caller(dispatcher, spec) for spec in specs[:2]]
+    await until(lambda: bool(place.batches))
+    place.tell(SchedulerRefused("array 7 will never run"))
+    for caller in callers:
+        with pytest.raises(SchedulerRefused, match="will never run"):
+            await caller.task
+    place.silent = True
+    await dispatcher.close()  # what is left stays to be found
+    assert place.calls == ["sweep", "close"]
+
+
+async def test_what_is_let_go_is_left_to_whatever_outlives_us(specs: list[TrialSpec]) -> None:
+    for outlives in (True, False):
+        place = Place()
+        place.outlives_driver = outlives
+        dispatcher = Dispatcher(place)
+        caller = Caller(dispatcher, specs[0])
+        await until(lambda place=place: bool(place.batches))  # type: ignore[misc]
+        dispatcher.let_go()
+        caller.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await caller.task
+        await dispatcher.close()
+        assert place.calls == ["close"]
+        assert bool(place.cancelled) is not outlives
+
+
+async def test_people_are_told_why_trials_wait(specs: list[TrialSpec]) -> None:
+    said: list[tuple[str, str]] = []
+    place = Place()
+    dispatcher = Dispatcher(place, notify=lambda name, text: said.append((name, text)))
+    caller = Caller(dispatcher, specs[0])
+    place.tell(Held("queue x", "they wait"), end(specs[0]))
+    await caller.task
+    assert said == [("queue x", "they wait")]
+    await dispatcher.close()
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+async def test_the_intent_is_journalled_first_where_it_may_outlive_us(
+    specs: list[TrialSpec], tmp_path: Path, outlives: bool
+) -> None:
+    state, told = CampaignState(), []
+    journal = Journal(tmp_path / "journal.jsonl", state.apply)
+    for spec in specs[:2]:
+        journal.record(
+            TrialQueued(
+                trial_id=spec.trial_id,
+                idea_id=spec.idea_id,
+                attempt=1,
+                stage=spec.stage,
+                seed=1,
+                run=1,
+                generation=3,
+            )
+        )
+
+    class Looking(Place):
+        async def submit(self, batch: Batch) -> Answer:
+            told.append([e for e in read(tmp_path / "journal.jsonl") if e.type == "batch_queued"])
+            return await super().submit(batch)
+
+    place = Looking()
+    place.outlives_driver = outlives
+    dispatcher = journalled(place, journal, state, 3, lambda name, text: None)
+    caller = Caller(dispatcher, *specs[:2])
+    await until(lambda: bool(place.batches))
+    batch = place.batches[0]
+    expected = BatchQueued(batch_id=batch.batch_id, generation=3, elements=batch.runs)
+    assert told == [[expected] if outlives else []]
+    assert state.intents() == ([Intent(batch.batch_id, batch.runs)] if outlives else [])
+    place.tell(*(end(spec) for spec in specs[:2]))
+    await caller.task
+    await dispatcher.close()
+    journal.close()
