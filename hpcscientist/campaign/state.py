@@ -257,6 +257,8 @@ class CampaignState:
                 self._leave_batch(trial)  # nothing of it was queued there, or it was lost unbegun
                 trial.batch = event.batch_id
                 queued.left += 1
+        if not queued.left:
+            del self.batches[event.batch_id]
 
     def _leave_batch(self, trial: TrialState) -> None:
         """Take note that a trial's run is not in its batch any more, or has ended."""

@@ -170,11 +170,12 @@ class LoopSettings(Record):
     `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
     of the ideas, from 4 to 64, so that three in four can learn from others. The control arm
     proposes an idea from the outcomes of its ideas that lie at least `lag` numbers before it,
-    however many run at once: that many may be in flight where there is no other arm, and none
-    more. `lag` 0 means a quarter of the ideas, from 4 to 64. `bank` lists run
-    directories of earlier campaigns on the same recipe, whose ideas that were let in reject
-    look-alikes too, but for their improvements. `feedback` false proposes without what was found
-    so far; `independence` false lets look-alikes in.
+    however many run at once: without another arm that many ideas may be in flight and no more, and
+    beside one later ideas wait for it; a large machine wants a larger one. `lag` 0 means a quarter
+    of the ideas, from 4 to 64. `bank` lists run directories of earlier campaigns on the same
+    recipe, whose ideas that were let in reject look-alikes too, but for their improvements.
+    `feedback` false proposes without what was found so far; `independence` false lets look-alikes
+    in.
 
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule, which takes
     any better mean for an improvement. `error_control` batch judges all ideas together

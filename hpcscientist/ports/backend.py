@@ -20,10 +20,10 @@ class Backend(Protocol):
     - A batch is queued whole or not at all. It is not larger than the `capacity` that was told
       for its trials; what they ask for is equal.
     - Each run that was accepted, unknown or adopted is told one `Ended`, and one `Started` before
-      it if it began. It is told as soon as it is known and not when its batch has ended; queue
-      time is not run time. An end with a valid result is `ENDED`, however its job ended; any other
-      is told once the scheduler's word is final and no file system hides a result any more.
-      What the scheduler itself will run again has not ended.
+      it if it was under way while we looked. It is told as soon as it is known and not when its
+      batch has ended; queue time is not run time. An end with a valid result is `ENDED`, however
+      its job ended; any other is told once the scheduler's word is final and no file system hides
+      a result any more. What the scheduler itself will run again has not ended.
     - Of the trials of an element, the one that was under way when the element was lost ends as
       that says, and those after it as `NOT_RUN`.
     - `changes` waits for something to tell. What was not taken when it is cancelled is told by the

@@ -75,16 +75,14 @@ class Started:
 class Ended:
     """A run will never go on. `began_at` None: no worker had begun it.
 
-    `signal` is what ended it, 0 for none; `scheduler_state` is in the scheduler's own words, and
-    `why` in ours, where there is more to say than the state. `said` is the end of its worker's
-    log, where it left no result.
+    `scheduler_state` is in the scheduler's own words, and `why` in ours, where there is more to say
+    than the state. `said` is the end of its worker's log, where it left no result.
     """
 
     run: RunId
     state: EndState
     ended_at: float
     began_at: float | None = None
-    signal: int = 0
     node: str = ""
     job: str | None = None
     scheduler_state: str | None = None
@@ -99,7 +97,7 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Something that people should know: why batches wait. Told once a `name`."""
+    """Something that people should know: why batches wait. Told as often as it is noticed."""
 
     name: str
     why: str

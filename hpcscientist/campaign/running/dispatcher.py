@@ -102,7 +102,6 @@ class _Entry:
 
     def end(self, ended: Ended) -> None:
         """Tell the caller how it ended, and let it go on."""
-        self.start()
         if not self.stopping and not self.done.done():
             try:
                 self.on_end(self.spec, ended)
@@ -159,6 +158,7 @@ class Dispatcher:
         self._entries: dict[RunId, _Entry] = {}  # whoever waits, submitted or not
         self._followed: set[RunId] = set()
         self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, and nobody asked yet
+        self._said: set[str] = set()
         self._durations = Durations()
         self._avoided: tuple[str, ...] = ()
         self._not_before = 0.0
@@ -227,6 +227,8 @@ class Dispatcher:
 
     def _put(self, entry: _Entry) -> None:
         """Let a run wait, or let it hear of what is under way already."""
+        if entry.run in self._entries:
+            raise ValueError(f"{entry.run} is asked for already: nobody else may meanwhile")
         self._entries[entry.run] = entry
         if entry.run not in self._followed and entry.run not in self._untold:
             self._waiting.append(entry)
@@ -258,6 +260,9 @@ class Dispatcher:
                         self._apply(change)
                     told = asyncio.create_task(self._changes())
         except Exception as error:
+            if told is not None and told.done() and told.exception() is None:
+                for change in told.result():  # what is known counts, whatever comes
+                    self._apply(change)
             # Whoever waits is told; what they wait for is ended without our help, by `close`.
             for entry in list(self._entries.values()):
                 entry.fail(error)
@@ -272,8 +277,11 @@ class Dispatcher:
 
     def _apply(self, change: Change) -> None:
         match change:
-            case Held():
+            case Held() if change.name not in self._said:
+                self._said.add(change.name)
                 self._notify(change.name, change.why)
+            case Held():
+                return
             case Freed():
                 self._ease()
             case Started() | Ended():

@@ -179,9 +179,10 @@ class TrialRunner:
         report = ending.verdict(spec, ended, result)
         assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to mend"
         if report is not result:
-            if result is None and ended.state is EndState.ENDED:
-                report = self._unsealed(spec, report)
-            keep_log(trial, _last_words(ended, report))
+            if trial.result.exists() and ended.state is EndState.ENDED and result is None:
+                report = _unsealed(spec, report)
+            else:
+                keep_log(trial, _last_words(ended, report))
             self._keep_report(spec, report)
         report = self._blamed(spec, report)
         outcome = report.outcome
@@ -251,23 +252,25 @@ class TrialRunner:
             run_of(spec), EndState.ENDED, ended_at=now, began_at=began, node=node_name(os.environ)
         )
 
-    def _unsealed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
-        """Say so where there is a result, and nobody vouches for it."""
-        if not self.paths.trial(spec.trial_id).result.exists():
-            return report
-        detail = (
-            f"{spec.trial_id}/result.arrow does not bear this campaign's seal: either the "
-            "worker did not find its key, so see that paths.private is the same on every "
-            "node, or somebody else wrote it"
-        )
-        lost = MachineFailed(failure=MachineFailure.LOST, detail=detail)
-        return report.model_copy(update={"outcome": lost})
+
+def _unsealed(spec: TrialSpec, report: TrialReport) -> TrialReport:
+    """Say so where there is a result, and nobody vouches for it."""
+    detail = (
+        f"{spec.trial_id}/result.arrow does not bear this campaign's seal: either the "
+        "worker did not find its key, so see that paths.private is the same on every "
+        "node, or somebody else wrote it"
+    )
+    lost = MachineFailed(failure=MachineFailure.LOST, detail=detail)
+    # Not the state of a task that may go on: nobody but its candidate or its worker is to blame.
+    usage = report.usage.model_copy(update={"slurm_state": None})
+    return report.model_copy(update={"outcome": lost, "usage": usage})
 
 
 def _last_words(ended: Ended, report: TrialReport) -> str:
     """What a lost worker said, and what that was taken for."""
-    detail = "" if isinstance(report.outcome, Scored) else report.outcome.detail
-    return f"{ended.said.strip()}\n{detail}\n".lstrip()
+    if ended.job is None or isinstance(report.outcome, Scored):
+        return ended.said
+    return f"{ended.said.strip()}\n{report.outcome.detail}\n".lstrip()
 
 
 def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:

@@ -47,7 +47,8 @@ class Crowd:
         self._told.tell(await self._follow(spec))
 
     def _over(self, run: RunId, task: asyncio.Task[None]) -> None:
-        del self._tasks[run]
+        if self._tasks.get(run) is task:
+            del self._tasks[run]
         if task.cancelled():
             self._told.tell(Ended(run, EndState.CANCELLED, ended_at=time.time()))
         elif (error := task.exception()) is not None:

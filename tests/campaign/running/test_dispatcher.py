@@ -135,7 +135,7 @@ async def test_trials_that_ask_for_the_same_share_a_batch(specs: list[TrialSpec]
     assert place.batches[0].avoid == ("n1", "n2")
     place.tell(Started(run_of(specs[0])), *(end(spec) for spec in (specs[0], large, specs[1])))
     await caller.task
-    assert caller.started == ["t0", "t2", "t1"]  # one that nobody saw begin has begun at its end
+    assert caller.started == ["t0"]  # what nobody saw begin may have begun under another driver
     assert caller.ended == [("t0", "ended"), ("t2", "ended"), ("t1", "ended")]
     await dispatcher.close()
     assert place.calls == ["sweep", "close"]

@@ -218,6 +218,49 @@ async def test_an_intent_that_came_to_nothing_costs_nothing(bench: Bench, opened
     assert of(changes, spec) == ["started", "ended"]
 
 
+async def test_what_was_swept_is_run_again_and_that_costs_nothing(
+    bench: Bench, opened: Open
+) -> None:
+    """Whoever swept recorded no ends: the next driver's journal still tells of the intent."""
+    spec = bench.trial("await_file(TRIAL.parent.parent / 'go'); note('main'); predict()")
+    first = opened(bench.run, 1)
+    await first.adopt(())
+    batch = make_batch([[spec]])
+    assert await first.submit(batch) == Accepted()
+    await until(lambda: bool(processes.marked(CAMPAIGN)))
+    await first.sweep()
+    await first.close()
+    (bench.run.root / "go").touch()
+    second = opened(bench.run, 1)
+    if await second.adopt([Intent(batch.batch_id, batch.runs)]):
+        (state,) = of(await told(second, run_of(spec)), spec)
+        assert state in NOTHING_LOST
+    await submit(second, spec)
+    changes = await told(second, run_of(spec))
+    await second.sweep()
+    await second.close()
+    assert of(changes, spec) == ["started", "ended"]
+    assert isinstance(outcome(bench, spec), Scored)
+
+
+async def test_a_run_that_is_given_up_while_it_is_submitted_does_not_go_on(
+    bench: Bench, opened: Open
+) -> None:
+    spec = bench.trial("linger('main')")
+    backend = opened(bench.run, 1)
+    await backend.adopt(())
+    assert (await backend.capacity(spec)).room
+    submitting = asyncio.create_task(backend.submit(make_batch([[spec]])))
+    await asyncio.sleep(0)  # it has been asked for; whatever it waits for comes later
+    await backend.cancel([run_of(spec)])
+    await submitting
+    changes = await told(backend, run_of(spec))
+    assert not processes.marked(CAMPAIGN)
+    await backend.sweep()
+    await backend.close()
+    assert of(changes, spec)[-1] == "cancelled"
+
+
 async def test_who_shares_an_element_with_one_that_is_lost_has_not_run(
     bench: Bench, opened: Open
 ) -> None:

@@ -46,7 +46,6 @@ from hpcscientist.records.runs import (
     Capacity,
     Change,
     Ended,
-    EndState,
     Freed,
     Held,
     Intent,
@@ -90,7 +89,7 @@ class SlurmBackend:
         self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
-        self._stopped = asyncio.Event()  # nothing is left that nobody wants
+        self._stepped = asyncio.Event()  # for those who wait now
         self._tending: asyncio.Task[None] | None = None
         self._not_before = 0.0
         self._others = 0  # the user's other tasks in the queue
@@ -132,9 +131,13 @@ class SlurmBackend:
 
     async def submit(self, batch: Batch) -> Answer:
         """Submit an array; see the port. Raises DiskFull, OSError."""
+        is_first = not self._ledger.batches
+        folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
+        record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
+        live = live_batch(record, folder, None)
+        self._ledger.add(live)  # before its turn comes: who cancels a run of it must find it
         async with self._turn:
-            is_first = not self._ledger.batches
-            answer = await self._submit(batch)
+            answer = await self._submit(live, batch.avoid)
         if isinstance(answer, Accepted) and is_first:
             self._backoff.begin(clock.now())
         self._wake.set()
@@ -150,12 +153,11 @@ class SlurmBackend:
     async def cancel(self, runs: Collection[RunId]) -> None:
         """End the array tasks of runs, and wait until they have ended; see the port."""
         self._ledger.give_up(runs)
-        if self._tending is None or self._tending.done():
-            return
         self._wake.set()
-        self._stopped.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), _STOP_PATIENCE_S)
+            async with asyncio.timeout(_STOP_PATIENCE_S):
+                while self._ledger.runs().intersection(runs) and self._is_tending():
+                    await self._stepped.wait()
 
     async def sweep(self) -> None:
         """End every array of the campaign; see the port. Raises SchedulerSilent."""
@@ -173,19 +175,19 @@ class SlurmBackend:
         """Leave what is queued and runs to Slurm; see the port."""
         await self._end_tending()
 
+    def _is_tending(self) -> bool:
+        return self._tending is not None and not self._tending.done()
+
     async def _end_tending(self) -> None:
         if self._tending is not None and not self._tending.done():
             self._tending.cancel()
             await asyncio.wait({self._tending})
 
-    async def _submit(self, batch: Batch) -> Answer:
-        record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
-        folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
-        live = live_batch(record, folder, None)
-        self._ledger.add(live)
-        avoid = self._avoidable(batch.avoid)
+    async def _submit(self, live: LiveBatch, avoid: Sequence[str]) -> Answer:
+        record, folder = live.batch, live.folder
+        send = self._sender.submit
         try:
-            live.job_id = await asyncio.to_thread(self._sender.submit, record, folder, avoid)
+            live.job_id = await asyncio.to_thread(send, record, folder, self._avoidable(avoid))
         except SchedulerSilent as error:
             self._silent(error)  # the next round finds out whether the array was made
             return Unknown()
@@ -235,7 +237,8 @@ class SlurmBackend:
                     await asyncio.wait_for(self._wake.wait(), self._pause_s())
         except Exception as error:  # noqa: BLE001 (passed on to whoever asks for changes)
             self._told.fail(error)
-            self._stopped.set()
+        finally:
+            self._tell_waiting()
 
     async def _step(self) -> None:
         """Do whatever is due."""
@@ -247,8 +250,11 @@ class SlurmBackend:
             await self._round()
         self._progress.look()
         self._ledger.drop()
-        if not self._stops:
-            self._stopped.set()
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        self._stepped.set()
+        self._stepped = asyncio.Event()
 
     async def _round(self) -> None:
         self._backoff.done(clock.now())
@@ -263,18 +269,11 @@ class SlurmBackend:
             self._ease()
         self._others = findings.others
         for live in findings.void:  # its driver was killed before `sbatch`
-            self._tell_void(live)
+            self._progress.end_void(live)
             self._ledger.drop_one(live)
         for reason in sorted(findings.reasons - _ORDINARY):
             self._told.tell(Held(f"queue {reason}", f"array tasks wait in the queue: {reason}"))
         findings.raise_if_hopeless()
-
-    def _tell_void(self, live: LiveBatch) -> None:
-        for task in live.tasks:
-            for position in task.remaining():
-                unwanted = position in task.unwanted
-                state = EndState.CANCELLED if unwanted else EndState.NOT_SUBMITTED
-                self._told.tell(Ended(task.runs[position], state, ended_at=time.time()))
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:

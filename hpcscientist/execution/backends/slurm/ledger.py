@@ -33,20 +33,18 @@ class ArrayTask:
     unwanted: set[int] = field(default_factory=set)
     phase: Phase = Phase.WAITING
     state: str = "PENDING"
-    reason: str = ""
     node: str = ""
     cause: EndState | None = None
-    killed_by: int = 0
     ended_at: float = 0.0
     started: bool = False
     stopping: bool = False
     absences: int = 0  # rounds in a row in which Slurm did not know it
 
-    def end(self, cause: EndState, state: str, killed_by: int = 0) -> None:
+    def end(self, cause: EndState, state: str) -> None:
         """Note that the task will never run again under its job id."""
         if self.cause is None:
             self.phase, self.cause, self.state = Phase.ENDED, cause, state
-            self.killed_by, self.ended_at = killed_by, clock.now()
+            self.ended_at = clock.now()
 
     def remaining(self) -> list[int]:
         """Return the positions of the trials that have not ended, in order."""
@@ -55,13 +53,18 @@ class ArrayTask:
 
 @dataclass(eq=False, slots=True)
 class LiveBatch:
-    """One array. `job_id` None: whether it was submitted is still to be found out."""
+    """One array. `job_id` None: whether it was submitted is still to be found out.
+
+    `by_name`: there was no record of it, so what its tasks came to was told before, or was ended
+    by us, or no task ever found what to run.
+    """
 
     batch: ArrayRecord
     folder: BatchFolder
     job_id: str | None
     tasks: list[ArrayTask]
     hopeless: int = 0
+    by_name: bool = False
 
     def live_tasks(self) -> list[ArrayTask]:
         """Return the tasks that have not ended."""
@@ -86,7 +89,7 @@ class Ledger:
         self._index: dict[RunId, tuple[ArrayTask, int]] = {}
 
     def add(self, live: LiveBatch) -> None:
-        """Take a batch in."""
+        """Take a batch in. A run that is in an earlier one too is in this one from now on."""
         self.batches.append(live)
         for task in live.tasks:
             for position, run in enumerate(task.runs):
@@ -101,8 +104,13 @@ class Ledger:
                     del self._index[run]
 
     def drop_one(self, live: LiveBatch) -> None:
-        """Forget a batch and remove its folder; what a file system will not let go of stays."""
+        """Forget a batch and remove its folder; what a file system will not let go of stays.
+
+        Its record goes first: without it nobody takes the rest for a batch.
+        """
         self.remove(live)
+        with contextlib.suppress(OSError):
+            live.folder.record.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folders.remove(live.folder.root)
 
@@ -112,19 +120,20 @@ class Ledger:
             if everything or live.has_ended():
                 self.drop_one(live)
 
-    def give_up(self, runs: Collection[RunId]) -> list[ArrayTask]:
-        """Note that nobody wants these runs; return the tasks that have some of them left."""
-        tasks = []
+    def give_up(self, runs: Collection[RunId]) -> None:
+        """Note that nobody wants these runs."""
         for run in runs:
             task, position = self._index.get(run, (None, 0))
             if task is not None and position not in task.over:
                 task.unwanted.add(position)
-                tasks.append(task)
-        return tasks
+
+    def is_in(self, run: RunId, task: ArrayTask) -> bool:
+        """Whether a run is in this task, and not in a later one since."""
+        return self._index.get(run, (None, 0))[0] is task
 
     def runs(self) -> set[RunId]:
         """Return the runs that have not ended."""
-        return {task.runs[n] for _, task in self.tasks() for n in task.remaining()}
+        return {run for run, (task, position) in self._index.items() if position not in task.over}
 
     def tasks(self) -> Iterator[tuple[LiveBatch, ArrayTask]]:
         """Yield every task with its batch."""
@@ -161,7 +170,9 @@ def adopt_by_name(ledger: Ledger, submission: Path, campaign_id: str, intent: In
         minutes=1,
         created_at=_created(intent.batch_id),
     )
-    ledger.add(live_batch(record, BatchFolder(submission / intent.batch_id), None))
+    live = live_batch(record, BatchFolder(submission / intent.batch_id), None)
+    live.by_name = True
+    ledger.add(live)
 
 
 def _created(batch_id: str) -> float:

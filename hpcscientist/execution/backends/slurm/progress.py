@@ -64,36 +64,53 @@ class Progress:
             run = task.runs[task.at]
             paths = self._paths.trial(run.trial_id)
             if not _has_ended(paths, run.run):
-                if task.at not in task.told and _began(paths, run.run) is not None:
+                begun = not live.by_name and _began(paths, run.run) is not None
+                if begun and task.at not in task.told:
                     self._start(task, task.at)
                 return
             if task.at not in task.over:
                 self._end_well(live, task, task.at)
             task.at += 1
 
+    def end_void(self, live: LiveBatch) -> None:
+        """Tell the ends of a batch that was never submitted, as far as anybody can say."""
+        for task in live.tasks:
+            for position in task.remaining():
+                run = task.runs[position]
+                if _has_ended(self._paths.trial(run.trial_id), run.run):
+                    self._end_well(live, task, position)
+                    continue
+                unwanted = position in task.unwanted
+                state = EndState.CANCELLED if unwanted else EndState.NOT_SUBMITTED
+                self._end(task, position, Ended(run, state, ended_at=time.time()))
+
     def _start(self, task: ArrayTask, position: int) -> None:
         if position not in task.told:
             task.told.add(position)
-            self._tell(Started(task.runs[position]))
+            if self._ledger.is_in(task.runs[position], task):
+                self._tell(Started(task.runs[position]))
+
+    def _end(self, task: ArrayTask, position: int, ended: Ended) -> None:
+        """Tell an end, unless the run is in a later batch since: then that one's counts."""
+        task.over.add(position)
+        if self._ledger.is_in(task.runs[position], task):
+            self._tell(ended)
 
     def _end_well(self, live: LiveBatch, task: ArrayTask, position: int) -> None:
         """Tell the end of a trial that left a result."""
         self._start(task, position)
-        task.over.add(position)
         run = task.runs[position]
-        paths = self._paths.trial(run.trial_id)
         now = time.time()
-        self._tell(
-            Ended(
-                run,
-                EndState.ENDED,
-                ended_at=now,
-                began_at=now - max(0.0, _seconds(paths)),
-                node=task.node,
-                job=_job(live, task),
-                scheduler_state=task.state,
-            )
+        ended = Ended(
+            run,
+            EndState.ENDED,
+            ended_at=now,
+            began_at=now - max(0.0, _seconds(self._paths.trial(run.trial_id))),
+            node=task.node,
+            job=_job(live, task),
+            scheduler_state=task.state,
         )
+        self._end(task, position, ended)
 
     def _settle(self, live: LiveBatch, task: ArrayTask) -> None:
         """Decide about trials whose task has ended without their results."""
@@ -106,16 +123,17 @@ class Progress:
                 self._end_well(live, task, position)
         task.at = len(task.runs)
         left = task.remaining()
-        task.over.update(left)
         for position in left:
-            first = position == left[0]
             if position in task.unwanted:
                 state = EndState.CANCELLED
-            elif task.stopping or not first:
+            elif task.stopping or live.by_name or position != left[0]:
                 state = EndState.NOT_RUN
             else:
                 state = task.cause or EndState.LOST
-            self._tell(self._lost(live, task, position, state))
+            ended = self._lost(live, task, position, state)
+            if ended.began_at is not None:
+                self._start(task, position)
+            self._end(task, position, ended)
 
     def _lost(self, live: LiveBatch, task: ArrayTask, position: int, state: EndState) -> Ended:
         run, now = task.runs[position], time.time()
@@ -128,7 +146,6 @@ class Progress:
             state,
             ended_at=now,
             began_at=None if ran_s is None else now - ran_s,
-            signal=task.killed_by,
             node=task.node,
             job=_job(live, task),
             scheduler_state=task.state,

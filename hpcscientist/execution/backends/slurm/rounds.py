@@ -175,7 +175,7 @@ def _apply(live: LiveBatch, rows: Iterable[QueueRow], found: Findings) -> None:
                 continue
             task.absences = 0
             found.changed |= task.state != row.state
-            task.phase, task.state, task.reason = row.phase, row.state, row.reason
+            task.phase, task.state = row.phase, row.state
             task.node = row.node or task.node
             if is_held_by_slurm(row.state, row.reason):
                 found.held.append(f"{live.job_id}_{number}")
@@ -232,7 +232,7 @@ def _settle(
                 gone.append(task)
             continue
         task.node = row.node or task.node
-        task.end(row.cause, row.state, row.signal)
+        task.end(row.cause, row.state)
         found.changed = True
     if not gone:
         return
