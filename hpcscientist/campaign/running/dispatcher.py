@@ -260,9 +260,10 @@ class Dispatcher:
                         self._apply(change)
                     told = asyncio.create_task(self._changes())
         except Exception as error:
-            if told is not None and told.done() and told.exception() is None:
-                for change in told.result():  # what is known counts, whatever comes
-                    self._apply(change)
+            if told is not None and told.done():
+                with contextlib.suppress(Exception):  # what is known counts, whatever came
+                    for change in told.result():
+                        self._apply(change)
             # Whoever waits is told; what they wait for is ended without our help, by `close`.
             for entry in list(self._entries.values()):
                 entry.fail(error)
