@@ -9,30 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
-from hpcscientist.execution.backends.crowd import Crowd
-from hpcscientist.execution.backends.told import Told
+from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import (
-    Accepted,
-    Answer,
-    Batch,
-    Capacity,
-    Change,
-    Ended,
-    EndState,
-    Intent,
-    RunId,
-    Started,
-    run_of,
-)
+from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
-
-_IDLE_S = 3600.0
 
 
 class ScriptedModel:
@@ -85,61 +70,25 @@ class ScriptedModel:
         }
 
 
-class ScriptedBackend:
+class ScriptedBackend(CrowdBackend):
     """Trials that last as long as they are told, on a number of slots, first come first served."""
 
-    outlives_driver = False
-    gather_s = 0.0
-
     def __init__(self, paths: RunPaths, slots: int, seconds: Mapping[str, float]) -> None:
-        self._paths = paths
-        self._slots = slots
-        self._seconds = seconds
-        self._told = Told()
-        self._crowd = Crowd(self._follow, self._told)
+        super().__init__(slots)
+        self._paths, self._seconds = paths, seconds
 
-    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
-        """Nothing is ever left."""
-        return ()
-
-    async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say how many slots are free."""
-        room = self._slots - len(self._crowd)
-        return Capacity(room=room, batch_max=1, at_once=self._slots, pause_s=_IDLE_S)
-
-    async def submit(self, batch: Batch) -> Answer:
-        """Start a trial."""
-        for element in batch.elements:
-            for spec in element:
-                self._crowd.start(spec)
-        return Accepted()
-
-    async def changes(self) -> Sequence[Change]:
-        """Wait for something to tell."""
-        return await self._told.take()
-
-    async def cancel(self, runs: Collection[RunId]) -> None:
-        """Stop trials."""
-        await self._crowd.cancel(runs)
-
-    async def sweep(self) -> None:
-        """Stop all trials."""
-        await self._crowd.close()
-
-    async def close(self) -> None:
-        """Nothing runs outside this process."""
-
-    async def _follow(self, spec: TrialSpec) -> Ended:
-        self._told.tell(Started(run_of(spec)))
+    async def follow(self, trial: TrialSpec) -> Ended:
+        """Let a trial last its time, then write its result file."""
+        self.began(trial)
         begin = time.time()
-        await asyncio.sleep(self._seconds[spec.budget])
+        await asyncio.sleep(self._seconds[trial.budget])
         # Values differ by seed and not by idea: nothing here should look like a finding.
-        value = (spec.seed % 1000) / 1000
+        value = (trial.seed % 1000) / 1000
         report = TrialReport(
-            trial_id=spec.trial_id,
-            run=spec.run,
-            outcome=Scored(metrics={metric.name: value for metric in spec.metrics}),
+            trial_id=trial.trial_id,
+            run=trial.run,
+            outcome=Scored(metrics={metric.name: value for metric in trial.metrics}),
             usage=Usage(started_at=begin, ended_at=time.time()),
         )
-        store.write_result(self._paths.trial(spec.trial_id), spec, report)
-        return Ended(run_of(spec), EndState.ENDED, ended_at=time.time(), began_at=begin)
+        store.write_result(self._paths.trial(trial.trial_id), trial, report)
+        return Ended(run_of(trial), EndState.ENDED, ended_at=time.time(), began_at=begin)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic_core import to_json
 
+from hpcscientist.campaign.intents import Intents
 from hpcscientist.campaign.losses import Losses
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
@@ -39,7 +40,6 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.idea import BASELINE_ID, Arm, KnobValue
 from hpcscientist.records.outcome import MachineFailed, Scored, is_measured
-from hpcscientist.records.runs import Intent, RunId
 from hpcscientist.records.trial import Stage, TrialReport
 
 Phase = Literal["queued", "running", "scored", "failed"]
@@ -62,7 +62,6 @@ class TrialState:
     queued_by: int  # the generation that queued this run
     phase: Phase = "queued"
     driver: int = 0  # the generation that had it started, 0: none has
-    batch: str = ""  # in which it was queued last, where that may outlive its driver
     spoilt: bool = False  # the machine failed it
     _report: bytes | None = None
 
@@ -76,14 +75,6 @@ class TrialState:
         # Numbers that are none too: a metric may be NaN, which no JSON holds.
         self._report = to_json(report.model_dump(), inf_nan_mode="constants")
         self.spoilt = isinstance(report.outcome, MachineFailed)
-
-
-@dataclass(slots=True)
-class OpenBatch:
-    """A batch that may outlive its driver; `left` of its runs have not ended."""
-
-    elements: tuple[tuple[RunId, ...], ...]
-    left: int = 0
 
 
 @dataclass(slots=True)
@@ -140,7 +131,7 @@ class CampaignState:
     cpu_s: float = 0.0
     gpu_s: float = 0.0
     losses: Losses = field(default_factory=Losses)
-    batches: dict[str, OpenBatch] = field(default_factory=dict)
+    intents: Intents = field(default_factory=Intents)
     used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     generation: int = 0  # of the latest driver
     exhausted: int | None = None  # the first idea for which nothing is left to propose
@@ -249,34 +240,10 @@ class CampaignState:
         self.phases[phase] += 1
         trial.phase = phase
 
-    def _apply_batch(self, event: BatchQueued) -> None:
-        queued = self.batches[event.batch_id] = OpenBatch(event.elements)
-        for run in (run for element in event.elements for run in element):
-            trial = self.trials[run.trial_id]
-            if trial.run == run.run and trial.phase in ("queued", "running"):
-                self._leave_batch(trial)  # nothing of it was queued there, or it was lost unbegun
-                trial.batch = event.batch_id
-                queued.left += 1
-        if not queued.left:
-            del self.batches[event.batch_id]
-
-    def _leave_batch(self, trial: TrialState) -> None:
-        """Take note that a trial's run is not in its batch any more, or has ended."""
-        queued = self.batches.get(trial.batch)
-        if queued is not None:
-            queued.left -= 1
-            if not queued.left:
-                del self.batches[trial.batch]
-        trial.batch = ""
-
-    def intents(self) -> list[Intent]:
-        """Return the batches of which not every run has ended."""
-        return [Intent(batch_id, queued.elements) for batch_id, queued in self.batches.items()]
-
     def _apply_trial(self, event: TrialQueued | BatchQueued | TrialStarted | TrialEnded) -> None:
         match event:
             case BatchQueued():
-                self._apply_batch(event)
+                self.intents.queued(event)
             case TrialQueued():
                 queued = TrialState(
                     event.trial_id,
@@ -309,7 +276,7 @@ class CampaignState:
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
-                self._leave_batch(trial)
+                self.intents.ended(event.report.trial_id, event.report.run)
                 usage = event.report.usage
                 self.cpu_s += usage.cpu_s
                 self.gpu_s += usage.gpu_s

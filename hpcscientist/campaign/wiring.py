@@ -27,8 +27,9 @@ from hpcscientist.campaign.proposals.vetting import Vetting
 from hpcscientist.campaign.pursuit.together import pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.reference import Reference, is_piloted
-from hpcscientist.campaign.running.dispatcher import Dispatcher, Runs, journalled
+from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.campaign.serving.beside import Beside
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory

@@ -18,7 +18,7 @@ from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.pursuit.craft import Crew
-from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
+from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import Wired, assemble

@@ -13,7 +13,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 
 from hpcscientist.campaign.judgement.evidence import Evidences, reading
-from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
+from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.feedback.causes import NOTHING
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.idea import BASELINE_ID

@@ -149,17 +149,17 @@ def test_a_batch_is_an_intent_until_each_of_its_runs_has_ended() -> None:
         return TrialEnded(idea_id="idea-0001", report=report)
 
     state = fold([PROPOSED, queued("a"), queued("b")])
-    assert state.intents() == []
+    assert state.intents.open() == []
     first = batch("b1", ("a", 1), ("b", 1))
     state.apply(first)
-    assert state.intents() == [Intent("b1", first.elements)]
+    assert state.intents.open() == [Intent("b1", first.elements)]
     state.apply(ended("a", lost=True))
-    assert [intent.batch_id for intent in state.intents()] == ["b1"]
+    assert [intent.batch_id for intent in state.intents.open()] == ["b1"]
     state.apply(batch("b2", ("b", 1)))  # nothing of it was queued in the first, or it was unbegun
-    assert [intent.batch_id for intent in state.intents()] == ["b2"]
+    assert [intent.batch_id for intent in state.intents.open()] == ["b2"]
     state.apply(queued("a", run=2))
     state.apply(batch("b3", ("a", 2)))
     state.apply(ended("b"))
-    assert [intent.batch_id for intent in state.intents()] == ["b3"]
+    assert [intent.batch_id for intent in state.intents.open()] == ["b3"]
     state.apply(ended("a", run=2))
-    assert state.intents() == []
+    assert state.intents.open() == []

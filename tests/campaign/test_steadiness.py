@@ -18,8 +18,8 @@ from hpcscientist.campaign import frozen
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement.steadiness import Steadiness, rerun_with, reruns_at_most
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
 from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.summary import read_rows

@@ -10,7 +10,7 @@ from random import Random
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedTrials, scored
 
 from hpcscientist.campaign import journal
-from hpcscientist.campaign.running.dispatcher import OnEnd, OnStart
+from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,

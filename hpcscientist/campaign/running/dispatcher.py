@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.running.gathering import Durations, arrange, make_batch, shape
+from hpcscientist.campaign.running.waiting import Entry, OnEnd, OnStart
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.ports.backend import Backend
@@ -32,94 +31,13 @@ from hpcscientist.records.runs import (
     RunId,
     Started,
     Unknown,
-    run_of,
 )
 from hpcscientist.records.trial import TrialSpec
 
-OnStart = Callable[[TrialSpec], None]
-OnEnd = Callable[[TrialSpec, Ended | None], None]
 Notify = Callable[[str, str], None]
 
 _IDLE_S = 3600.0
 _SHORTEST_S = 0.02  # no pause is shorter: what is due within a rounding error would spin
-
-
-class Runs(Protocol):
-    """Runs prepared trials to their end, for `TrialRunner`; `Dispatcher` does."""
-
-    @property
-    def outlives_driver(self) -> bool:
-        """Whether what was let go goes on without its driver."""
-        ...
-
-    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
-        """Run trials to their end, telling each start and each end as it comes.
-
-        What `on_start` and `on_end` raise stops the trials and is passed on. When it is
-        cancelled, its trials are stopped before the cancellation is passed on.
-        """
-        ...
-
-    def avoid(self, nodes: Collection[str]) -> None:
-        """Name the nodes that failed repeatedly; where others can be had, those are used."""
-        ...
-
-    def let_go(self) -> None:
-        """From now on leave to a scheduler what it has: a later driver adopts it."""
-        ...
-
-    async def close(self) -> None:
-        """Stop whatever still runs, unless it was let go, and leave nothing behind. Idempotent."""
-        ...
-
-
-@dataclass(eq=False, slots=True)
-class _Entry:
-    """One run that a caller waits for. `gone` is set once nothing of it can go on."""
-
-    spec: TrialSpec
-    on_start: OnStart
-    on_end: OnEnd
-    done: asyncio.Future[None]
-    since: float
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
-    begun: bool = False
-    stopping: bool = False
-
-    @property
-    def run(self) -> RunId:
-        return run_of(self.spec)
-
-    def start(self) -> None:
-        """Tell the caller, once."""
-        if self.begun or self.stopping or self.done.done():
-            return
-        self.begun = True
-        try:
-            self.on_start(self.spec)
-        except Exception as error:  # noqa: BLE001 (the caller's own, passed back to it)
-            self.fail(error)
-
-    def end(self, ended: Ended) -> None:
-        """Tell the caller how it ended, and let it go on."""
-        if not self.stopping and not self.done.done():
-            try:
-                self.on_end(self.spec, ended)
-            except Exception as error:  # noqa: BLE001 (the caller's own, passed back to it)
-                self.fail(error)
-            else:
-                self.done.set_result(None)
-        self.gone.set()
-
-    def fail(self, error: BaseException) -> None:
-        """Pass an error on to the caller."""
-        if not self.done.done():
-            self.done.set_exception(error)
-
-    def give_up(self) -> None:
-        """Nothing of it can go on, and nobody wants to know how it ended."""
-        self.gone.set()
-        self.done.cancel()
 
 
 def journalled(
@@ -133,7 +51,7 @@ def journalled(
                 BatchQueued(batch_id=batch.batch_id, generation=generation, elements=batch.runs)
             )
 
-    return Dispatcher(backend, intents=state.intents(), on_batch=on_batch, notify=notify)
+    return Dispatcher(backend, intents=state.intents.open(), on_batch=on_batch, notify=notify)
 
 
 class Dispatcher:
@@ -154,8 +72,8 @@ class Dispatcher:
     ) -> None:
         self.backend = backend
         self._intents, self._on_batch, self._notify = intents, on_batch, notify
-        self._waiting: list[_Entry] = []
-        self._entries: dict[RunId, _Entry] = {}  # whoever waits, submitted or not
+        self._waiting: list[Entry] = []
+        self._entries: dict[RunId, Entry] = {}  # whoever waits, submitted or not
         self._followed: set[RunId] = set()
         self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, and nobody asked yet
         self._said: set[str] = set()
@@ -182,7 +100,7 @@ class Dispatcher:
             self._tending.result()  # which raises what ended it
         loop = asyncio.get_running_loop()
         entries = [
-            _Entry(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
+            Entry(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
         ]
         for entry in entries:
             self._put(entry)
@@ -225,7 +143,7 @@ class Dispatcher:
         self._entries.clear()
         self._waiting.clear()
 
-    def _put(self, entry: _Entry) -> None:
+    def _put(self, entry: Entry) -> None:
         """Let a run wait, or let it hear of what is under way already."""
         if entry.run in self._entries:
             raise ValueError(f"{entry.run} is asked for already: nobody else may meanwhile")
@@ -308,11 +226,11 @@ class Dispatcher:
             self._forget(entry)
             entry.end(change)
 
-    def _place(self, entry: _Entry) -> int:
+    def _place(self, entry: Entry) -> int:
         """Where an entry waits that had its turn: before all that came later."""
         return sum(other.since <= entry.since for other in self._waiting)
 
-    def _forget(self, entry: _Entry) -> None:
+    def _forget(self, entry: Entry) -> None:
         if self._entries.get(entry.run) is entry:
             del self._entries[entry.run]
 
@@ -349,7 +267,7 @@ class Dispatcher:
             if not await self._send(batch, taken):
                 return
 
-    async def _send(self, batch: Batch, taken: Sequence[_Entry]) -> bool:
+    async def _send(self, batch: Batch, taken: Sequence[Entry]) -> bool:
         """Submit a batch; tell whether another may be."""
         gone = {id(entry) for entry in taken}
         self._waiting = [entry for entry in self._waiting if id(entry) not in gone]
@@ -371,7 +289,7 @@ class Dispatcher:
                     raise SchedulerRefused(answer.why)
                 return False
 
-    async def _stop(self, entries: Sequence[_Entry]) -> None:
+    async def _stop(self, entries: Sequence[Entry]) -> None:
         """End what still waits or runs of entries; return when it has ended."""
         mine = {id(entry) for entry in entries}
         for entry in [entry for entry in self._waiting if id(entry) in mine]:

@@ -20,7 +20,7 @@ from typing import NoReturn
 from hpcscientist.campaign import losses
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import spent
-from hpcscientist.campaign.running.dispatcher import Runs
+from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import DiskFull, MachineTrouble
 from hpcscientist.execution import ending, presence

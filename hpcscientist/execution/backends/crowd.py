@@ -1,50 +1,95 @@
-"""Runs that each have a task of their own, in a backend that follows processes of this machine."""
+"""A backend whose runs each have a task of their own: it follows processes of this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from hpcscientist.execution.backends.told import Told
-from hpcscientist.records.runs import Ended, EndState, RunId, run_of
+from hpcscientist.records.runs import (
+    Accepted,
+    Answer,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Intent,
+    RunId,
+    Started,
+    run_of,
+)
 from hpcscientist.records.trial import TrialSpec
 
-Follow = Callable[[TrialSpec], Awaitable[Ended]]
+_IDLE_S = 3600.0
 
 
-class Crowd:
-    """Follows runs by a backend's way of following one, and tells how each ended.
+class CrowdBackend(ABC):
+    """Follows at most `places` runs at once; implements `ports.backend.Backend` but for one run.
 
-    `follow` takes a run from its start to its end; cancelled, it stops the run before it passes
-    the cancellation on.
+    A batch is one trial. Make it inside the event loop that uses it.
     """
 
-    def __init__(self, follow: Follow, told: Told) -> None:
-        self._follow, self._told = follow, told
+    outlives_driver = False
+    gather_s = 0.0
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._told = Told()
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._tasks)
+    @abstractmethod
+    async def follow(self, trial: TrialSpec) -> Ended:
+        """Take a run from its start, which it tells by `began`, to its end.
 
-    def start(self, spec: TrialSpec) -> None:
-        """Follow a run from now on."""
-        run = run_of(spec)
-        task = asyncio.create_task(self._one(spec))
-        self._tasks[run] = task
-        # Not in the task itself: one that is cancelled before its first turn runs nothing at all.
-        task.add_done_callback(lambda task: self._over(run, task))
+        Cancelled, it stops the run before it passes the cancellation on. What else it raises is
+        raised by `changes`.
+        """
+
+    def began(self, trial: TrialSpec) -> None:
+        """Tell that a run has left the queue."""
+        self._told.tell(Started(run_of(trial)))
+
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        """Nothing yet: what was left of a run is met when that is submitted again."""
+        return ()
+
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say how many places are free; see the port."""
+        room = max(0, self._places - len(self._tasks))
+        return Capacity(room=room, batch_max=1, at_once=self._places, pause_s=_IDLE_S)
+
+    async def submit(self, batch: Batch) -> Answer:
+        """Follow the trials of a batch from now on."""
+        for spec in (spec for element in batch.elements for spec in element):
+            run = run_of(spec)
+            task = asyncio.create_task(self._one(spec))
+            self._tasks[run] = task
+            # Not in the task itself: one that is cancelled before its first turn runs nothing.
+            task.add_done_callback(partial(self._over, run))
+        return Accepted()
+
+    async def changes(self) -> Sequence[Change]:
+        """Wait for something to tell; see the port. Raises what `follow` raised."""
+        return await self._told.take()
 
     async def cancel(self, runs: Collection[RunId]) -> None:
         """Stop runs and wait for their end, also when cancelled meanwhile."""
         await _cancel([task for run in runs if (task := self._tasks.get(run)) is not None])
 
+    async def sweep(self) -> None:
+        """Stop what still runs."""
+        await _cancel(list(self._tasks.values()))
+
     async def close(self) -> None:
-        """Stop what still runs. Idempotent."""
+        """Stop what still runs: nothing outlives the driver here. Idempotent."""
         await _cancel(list(self._tasks.values()))
 
     async def _one(self, spec: TrialSpec) -> None:
-        self._told.tell(await self._follow(spec))
+        self._told.tell(await self.follow(spec))
 
     def _over(self, run: RunId, task: asyncio.Task[None]) -> None:
         if self._tasks.get(run) is task:

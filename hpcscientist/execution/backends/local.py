@@ -22,7 +22,7 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,30 +32,17 @@ import submitit
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.crowd import Crowd
+from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.execution.backends.machine import gpu_names, memory_mb
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slots import Held, Need, Slots
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
-from hpcscientist.execution.backends.told import Told
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import NO_SPACE
-from hpcscientist.records.runs import (
-    Accepted,
-    Answer,
-    Batch,
-    Capacity,
-    Change,
-    Ended,
-    EndState,
-    Intent,
-    RunId,
-    Started,
-    run_of,
-)
+from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
 
@@ -64,7 +51,6 @@ __all__ = ["Launch", "LocalBackend", "sweep"]
 _POLL_S = 0.05
 _SLACK_S = 120.0  # our own deadlines come first; submitit's is for a worker that hangs
 _LOG_TAIL = 16 * 1024
-_IDLE_S = 3600.0
 _OVERTIME_S = 10.0  # past its deadline a worker that runs ends its candidate within a tick
 _HELD_S = 3.0  # and one that was stopped for so long does not
 _STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -93,58 +79,26 @@ class _Executor(submitit.LocalExecutor):
         return f"{self.python} -u -m {SUBMITTED} {shlex.quote(str(self.folder))}"
 
 
-class LocalBackend:
+class LocalBackend(CrowdBackend):
     """Runs at most `slots` trials at once, first come first served, each with GPUs of its own.
 
-    Implements `ports.backend.Backend`. A batch is one trial. Make it inside the event loop that
-    uses it.
+    Trials start as soon as there are memory and GPUs for them.
     """
-
-    outlives_driver = False
-    gather_s = 0.0
 
     def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
         """Submit nothing yet. Raises UsageError for a run directory that no job can lie in."""
         refuse_patterns(paths.root)
+        super().__init__(slots)
         self._paths, self._entry = paths, entry
         self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
-        self._told = Told()
-        self._crowd = Crowd(self._follow, self._told)
-
-    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
-        """Nothing yet: a worker that was left is found when its run is submitted again."""
-        return ()
-
-    async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say how many slots are free; see the port."""
-        room = max(0, self._slots.total - len(self._crowd))
-        return Capacity(room=room, batch_max=1, at_once=self._slots.total, pause_s=_IDLE_S)
-
-    async def submit(self, batch: Batch) -> Answer:
-        """Start the trials of a batch as soon as there are memory and GPUs for them."""
-        for element in batch.elements:
-            for spec in element:
-                self._crowd.start(spec)
-        return Accepted()
-
-    async def changes(self) -> Sequence[Change]:
-        """Wait for something to tell; see the port. Raises DiskFull, OSError."""
-        return await self._told.take()
-
-    async def cancel(self, runs: Collection[RunId]) -> None:
-        """Stop runs and what they left; see the port."""
-        await self._crowd.cancel(runs)
 
     async def sweep(self) -> None:
         """Stop what still runs, and remove what killed drivers left of ended jobs."""
-        await self._crowd.close()
+        await super().sweep()
         clear_submission(self._paths)
 
-    async def close(self) -> None:
-        """Stop what still runs: nothing outlives the driver here. Idempotent."""
-        await self._crowd.close()
-
-    async def _follow(self, trial: TrialSpec) -> Ended:
+    async def follow(self, trial: TrialSpec) -> Ended:
+        """Run a trial, or wait for the worker that runs it already; see `CrowdBackend`."""
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         if presence.died(paths, trial.run):  # and the driver that started it with it
@@ -158,7 +112,7 @@ class LocalBackend:
         try:
             if adopted is None:
                 job = self._submit(trial, folder, held)
-            self._told.tell(Started(run_of(trial)))
+            self.began(trial)
             why = await self._waited(trial, paths, job)
             said = self._clear_up(trial, paths, folder)
         except BaseException:

@@ -351,7 +351,7 @@ async def test_the_intent_is_journalled_first_where_it_may_outlive_us(
     batch = place.batches[0]
     expected = BatchQueued(batch_id=batch.batch_id, generation=3, elements=batch.runs)
     assert told == [[expected] if outlives else []]
-    assert state.intents() == ([Intent(batch.batch_id, batch.runs)] if outlives else [])
+    assert state.intents.open() == ([Intent(batch.batch_id, batch.runs)] if outlives else [])
     place.tell(*(end(spec) for spec in specs[:2]))
     await caller.task
     await dispatcher.close()

@@ -13,49 +13,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.crowd import Crowd
+from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.execution.backends.slots import Slots
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.steps.command import Allocation, command, worker_line
 from hpcscientist.execution.backends.steps.gpus import Pool, shown
 from hpcscientist.execution.backends.steps.process import Step
-from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.runs import (
-    Accepted,
-    Answer,
-    Batch,
-    Capacity,
-    Change,
-    Ended,
-    EndState,
-    Intent,
-    RunId,
-    Started,
-    run_of,
-)
+from hpcscientist.records.runs import Answer, Batch, Ended, EndState, run_of
 from hpcscientist.records.site import Site
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
 
 _POLL_S = 0.1
-_IDLE_S = 3600.0
 _SLACK_S = 120.0  # our own deadlines come first; this is for a worker that hangs
 
 
-class StepsBackend:
+class StepsBackend(CrowdBackend):
     """Runs at most `slots` trials at once, first come first served; see `ports.backend`.
 
     `module` is what a step runs: `python -m MODULE TRIAL_FOLDER RUN STEP_FOLDER`.
     """
-
-    outlives_driver = False
-    gather_s = 0.0
 
     def __init__(
         self,
@@ -67,6 +49,7 @@ class StepsBackend:
         *,
         slots: int,
     ) -> None:
+        super().__init__(slots)
         self._paths, self._site, self._allocation = paths, site, allocation
         self._campaign_id, self._module = campaign_id, module
         self._slurm = Slurm(site.watch.command_s)
@@ -74,43 +57,14 @@ class StepsBackend:
         self._busy: Counter[str] = Counter()
         self._gpus = Pool(allocation.nodes, allocation.gpus)
         self._avoided: frozenset[str] = frozenset()
-        self._told = Told()
-        self._crowd = Crowd(self._follow, self._told)
-
-    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
-        """Nothing: what was left of a run is ended before it is started again."""
-        return ()
-
-    async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say how many slots are free; see the port."""
-        room = max(0, self._slots.total - len(self._crowd))
-        return Capacity(room=room, batch_max=1, at_once=self._slots.total, pause_s=_IDLE_S)
 
     async def submit(self, batch: Batch) -> Answer:
         """Start the trials of a batch; see the port."""
         self._avoided = frozenset(batch.avoid)
-        for element in batch.elements:
-            for spec in element:
-                self._crowd.start(spec)
-        return Accepted()
+        return await super().submit(batch)
 
-    async def changes(self) -> Sequence[Change]:
-        """Wait for something to tell; see the port. Raises DiskFull, SchedulerRefused, OSError."""
-        return await self._told.take()
-
-    async def cancel(self, runs: Collection[RunId]) -> None:
-        """Stop runs; see the port."""
-        await self._crowd.cancel(runs)
-
-    async def sweep(self) -> None:
-        """Stop what still runs; a job's end ends its steps."""
-        await self._crowd.close()
-
-    async def close(self) -> None:
-        """Stop what still runs: nothing outlives the allocation. Idempotent."""
-        await self._crowd.close()
-
-    async def _follow(self, trial: TrialSpec) -> Ended:
+    async def follow(self, trial: TrialSpec) -> Ended:
+        """Run a trial as a step; what was left of it is ended before. See `CrowdBackend`."""
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         await self._slots.take()
@@ -129,7 +83,7 @@ class StepsBackend:
             step.start(self._command(trial, folder, node, gpus))
             while step.runs() and presence.read(paths) == before:  # noqa: ASYNC110 (a file)
                 await asyncio.sleep(_POLL_S)
-            self._told.tell(Started(run_of(trial)))
+            self.began(trial)
             await step.ended(trial.limits.deadline_s + trial.limits.scorer_s + _SLACK_S)
             await self._seen(paths, step)
             if not paths.result.exists():
