@@ -132,12 +132,24 @@ def stop(process: subprocess.Popen[bytes], gently_s: float = 0.0) -> None:
 
 
 def _group_lives(process: subprocess.Popen[bytes]) -> bool:
-    process.poll()  # reaped, it is no member any more
+    if process.poll() is not None:
+        _reap_members(process.pid)
     try:
         os.killpg(process.pid, 0)
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def _reap_members(group: int) -> None:
+    """Reap what of a group became ours as its first process ended: not reaped, it lives on.
+
+    It does where this process is a subreaper (prctl(2)); elsewhere process 1 has reaped it. A room
+    does not end before all that is in it is reaped, also what was started from outside.
+    """
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
 
 
 def _child(parent: int) -> int:

@@ -78,6 +78,7 @@ def supervise(
     kills = memory_kills()
     brood, before, begun = Brood(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
+        stack.callback(brood.end)  # also where nothing could be started
         process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
         brood.watch(process, bounds.apart and apart.is_possible())
         watch = Watch(process, brood, bounds, stop, begun)

@@ -28,6 +28,7 @@ import psutil
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 
 CAMPAIGN_MARK = "HPCSCI_CAMPAIGN"
 TRIAL_MARK = "HPCSCI_TRIAL"
@@ -40,6 +41,14 @@ def prctl(option: int, value: int) -> None:
     """Call prctl(2). Raises OSError."""
     if _LIBC.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def adopts_orphans() -> bool:
+    """Tell whether this process is a subreaper. Raises OSError."""
+    told = ctypes.c_int()
+    if _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(told), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl failed")
+    return bool(told.value)
 
 
 @cache
@@ -101,9 +110,13 @@ def kill_trees(roots: Iterable[int]) -> int:
 
 
 class Brood:
-    """All processes that this one starts, directly or not, once the object is made."""
+    """All processes that this one starts, directly or not, from now on until `end`.
+
+    Meanwhile orphans below this process are its to reap, and afterwards again whose they were.
+    """
 
     def __init__(self) -> None:
+        self._adopted = adopts_orphans()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._others = frozenset(children(os.getpid()))
         self._main: subprocess.Popen[bytes] | None = None
@@ -154,6 +167,7 @@ class Brood:
         while True:
             found = halt(self._roots())
             if not found:
+                prctl(PR_SET_CHILD_SUBREAPER, int(self._adopted))
                 return ()
             for pid in found:
                 _signal(pid, signal.SIGKILL)

@@ -44,6 +44,18 @@ room = Room(Path(sys.argv[2]))
 print(room.first, flush=True)
 time.sleep(3600)
 """
+# Orphans below a subreaper are its own, and nobody else can reap them.
+SUBREAPER = """
+import ctypes, os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from suites.rooms import Room
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+folder = Path(sys.argv[2])
+room = Room(folder)
+assert room.run(["sleep", "3600"], Path("/"), dict(os.environ), folder / "out", 0.1) == 124
+room.close()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +123,13 @@ def test_exit_status_output_limit_and_a_network_of_its_own(folder: Path) -> None
         assert room.run(["sleep", "3600"], Path("/"), ENV, output, 0.1) == 124
     finally:
         room.close()
+
+
+def test_what_became_an_orphan_of_its_holder_does_not_keep_it(folder: Path) -> None:
+    ci = str(Path(__file__).resolve().parents[2] / ".ci")
+    line = [sys.executable, "-c", SUBREAPER, ci, str(folder)]
+    ended = subprocess.run(line, check=False, capture_output=True, text=True, timeout=2 * LIMIT_S)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("status", [0, 3])

@@ -23,6 +23,21 @@ def test_children(kernel_lists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert processes.children(child.pid) == []
 
 
+def test_orphans_are_ours_only_while_there_is_a_brood() -> None:
+    assert not processes.adopts_orphans(), "an earlier test left this process a subreaper"
+    brood = processes.Brood()
+    assert processes.adopts_orphans()
+    daemon = subprocess.run(
+        ["sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert brood.pids() == [int(daemon.stdout)]
+    assert brood.end() == ()
+    assert not processes.adopts_orphans()
+
+
 def test_marked_tells_campaigns_and_trials_apart() -> None:
     own = f"c1-{uuid.uuid4()}"  # the whole machine is looked through
     mark = {"HPCSCI_CAMPAIGN": own, "HPCSCI_TRIAL": "t1"}
