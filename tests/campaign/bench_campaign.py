@@ -236,7 +236,7 @@ class CampaignBench:
         author = author or ScriptedAuthor(self.recipe)
         minds = Minds(proposer, author, None, crew=crew or Crew(), control=control)
         wired: Wired = assemble(self.config, self.recipe, session, minds, backend)
-        wired.conductor.pursuit.craft.catches_nothing_done = self.catches_nothing_done
+        wired.conductor.pursuit.performer.catches_nothing_done = self.catches_nothing_done
         try:
             await wired.conductor.run()
         finally:

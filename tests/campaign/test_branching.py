@@ -25,7 +25,7 @@ from hpcscientist.authoring.revising import REPEATS
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.pursuit.craft import Crew
-from hpcscientist.campaign.pursuit.gate import NOTHING_DONE
+from hpcscientist.campaign.strategy.line import NOTHING_DONE
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.records.authoring import GaveUp

@@ -11,7 +11,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, Scri
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.pursuit.craft import Crew
-from hpcscientist.campaign.pursuit.gate import NOTHING_DONE
+from hpcscientist.campaign.strategy.line import NOTHING_DONE
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.recipe.load import Recipe

@@ -1,19 +1,18 @@
-"""Further runs of a scored idea: what was measured goes to an analyst, who may ask for another."""
+"""Reading runs: what was measured goes to an analyst, who may ask for another run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpcscientist.campaign.once import once
-from hpcscientist.campaign.pursuit.course import Arrived, Dropped, End, Failed, Spoilt
-from hpcscientist.campaign.pursuit.diary import Diary, figures, summed_up
-from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
+from hpcscientist.campaign.pursuit.course import Course
+from hpcscientist.campaign.pursuit.diary import figures, summed_up
+from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.reference import Reference
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.files.text import one_line
-from hpcscientist.records.authoring import Brief
-from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
+from hpcscientist.campaign.strategy.steps import Ran, Read
+from hpcscientist.records.experiment import AnalysisReply, RunOutcome
 
 if TYPE_CHECKING:
     from hpcscientist.authoring.reading import RunAnalyst
@@ -23,90 +22,63 @@ class _Unanswered(Exception):
     """There is no usable reply."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Analysis:
-    """The runs of one idea so far, and who reads them."""
+    """Has an idea's runs read."""
 
     analyst: RunAnalyst
     tryout: Tryout
-    diary: Diary
-    brief: Brief
-    main: Tried
-    _outcomes: list[RunOutcome] = field(default_factory=list)
+    reference: Reference
 
-    async def next(
-        self, baseline: Mapping[str, Mapping[int, float]], number: int
-    ) -> FurtherRun | None:
-        """Return the run that is asked for next, None if none is. Raises EndpointError.
+    async def read(self, course: Course, step: Read) -> AnalysisReply | None:
+        """Return what an analyst makes of the runs so far; None where there is no usable reply.
 
-        `baseline` holds the reference's values by metric and seed; `number` counts from 1.
+        Raises EndpointError.
         """
-        if not self._outcomes:
-            title = self.brief.idea.proposal.title
-            self._outcomes.append(self._measured("main", title, self.main))
+        baseline = await self.reference.ran()
         reference = RunOutcome(
             attempt=BASELINE_ATTEMPT,
             kind="main",
             title="the reference",
             values={metric: summed_up(values) for metric, values in baseline.items() if values},
         )
+        title = course.idea.proposal.title
+        main = RunOutcome(
+            attempt=step.main, kind="main", title=title, values=self._values(course, step.main)
+        )
+        outcomes = (main, *(self._outcome(course, step.main, ran) for ran in step.runs))
         curves = {
-            outcome.attempt: self._curve(outcome.attempt)
-            for outcome in self._outcomes
+            outcome.attempt: self._curve(course, outcome.attempt)
+            for outcome in outcomes
             if outcome.failure is None
         }
 
-        async def read() -> AnalysisReply:
-            reply = await self.analyst.next(
-                self.brief, tuple(self._outcomes), reference, curves, number
-            )
+        async def ask() -> AnalysisReply:
+            reply = await self.analyst.next(course.brief, outcomes, reference, curves, step.number)
             if reply is None:
                 raise _Unanswered
             return reply
 
-        path = self.tryout.paths.idea(self.brief.idea.idea_id).reading(number)
+        path = self.tryout.paths.idea(course.idea.idea_id).reading(step.number)
         try:
-            reply = await once(path, AnalysisReply, read)
+            return await once(path, AnalysisReply, ask)
         except _Unanswered:
             return None
-        self.diary.read(number, reply)
-        return reply.run
 
-    def add(self, run: FurtherRun, end: End) -> None:
-        """Take in what became of a run."""
-        match end:
-            case Arrived():
-                self._outcomes.append(self._measured(run.kind, run.title, end.tried, run.change))
-                return
-            case Dropped():
-                failure = end.why
-            case Failed():
-                failure = end.reason(1)
-            case Spoilt():
-                failure = f"machine failed ({end.outcome.failure.value})"
-        self._outcomes.append(
-            RunOutcome(
-                attempt=self.main.attempt.number,
-                kind=run.kind,
-                title=run.title,
-                change=run.change,
-                failure=one_line(failure),
-            )
+    def _outcome(self, course: Course, main: int, ran: Ran) -> RunOutcome:
+        return RunOutcome(
+            attempt=main if ran.number is None else ran.number,
+            kind=ran.run.kind,
+            title=ran.run.title,
+            change=ran.run.change,
+            values={} if ran.number is None else self._values(course, ran.number),
+            failure=ran.failure,
         )
 
-    def _measured(self, kind: str, title: str, tried: Tried, change: str = "") -> RunOutcome:
-        attempt = tried.attempt
-        return RunOutcome.model_validate(
-            {
-                "attempt": attempt.number,
-                "kind": kind,
-                "title": title,
-                "change": change,
-                "values": figures(self.tryout, attempt.idea_id, attempt.number),
-            }
-        )
+    def _values(self, course: Course, attempt: int) -> dict[str, tuple[float, float | None, int]]:
+        return figures(self.tryout, course.idea.idea_id, attempt)
 
-    def _curve(self, attempt: int) -> str:
+    def _curve(self, course: Course, attempt: int) -> str:
         """The learning curve of an attempt's first seed."""
-        full = self.tryout.state.full.get((self.brief.idea.idea_id, attempt), {})
+        full = self.tryout.state.full.get((course.idea.idea_id, attempt), {})
         return self.tryout.curve(min(full)) if full else ""

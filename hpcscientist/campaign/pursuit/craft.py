@@ -11,19 +11,15 @@ from pydantic import ValidationError
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
-from hpcscientist.campaign.pursuit.analysis import Analysis
-from hpcscientist.campaign.pursuit.diary import Diary
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.author import Author
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan
-from hpcscientist.records.idea import Idea
 from hpcscientist.records.vetting import Vetted
 
 if TYPE_CHECKING:
@@ -43,18 +39,12 @@ class Crew:
 
 @dataclass(slots=True)
 class Craft:
-    """Has ideas planned, written, reviewed and analysed, and keeps what is said of them.
-
-    `catches_nothing_done`: an attempt that predicts what the reference predicts is no attempt.
-    The control arm may draw the reference's own settings, so there it is one.
-    """
+    """Has ideas planned, written and reviewed, and keeps what is said of them."""
 
     paths: RunPaths
     journal: Journal
     tryout: Tryout
-    author: Author
     crew: Crew
-    catches_nothing_done: bool
 
     async def brief(self, vetted: Vetted) -> tuple[Brief, str]:
         """Return an idea with its plan, as far as one could be made, and a remark on that: why
@@ -137,14 +127,10 @@ class Craft:
         idea_id = brief.idea.idea_id
         self.journal.record(AuthorGaveUp(idea_id=idea_id, task=task, reason=reason))
 
-    def advises(self, idea: Idea) -> bool:
-        """Whether an idea's attempts are reviewed; the control arm's settings need no review."""
-        return self.crew.advisor is not None and idea.arm == "model"
-
-    async def review(self, brief: Brief, tried: Tried, *, same_as_reference: bool) -> CodeReview:
+    async def review(self, brief: Brief, tried: Tried, same_as_reference: bool) -> CodeReview:
         """Return what an advisor makes of an attempt. Raises EndpointError."""
         advisor = self.crew.advisor
-        assert advisor is not None  # see `advises`
+        assert advisor is not None  # else there is nothing to review
         number, idea_id = tried.attempt.number, brief.idea.idea_id
 
         async def judge() -> CodeReview:
@@ -161,9 +147,3 @@ class Craft:
             )
         )
         return review
-
-    def analysis(self, brief: Brief, main: Tried, diary: Diary) -> Analysis | None:
-        """Return who asks for further runs of a scored idea; None where nobody does."""
-        if self.crew.analyst is None or brief.idea.arm == "control":
-            return None
-        return Analysis(self.crew.analyst, self.tryout, diary, brief, main)

@@ -7,25 +7,22 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
 
-from hpcscientist.authoring.notes import (
-    Concluded,
-    Entry,
+from hpcscientist.authoring import notes
+from hpcscientist.campaign.pursuit.course import Course
+from hpcscientist.campaign.pursuit.tryout import Tried as Trial
+from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.strategy.steps import Version
+from hpcscientist.campaign.strategy.walk import (
     Grown,
-    Measured,
     NotWritten,
-    Planned,
-    Read,
+    Remark,
     Reviewed,
-    Written,
-    changed_lines,
-    render,
+    Run,
+    Tried,
+    Understood,
 )
-from hpcscientist.authoring.tree import Node
-from hpcscientist.campaign.pursuit.course import Leg
-from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.files.atomic import write_text
-from hpcscientist.records.authoring import Brief, GaveUp
-from hpcscientist.records.experiment import AnalysisReply, CodeReview
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.outcome import Scored
 
 Values = dict[str, tuple[float, float | None, int]]
@@ -37,13 +34,14 @@ class Diary:
 
     tryout: Tryout
     brief: Brief
-    _entries: list[Entry] = field(default_factory=list)
+    _entries: list[notes.Entry] = field(default_factory=list)
+    _told: int = 0
 
     def planned(self, remark: str = "") -> None:
         """Note how the idea is to be carried out; `remark` says what is lacking in that."""
         idea = self.brief.idea
         self._note(
-            Planned(
+            notes.Planned(
                 idea_id=idea.idea_id,
                 title=idea.proposal.title,
                 plan=self.brief.plan,
@@ -51,15 +49,34 @@ class Diary:
             )
         )
 
-    def tried(self, leg: Leg, tried: Tried, before: Mapping[str, str]) -> None:
-        """Note a version and its pilot; `before` are the files it was made from."""
-        added, removed = changed_lines(before, tried.draft.files)
+    def tell(self, course: Course, told: Sequence[Remark]) -> None:
+        """Note what happened since the last time; `told` is all of it, in order."""
+        for remark in told[self._told :]:
+            match remark:
+                case Tried(version):
+                    self._tried(course, version)
+                case NotWritten(kind, run, reason):
+                    self._note(notes.NotWritten(purpose=kind, run=run, reason=reason))
+                case Grown(nodes, best):
+                    metric = self.tryout.specs.recipe.spec.primary.name
+                    self._note(notes.Grown(metric=metric, nodes=nodes, best=best))
+                case Reviewed(review):
+                    self._note(notes.Reviewed(review=review))
+                case Run(number):
+                    self._ran(course.tried[number])
+                case Understood(number, reply):
+                    self._note(notes.Read(number=number, reply=reply))
+        self._told = len(told)
+
+    def _tried(self, course: Course, version: Version) -> None:
+        tried = course.tried[version.number]
+        added, removed = notes.changed_lines(course.files(version.parent), tried.draft.files)
         self._entries.append(
-            Written(
-                attempt=tried.attempt.number,
-                purpose=tried.kind,
-                parent=leg.parent,
-                run=leg.run,
+            notes.Written(
+                attempt=version.number,
+                purpose=version.kind,
+                parent=version.parent,
+                run=version.run,
                 note=tried.draft.note,
                 added=added,
                 removed=removed,
@@ -67,20 +84,7 @@ class Diary:
         )
         self._measured(tried, "pilot", _once(tried))
 
-    def gave_up(self, leg: Leg, gave_up: GaveUp) -> None:
-        """Note that there is no other version, and why."""
-        self._note(NotWritten(purpose=leg.kind, run=leg.run, reason=gave_up.reason))
-
-    def grown(self, nodes: Sequence[Node], best: int | None) -> None:
-        """Note how a tree of versions has grown, and which of them goes on."""
-        metric = self.tryout.specs.recipe.spec.primary.name
-        self._note(Grown(metric=metric, nodes=tuple(nodes), best=best))
-
-    def reviewed(self, review: CodeReview) -> None:
-        """Note what a reviewer found."""
-        self._note(Reviewed(review=review))
-
-    def ran(self, tried: Tried) -> None:
+    def _ran(self, tried: Trial) -> None:
         """Note what each step gave that it came to, and all seeds if it came so far."""
         number, state = tried.attempt.number, self.tryout.state
         for index, step in enumerate(self.tryout.specs.steps):
@@ -93,10 +97,6 @@ class Diary:
         if (self.brief.idea.idea_id, number) in state.full:
             self._measured(tried, "full", self._figures(number))
 
-    def read(self, number: int, reply: AnalysisReply) -> None:
-        """Note what an analyst made of the runs."""
-        self._note(Read(number=number, reply=reply))
-
     def concluded(
         self, status: Literal["scored", "failed"], attempt: int | None, reason: str | None
     ) -> None:
@@ -104,27 +104,27 @@ class Diary:
         values = {} if attempt is None else self._figures(attempt)
         left = status == "scored" and not values
         self._note(
-            Concluded(status=status, attempt=attempt, values=values, reason=reason, left=left)
+            notes.Concluded(status=status, attempt=attempt, values=values, reason=reason, left=left)
         )
 
-    def _measured(self, tried: Tried, budget: str, values: Values) -> None:
+    def _measured(self, tried: Trial, budget: str, values: Values) -> None:
         outcome = tried.outcome
         failure = None
         if not isinstance(outcome, Scored):
             failure = f"{outcome.failure.value}: {outcome.detail}"
         number = tried.attempt.number
-        self._note(Measured(attempt=number, budget=budget, values=values, failure=failure))
+        self._note(notes.Measured(attempt=number, budget=budget, values=values, failure=failure))
 
     def _figures(self, attempt: int) -> Values:
         return figures(self.tryout, self.brief.idea.idea_id, attempt)
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: notes.Entry) -> None:
         self._entries.append(entry)
         path = self.tryout.paths.idea(self.brief.idea.idea_id).notes
-        write_text(path, render(self._entries))
+        write_text(path, notes.render(self._entries))
 
 
-def _once(tried: Tried) -> Values:
+def _once(tried: Trial) -> Values:
     """What one trial gave."""
     return {name: (value, None, 1) for name, value in tried.values.items()}
 

@@ -34,26 +34,23 @@ class Effort:
     _come: dict[int, dict[str, float]] = field(default_factory=dict)  # rung -> idea -> mean
     _stepped: dict[str, dict[str, float]] = field(default_factory=dict)  # step -> idea -> value
 
-    async def run(self, idea: Idea, tried: Tried) -> Tried:
-        """Run an idea's own attempt as far, and with as many seeds, as is decided on.
-
-        Return it with the first report that is not scored, or the last. Raises DiskFull.
+    async def climb(self, idea: Idea, tried: Tried, index: int) -> tuple[Tried, int]:
+        """Run an attempt at a step, counted from 0; return it with that report, and 1 if it
+        is decided that it goes on from there, else 0. Raises DiskFull.
         """
+        tried = await self.tryout.step(idea, tried, index)
+        step = self.tryout.specs.steps[index].name
+        return tried, int(tried.scored and self._goes_on(idea, tried, step))
+
+    async def seeds(self, idea: Idea, tried: Tried, which: range) -> tuple[Tried, int]:
+        """Run some of an attempt's seeds, counted from 0; return it with the first report that is
+        not scored, or the last, and how many more it is decided to run. Raises DiskFull.
+        """
+        tried = await self.tryout.seeds(idea, tried, which)
         schedule = self._schedule
-        if schedule is None:
-            return await self.tryout.full(idea, tried)
-        for index, step in enumerate(self.tryout.specs.steps):
-            tried = await self.tryout.step(idea, tried, index)
-            if not tried.scored or not self._goes_on(idea, tried, step.name):
-                return tried
-        seeds, more = 0, schedule.after(0)
-        while more:
-            tried = await self.tryout.seeds(idea, tried, range(seeds, seeds + more))
-            seeds += more
-            if not tried.scored or seeds == schedule.at_most:
-                break
-            more = (await self._decided(idea, tried, seeds, schedule)).more
-        return tried
+        if schedule is None or not tried.scored or which.stop == schedule.at_most:
+            return tried, 0
+        return tried, (await self._decided(idea, tried, which.stop, schedule)).more
 
     def _goes_on(self, idea: Idea, tried: Tried, step: str) -> bool:
         """Whether it was decided that an attempt goes on from a step, or is decided so now."""

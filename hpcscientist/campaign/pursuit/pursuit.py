@@ -1,32 +1,27 @@
 """Pursuing one idea to its end: planned, written, mended, reviewed, measured, followed up.
 
-An idea's way is made of legs. The first is the idea itself, in one of two `ways`; each further
-run, once the idea was scored, is another. What a later leg comes to never changes what an earlier
-one measured.
+What is done next is the idea's strategy's to say, and all that it says is done side by side.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import Literal
 
 from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.pursuit.course import Arrived, Course, Dropped, End, Failed, Spoilt
+from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.craft import Craft
 from hpcscientist.campaign.pursuit.diary import Diary
-from hpcscientist.campaign.pursuit.effort import given_up
-from hpcscientist.campaign.pursuit.following import Following
+from hpcscientist.campaign.pursuit.performing import Performer
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.pursuit.ways import Ways
 from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.strategy.steps import AnyStep, Conclude, Last, SetAside
+from hpcscientist.campaign.strategy.strategies import Strategies
+from hpcscientist.campaign.strategy.strategy import Strategy
 from hpcscientist.errors import MachineTrouble
-from hpcscientist.files.text import one_line
 from hpcscientist.records.events import IdeaEnded, IdeaSetAside
-from hpcscientist.records.experiment import CodeReview
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.vetting import Vetted
-
-_NAME, _LACKING = 80, 300  # characters
 
 
 @dataclass(slots=True)
@@ -41,8 +36,8 @@ class Pursuit:
     state: CampaignState
     tryout: Tryout
     craft: Craft
-    ways: Ways
-    following: Following
+    strategies: Strategies
+    performer: Performer
     set_aside: list[str] = field(default_factory=list)
 
     async def pursue(self, vetted: Vetted) -> None:
@@ -51,15 +46,14 @@ class Pursuit:
         if self.state.ideas[idea.idea_id].ended is not None:
             return
         brief, remark = await self.craft.brief(vetted)
-        course = Course(brief, Diary(self.tryout, brief))
-        course.diary.planned(remark)
-        end = await self.ways.of(idea).go(course)
-        if isinstance(end, Arrived):
-            spoilt = await self.following.follow_up(course, end)
-            if spoilt is not None:
-                self._set_aside(course, spoilt)
-                return
-        self._conclude(course, end)
+        course = Course(brief, self.tryout.specs.recipe.reference)
+        diary = Diary(self.tryout, brief)
+        diary.planned(remark)
+        match await self._take(course, diary, self.strategies.of(brief)):
+            case Conclude() as last:
+                self._conclude(idea, diary, last)
+            case SetAside() as last:
+                self._set_aside(idea, last)
 
     def check(self) -> None:
         """Raise MachineTrouble if ideas were set aside."""
@@ -69,71 +63,50 @@ class Pursuit:
                 f"for it ({self.set_aside[0]}); mend that and run `hpcsci resume`"
             )
 
-    def _conclude(self, course: Course, end: End) -> None:
-        """Record how an idea ended, or that it waits for the machine."""
-        idea = course.idea
-        match end:
-            case Arrived():
-                number = end.tried.attempt.number
-                short = given_up(self.state, idea.idea_id, number)
-                parts = [part for part in (short, _lacking(end.review)) if part]
-                self._end(course, "scored", "; ".join(parts) or None, number)
-            case Spoilt():
-                if self.tryout.is_given_up(end.trial_id):
-                    standing = self._standing(idea, end.number)
-                    self._end(course, "failed", _machine(end), standing)
-                else:
-                    self._set_aside(course, end)
-            case Dropped():
-                self._end(course, "failed", end.why, end.number)
-            case Failed():
-                last = None if course.last is None else self._standing(idea, course.last)
-                self._end(course, "failed", end.reason(len(course.files)), last)
+    async def _take(self, course: Course, diary: Diary, strategy: Strategy) -> Last:
+        """Do what the strategy says until it says the last step, and return that."""
+        tree: dict[AnyStep, object] = {}
+        under_way: dict[asyncio.Task[object], AnyStep] = {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    found = strategy.next(tree)
+                    diary.tell(course, found.told)
+                    if isinstance(last := found.steps[0], Conclude | SetAside):
+                        return last
+                    begun = set(under_way.values())
+                    for step in found.steps:
+                        if step not in begun:
+                            work = self.performer.perform(course, step)
+                            under_way[group.create_task(work)] = step
+                    done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        tree[under_way.pop(task)] = task.result()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
-    def _set_aside(self, course: Course, end: Spoilt) -> None:
+    def _conclude(self, idea: Idea, diary: Diary, last: Conclude) -> None:
+        """Record how an idea ended."""
+        diary.concluded(last.status, last.attempt, last.reason)
         self.journal.record(
-            IdeaSetAside(
-                idea_id=course.idea.idea_id,
-                generation=self.state.generation,
-                trial_id=end.trial_id,
-                reason=_machine(end),
+            IdeaEnded(
+                idea_id=idea.idea_id,
+                status=last.status,
+                reason=last.reason,
+                attempt=last.attempt,
             )
         )
-        self.set_aside.append(f"{course.idea.idea_id}: {_machine(end)}")
-        if self.in_order or course.idea.arm == "control":
-            self.check()  # the search's next proposals depend on this one's outcome
 
-    def _standing(self, idea: Idea, last: int) -> int:
-        """The latest attempt with scored seeds: a later failure never discards a good run."""
-        metric = self.tryout.specs.recipe.spec.primary.name
-        for number in range(last, 0, -1):
-            if self.state.scores(idea.idea_id, number, metric):
-                return number
-        return last
-
-    def _end(
-        self,
-        course: Course,
-        status: Literal["scored", "failed"],
-        reason: str | None,
-        attempt: int | None,
-    ) -> None:
-        course.diary.concluded(status, attempt, reason)
-        idea_id = course.idea.idea_id
+    def _set_aside(self, idea: Idea, last: SetAside) -> None:
+        """Record that an idea waits for the machine. Raises MachineTrouble where others wait."""
         self.journal.record(
-            IdeaEnded(idea_id=idea_id, status=status, reason=reason, attempt=attempt)
+            IdeaSetAside(
+                idea_id=idea.idea_id,
+                generation=self.state.generation,
+                trial_id=last.trial_id,
+                reason=last.reason,
+            )
         )
-
-
-def _lacking(review: CodeReview | None) -> str | None:
-    """Name what a review found lacking, in one line; its remarks stand in review.json."""
-    if review is None or review.complete:
-        return None
-    found = [f"{one_line(check.concept, _NAME)} is {check.state}" for check in review.lacking]
-    if review.toy:
-        found.append("the method is only pretended")
-    return one_line("; ".join(found), _LACKING)
-
-
-def _machine(end: Spoilt) -> str:
-    return f"machine failed ({end.outcome.failure.value}): {end.outcome.detail}"
+        self.set_aside.append(f"{idea.idea_id}: {last.reason}")
+        if self.in_order or idea.arm == "control":
+            self.check()  # the search's next proposals depend on this one's outcome

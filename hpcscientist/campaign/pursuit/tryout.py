@@ -90,15 +90,11 @@ class Tryout:
         (report,) = await self.trials.run([spec])
         return replace(tried, report=report)
 
-    async def full(self, idea: Idea, tried: Tried) -> Tried:
-        """Run an attempt with as many seeds as the recipe has, whatever they give.
+    async def seeds(self, idea: Idea, tried: Tried, which: range) -> Tried:
+        """Run an attempt with some of the baseline's seeds, whatever they give.
 
         Return it with the first report that is not scored, or the last. Raises DiskFull.
         """
-        return await self.seeds(idea, tried, None)
-
-    async def seeds(self, idea: Idea, tried: Tried, which: range | None) -> Tried:
-        """Do the same with some of the baseline's seeds, None: as many as the recipe has."""
         await self.steadiness.enter(idea.number)
         specs = self.specs.full(idea, tried.attempt, self._tokens(idea), which)
         reports = await self.trials.run(specs)

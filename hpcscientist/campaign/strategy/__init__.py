@@ -1,0 +1,1 @@
+"""What is done for an idea next: pure, from what its steps have come to so far."""

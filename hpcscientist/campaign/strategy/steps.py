@@ -1,0 +1,253 @@
+"""Steps: what can be done for one idea, and what each of them may come to.
+
+A step is a value: two with the same fields are the same step, so a tree of what was done is asked
+for its answer. All that an author or an analyst is shown follows from the step, as numbers of
+versions that were there when it was chosen; what has come in since changes nothing of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.experiment import AnalysisReply, CodeReview, FurtherRun
+from hpcscientist.records.idea import AttemptKind
+from hpcscientist.records.outcome import Outcome, Scored
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of an idea's code. `parent` is the one it is made from, 0 the reference; `run` is
+    the further run it belongs to, 0 for the idea itself.
+    """
+
+    number: int
+    kind: AttemptKind = "draft"
+    parent: int = 0
+    run: int = 0
+
+
+# -- what an author may be asked for ----------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """A first version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Another:
+    """A first version unlike `earlier` ones."""
+
+    earlier: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A repair of what failed, number `round` of `rounds`; `earlier` ones were about the same.
+
+    `grown`: in a tree of versions.
+    """
+
+    round: int
+    rounds: int
+    earlier: tuple[int, ...] = ()
+    grown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a review of the parent found lacking; `round` counts from 1."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """Something better than the parent, to which the versions `led` came.
+
+    `others` were made of it before, each with what its repairs came to (or itself).
+    """
+
+    led: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Further run `number`, counted from 1."""
+
+    number: int
+    run: FurtherRun
+
+
+Wish = First | Another | Repair | Completion | Improvement | Extension
+
+
+# -- what steps come to -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An author wrote a version; the hash of its files."""
+
+    code_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piloted:
+    """What a version's pilot came to, and its `value` by the primary metric if it was scored.
+
+    `lost`: the machine spoilt it under two drivers. `hopeless` says why its seeds are not worth
+    running; `idle`: it predicts what the unchanged reference predicts.
+    """
+
+    outcome: Outcome
+    trial_id: str
+    lost: bool = False
+    value: float | None = None
+    hopeless: str | None = None
+    idle: bool = False
+
+    @property
+    def scored(self) -> bool:
+        """Whether it may go on."""
+        return isinstance(self.outcome, Scored)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a stage of a version's measuring came to: the first trial not scored, or the last.
+
+    `lost` as for a pilot. `more`: how many seeds come after these, or 1 where it goes on from a
+    budget below the full one; 0: no more. `known` counts the seeds that were scored, now or
+    before. `short` says why the version was given up before all of them, or below the full budget.
+    """
+
+    outcome: Outcome
+    trial_id: str
+    lost: bool = False
+    more: int = 0
+    known: int = 0
+    short: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a further run came to: the version that was scored, or why there is none."""
+
+    run: FurtherRun
+    number: int | None
+    failure: str | None = None
+
+
+# -- steps ------------------------------------------------------------
+
+
+class Step(Generic[Answer_co]):
+    """Something to be done once for one idea. Steps of a higher `priority` are begun first: what
+    is nearest to a result.
+    """
+
+    __slots__ = ()
+    priority: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Step[Written | GaveUp]):
+    """Have a version written. `task` names this in the journal should it come to nothing.
+
+    The author knows the versions up to `known`.
+    """
+
+    priority: ClassVar[int] = 1
+    version: Version
+    task: str
+    wish: Wish
+    known: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot(Step[Piloted]):
+    """Keep a version as an attempt, and run its pilot."""
+
+    priority: ClassVar[int] = 2
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon(Step[None]):
+    """Put on record that a task comes to nothing, so that later drivers go on without, too."""
+
+    priority: ClassVar[int] = 5
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Review(Step[CodeReview]):
+    """Have an attempt reviewed."""
+
+    priority: ClassVar[int] = 2
+    number: int
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Climb(Step[Measured]):
+    """Run an attempt once at a budget below the full one, number `index` of them, from 0."""
+
+    priority: ClassVar[int] = 3
+    version: Version
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds(Step[Measured]):
+    """Run `count` seeds of an attempt from the `first` on, counted from 0."""
+
+    priority: ClassVar[int] = 4
+    version: Version
+    first: int
+    count: int
+
+    @property
+    def which(self) -> range:
+        """The seeds, counted from 0."""
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Step[AnalysisReply | None]):
+    """Have an analyst read what `main` measured and what the runs after it came to."""
+
+    priority: ClassVar[int] = 2
+    number: int
+    main: int
+    runs: tuple[Ran, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude(Step[None]):
+    """End the idea; `attempt` is the one that stands."""
+
+    priority: ClassVar[int] = 5
+    status: Literal["scored", "failed"]
+    reason: str | None
+    attempt: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside(Step[None]):
+    """Leave the idea to a later driver: the machine failed a trial again and again."""
+
+    priority: ClassVar[int] = 5
+    trial_id: str
+    reason: str
+
+
+Last = Conclude | SetAside
+AnyStep = Write | Pilot | Abandon | Review | Climb | Seeds | Read | Conclude | SetAside

@@ -1,0 +1,47 @@
+"""Which strategy each idea is pursued by, as a campaign is configured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcscientist.authoring.tree import Bounds
+from hpcscientist.campaign.strategy.branches import Branches
+from hpcscientist.campaign.strategy.following import Following
+from hpcscientist.campaign.strategy.line import Legs, Line
+from hpcscientist.campaign.strategy.measuring import Measuring
+from hpcscientist.campaign.strategy.strategy import Strategy, Way
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.idea import idea_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """Chooses strategies. `bounds` are those of trees, None where each idea has one first version.
+
+    `debug_rounds`, `advice_rounds`, `further_runs`: as the settings have them; `advised` and
+    `analysed`: a reviewer, or an analyst, takes part.
+    """
+
+    bounds: Bounds | None
+    debug_rounds: int
+    advice_rounds: int
+    further_runs: int
+    advised: bool
+    analysed: bool
+    measuring: Measuring
+
+    def of(self, brief: Brief) -> Strategy:
+        """Return the strategy of an idea.
+
+        A setting of the control arm has one version, and nobody to look at it.
+        """
+        idea = brief.idea
+        by_model = idea.arm == "model"
+        advised = self.advised and by_model
+        legs = Legs(self.debug_rounds, self.advice_rounds, advised, self.measuring)
+        way: Way = Line(legs)
+        if self.bounds is not None and by_model:
+            way = Branches(self.bounds, idea_seed(idea.seed, idea.number), legs)
+        ablates = self.bounds is not None and brief.plan is not None
+        parts = brief.plan.ablations if ablates and brief.plan is not None else ()
+        return Strategy(way, Following(self.further_runs, self.analysed and by_model, parts, legs))
