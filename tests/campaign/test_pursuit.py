@@ -455,3 +455,18 @@ def test_reasons_name_every_lacking_concept() -> None:
     review = seen_as(a="missing", b="implemented", c="partial")
     lacking: Sequence[ConceptCheck] = review.lacking
     assert [(c.concept, c.state) for c in lacking] == [("a", "missing"), ("c", "partial")]
+
+
+async def test_what_an_error_came_of_is_told_with_it(tmp_path: Path) -> None:
+    class Broken(Author):
+        async def write(self, brief: Brief) -> Draft | GaveUp:
+            raise OSError("cannot write") from KeyError("the cause")
+
+    bench = CampaignBench(tmp_path, ideas=1)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await drive(bench, even, Broken(bench.recipe))
+    found: BaseException = caught.value
+    while isinstance(found, BaseExceptionGroup):
+        (found,) = found.exceptions
+    assert isinstance(found, OSError)
+    assert isinstance(found.__cause__, KeyError)

@@ -83,7 +83,8 @@ class Pursuit:
                     for task in done:
                         tree[under_way.pop(task)] = task.result()
         except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            error = failed.exceptions[0]
+            raise error from error.__cause__
 
     def _conclude(self, idea: Idea, diary: Diary, last: Conclude) -> None:
         """Record how an idea ended."""

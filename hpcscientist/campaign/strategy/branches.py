@@ -124,7 +124,21 @@ class _Batch:
             if shoot is not None:
                 made.append(shoot)
         walk.need()
+        self._leave_out(made)
         return made
+
+    def _leave_out(self, made: Sequence[_Shoot]) -> None:
+        """Put on record what the machine spoilt for good: a driver that resumes might have it run,
+        and would grow another tree from there. Not while the idea waits for one before it: then
+        the step is not over, and all of it may be run again. Raises Lacking.
+        """
+        for shoot in made:
+            if shoot.spoilt is not None:
+                return
+            if shoot.piloted is not None and isinstance(shoot.piloted.outcome, MachineFailed):
+                reason = f"machine failed: {shoot.piloted.outcome.failure.value}"
+                self._walk.look(Abandon(f"pilot/{shoot.version.number}", reason))
+        self._walk.need()
 
     def _write(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Write:
         return Write(version, _task(version), self._wish(version, written), self._known)
@@ -171,10 +185,6 @@ class _Batch:
         piloted = self._walk.look(Pilot(version))
         if piloted is None:
             return None
-        if isinstance(piloted.outcome, MachineFailed) and piloted.lost:
-            # A driver that resumes might have it run, and would grow another tree from there.
-            reason = f"machine failed: {piloted.outcome.failure.value}"
-            self._walk.look(Abandon(f"pilot/{version.number}", reason))
         state = _state(piloted)
         value = piloted.value if state == "works" else None
         node = node.model_copy(update={"state": state, "value": value})
