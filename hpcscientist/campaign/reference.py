@@ -14,12 +14,42 @@ from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.feedback.decision import better_by
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import MetricSpec, TrialReport, TrialSpec
 
 
 def is_piloted(settings: Settings, steps: tuple[Step, ...]) -> bool:
     """Whether the reference has a pilot: where pilots are judged by it."""
     return settings.authoring.hopeless > 0 or "advise" in steps
+
+
+def hopeless(
+    pilot: TrialReport, reference: TrialReport, share: float, metric: MetricSpec
+) -> str | None:
+    """Say why a scored pilot is not worth its seeds, held against the reference's; None if it is.
+
+    Not worth them is what is worse by more than `share` of the reference's value (0: nothing is).
+    """
+    if not share:
+        return None
+    assert isinstance(reference.outcome, Scored)  # else the campaign has ended
+    assert isinstance(pilot.outcome, Scored)
+    known, value = reference.outcome.metrics[metric.name], pilot.outcome.metrics[metric.name]
+    worse = -better_by(value, known, metric)
+    if worse <= max(share * abs(known), metric.minimum_effect):
+        return None
+    return (
+        f"hopeless: its pilot has {metric.name} {value:.4g}, the reference's {known:.4g}, "
+        f"and authoring.hopeless is {share:g}"
+    )
+
+
+def does_nothing(pilot: TrialReport, reference: TrialReport | None) -> bool:
+    """Whether a pilot's predictions are those of the reference with the same seed."""
+    return (
+        reference is not None
+        and reference.predictions_hash is not None
+        and reference.predictions_hash == pilot.predictions_hash
+    )
 
 
 @dataclass(slots=True)
@@ -59,29 +89,12 @@ class Reference:
 
     async def same(self, pilot: TrialReport) -> bool:
         """Whether a pilot's predictions are the reference's own: then nothing was done."""
-        own = await self._of_pilot()
-        return (
-            own is not None
-            and own.predictions_hash is not None
-            and own.predictions_hash == pilot.predictions_hash
-        )
+        return does_nothing(pilot, await self._of_pilot())
 
     async def objection(self, pilot: TrialReport) -> str | None:
         """Say why a scored pilot is hopeless, with both figures; None where it is not."""
-        own = await self._of_pilot()
-        metric = self.specs.recipe.spec.primary
-        if not self.hopeless or own is None:
-            return None
-        assert isinstance(own.outcome, Scored)  # else the campaign has ended
-        assert isinstance(pilot.outcome, Scored)
-        reference, value = own.outcome.metrics[metric.name], pilot.outcome.metrics[metric.name]
-        worse = -better_by(value, reference, metric)
-        if worse <= max(self.hopeless * abs(reference), metric.minimum_effect):
-            return None
-        return (
-            f"hopeless: its pilot has {metric.name} {value:.4g}, the reference's {reference:.4g}, "
-            f"and authoring.hopeless is {self.hopeless:g}"
-        )
+        own, metric = await self._of_pilot(), self.specs.recipe.spec.primary
+        return None if own is None else hopeless(pilot, own, self.hopeless, metric)
 
     async def pilot_values(self) -> dict[str, float]:
         """Return the values of the reference's pilot by metric; {} where it has none."""

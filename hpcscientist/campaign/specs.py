@@ -72,6 +72,11 @@ def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
     )
 
 
+def trial_name(idea_id: str, attempt: int, stage: Stage, index: int) -> str:
+    """Return the id of a trial; `index` counts the trials of an attempt's stage from 0."""
+    return f"{idea_id}-a{attempt}-{stage.value}-{index}"
+
+
 @dataclass(frozen=True, slots=True)
 class SpecFactory:
     """Makes trial specs for one campaign. `recipe` is the snapshot in the run directory."""
@@ -195,7 +200,7 @@ class SpecFactory:
         if seed is None:
             seed = trial_seeds(config.settings.seed, index + 1)[index]
         return TrialSpec(
-            trial_id=f"{attempt.idea_id}-a{attempt.number}-{stage.value}-{index}",
+            trial_id=trial_name(attempt.idea_id, attempt.number, stage, index),
             idea_id=attempt.idea_id,
             parent_ids=idea.proposal.parent_ids if idea else (),
             round=idea.round if idea else 0,

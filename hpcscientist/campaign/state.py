@@ -32,6 +32,7 @@ from hpcscientist.records.events import (
     ProposalsExhausted,
     ReplyRecorded,
     ResultsCompacted,
+    RunsRead,
     SeedsDecided,
     SplitSpent,
     TrialEnded,
@@ -97,6 +98,7 @@ class IdeaState:
     code_hashes: dict[int, str] = field(default_factory=dict)
     note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
+    readings: dict[int, RunsRead] = field(default_factory=dict)
     gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
     decided: dict[tuple[int, int], SeedsDecided] = field(default_factory=dict)  # attempt, seeds
     climbed: dict[tuple[int, str], BudgetDecided] = field(default_factory=dict)  # attempt, step
@@ -224,6 +226,8 @@ class CampaignState:
                 self.ideas[event.idea_id].gave_up[event.task] = event.reason
             case AttemptReviewed():
                 self.ideas[event.idea_id].reviews[event.attempt] = event
+            case RunsRead():
+                self.ideas[event.idea_id].readings[event.number] = event
             case SeedsDecided():
                 self.ideas[event.idea_id].decided[event.attempt, event.seeds] = event
             case BudgetDecided():

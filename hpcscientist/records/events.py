@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import Arm, AttemptKind, KnobValue
 from hpcscientist.records.runs import RunId
 from hpcscientist.records.trial import Stage, TrialReport
@@ -168,7 +169,10 @@ class AuthorGaveUp(Record):
 
 
 class AttemptReviewed(Record):
-    """An advisor held an attempt's code against its idea; `marks` are one a judgement, 1 to 5."""
+    """An advisor held an attempt's code against its idea; `marks` are one a judgement, 1 to 5.
+
+    `lacking` names in a line what was found lacking; "" also where an earlier version recorded it.
+    """
 
     type: Literal["attempt_reviewed"] = "attempt_reviewed"
     idea_id: str
@@ -176,11 +180,26 @@ class AttemptReviewed(Record):
     complete: bool
     same_as_reference: bool
     marks: tuple[int, ...]
+    lacking: str = ""
 
     @property
     def key(self) -> str:
         """Once an attempt."""
         return f"{self.type}/{self.idea_id}/{self.attempt}"
+
+
+class RunsRead(Record):
+    """An analyst read what an idea measured, for the time `number`; `run` is what it asked for."""
+
+    type: Literal["runs_read"] = "runs_read"
+    idea_id: str
+    number: int
+    run: FurtherRun | None
+
+    @property
+    def key(self) -> str:
+        """Once a reading."""
+        return f"{self.type}/{self.idea_id}/{self.number}"
 
 
 class TrialQueued(Record):
@@ -422,6 +441,7 @@ Event = Annotated[
     | AttemptWritten
     | AuthorGaveUp
     | AttemptReviewed
+    | RunsRead
     | TrialQueued
     | BatchQueued
     | TrialStarted

@@ -60,7 +60,7 @@ def test_every_kind_of_event_is_covered() -> None:
     # A clean stop writes driver_stopped: test_signals is about it. Served models: test_served.
     elsewhere = {"driver_stopped", "plane_started", "plane_stopped"}
     # Reviews, and authors who give up: tests/campaign/test_pursuit.py, test_grounded.py.
-    elsewhere |= {"attempt_reviewed", "author_gave_up", "idea_planned"}
+    elsewhere |= {"attempt_reviewed", "author_gave_up", "idea_planned", "runs_read"}
     # What the machine fails: test_conductor. Compaction: test_compact, test_long_sweep.
     elsewhere |= {"idea_set_aside", "results_compacted"}
     # Batches are told where a scheduler outlives the driver: tests/scheduler, test_port.

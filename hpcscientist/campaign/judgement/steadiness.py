@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory, trial_name
 from hpcscientist.campaign.state import CampaignState, TrialState
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import BaselineNoisy
@@ -183,8 +183,8 @@ def _runs(state: CampaignState, metric: MetricSpec) -> list[Rerun]:
 
 
 def _first_of(attempt: int) -> str:
-    """The trial of the first seed; as `SpecFactory` names it."""
-    return f"{BASELINE_ID}-a{attempt}-{Stage.BASELINE.value}-0"
+    """The trial of the first seed."""
+    return trial_name(BASELINE_ID, attempt, Stage.BASELINE, 0)
 
 
 def _run(trial: TrialState, metric: MetricSpec) -> Rerun | None:

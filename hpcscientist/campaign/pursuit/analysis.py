@@ -12,7 +12,8 @@ from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.reference import Reference
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.strategy.steps import Ran, Read
-from hpcscientist.records.experiment import AnalysisReply, RunOutcome
+from hpcscientist.records.events import RunsRead
+from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
 
 if TYPE_CHECKING:
     from hpcscientist.authoring.reading import RunAnalyst
@@ -30,11 +31,20 @@ class Analysis:
     tryout: Tryout
     reference: Reference
 
-    async def read(self, course: Course, step: Read) -> AnalysisReply | None:
-        """Return what an analyst makes of the runs so far; None where there is no usable reply.
+    async def read(self, course: Course, step: Read) -> FurtherRun | None:
+        """Have an analyst read the runs so far; return which run is asked for next.
 
-        Raises EndpointError.
+        A reply that cannot be used asks for none. Raises EndpointError.
         """
+        reply = await self._reply(course, step)
+        if reply is not None:
+            course.readings[step.number] = reply
+        run = None if reply is None else reply.run
+        idea_id = course.idea.idea_id
+        self.tryout.journal.record(RunsRead(idea_id=idea_id, number=step.number, run=run))
+        return run
+
+    async def _reply(self, course: Course, step: Read) -> AnalysisReply | None:
         baseline = await self.reference.ran()
         reference = RunOutcome(
             attempt=BASELINE_ATTEMPT,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from hpcscientist.campaign.pursuit.tryout import Tried
 from hpcscientist.records.authoring import Brief, Draft
-from hpcscientist.records.experiment import CodeReview
+from hpcscientist.records.experiment import AnalysisReply, CodeReview
 from hpcscientist.records.idea import Idea
 
 
 @dataclass(slots=True)
 class Course:
     """By number, the versions that were written, those that were tried with their latest trial, and
-    what a reviewer found.
+    what a reviewer and an analyst found.
 
     `reference` is the code that first versions are made from.
     """
@@ -24,6 +24,7 @@ class Course:
     drafts: dict[int, Draft] = field(default_factory=dict)
     tried: dict[int, Tried] = field(default_factory=dict)
     reviews: dict[int, CodeReview] = field(default_factory=dict)
+    readings: dict[int, AnalysisReply] = field(default_factory=dict)
 
     @property
     def idea(self) -> Idea:

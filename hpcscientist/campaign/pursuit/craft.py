@@ -17,6 +17,7 @@ from hpcscientist.files.atomic import write_text
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from hpcscientist.authoring.advisor import Advisor
     from hpcscientist.authoring.planner import Planner
     from hpcscientist.authoring.reading import RunAnalyst
+
+_NAME, _LACKING = 80, 300  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,17 @@ class Craft:
                 complete=review.complete,
                 same_as_reference=review.same_as_reference,
                 marks=review.marks,
+                lacking=lacking(review),
             )
         )
         return review
+
+
+def lacking(review: CodeReview) -> str:
+    """Name what a review found lacking, in one line; its remarks stand in review.json."""
+    if review.complete:
+        return ""
+    found = [f"{one_line(check.concept, _NAME)} is {check.state}" for check in review.lacking]
+    if review.toy:
+        found.append("the method is only pretended")
+    return one_line("; ".join(found), _LACKING)

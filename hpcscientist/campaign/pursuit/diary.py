@@ -60,12 +60,12 @@ class Diary:
                 case Grown(nodes, best):
                     metric = self.tryout.specs.recipe.spec.primary.name
                     self._note(notes.Grown(metric=metric, nodes=nodes, best=best))
-                case Reviewed(review):
-                    self._note(notes.Reviewed(review=review))
+                case Reviewed(number):
+                    self._note(notes.Reviewed(review=course.reviews[number]))
                 case Run(number):
                     self._ran(course.tried[number])
-                case Understood(number, reply):
-                    self._note(notes.Read(number=number, reply=reply))
+                case Understood(number) if number in course.readings:
+                    self._note(notes.Read(number=number, reply=course.readings[number]))
         self._told = len(told)
 
     def _tried(self, course: Course, version: Version) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hpcscientist.campaign.pursuit.analysis import Analysis
 from hpcscientist.campaign.pursuit.asking import Asking
 from hpcscientist.campaign.pursuit.course import Course
-from hpcscientist.campaign.pursuit.craft import Craft
+from hpcscientist.campaign.pursuit.craft import Craft, lacking
 from hpcscientist.campaign.pursuit.effort import Effort, given_up
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.campaign.reference import Reference
@@ -16,6 +16,7 @@ from hpcscientist.campaign.strategy.steps import (
     AnyStep,
     Climb,
     Conclude,
+    Judged,
     Measured,
     Pilot,
     Piloted,
@@ -78,7 +79,7 @@ class Performer:
             case Review(number, idle):
                 review = await self.craft.review(course.brief, course.tried[number], idle)
                 course.reviews[number] = review
-                return review
+                return Judged(review.complete, lacking(review))
             case Read():
                 assert self.analysis is not None  # else no run is to be read
                 return await self.analysis.read(course, step)

@@ -68,11 +68,9 @@ class Following:
 
 
 def _read(walk: Walk, number: int, main: Arrived, runs: list[Ran]) -> FurtherRun | None:
-    reply = walk.of(Read(number, main.version.number, tuple(runs)))
-    if reply is None:
-        return None
-    walk.told.append(Understood(number, reply))
-    return reply.run
+    run = walk.of(Read(number, main.version.number, tuple(runs)))
+    walk.told.append(Understood(number))
+    return run
 
 
 def _ran(run: FurtherRun, end: Arrived | Failed | Dropped) -> Ran:

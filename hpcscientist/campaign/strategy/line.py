@@ -22,7 +22,6 @@ from hpcscientist.campaign.strategy.steps import (
 )
 from hpcscientist.campaign.strategy.walk import NotWritten, Reviewed, Spoilt, Walk
 from hpcscientist.records.authoring import GaveUp
-from hpcscientist.records.experiment import CodeReview
 from hpcscientist.records.idea import AttemptKind
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 
@@ -34,10 +33,12 @@ NOTHING_DONE = (
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A leg whose version was scored with its seeds, and the review of that version, if any."""
+    """A leg whose version was scored with its seeds. `lacking` is what a reviewer found lacking in
+    it, `short` why it was not given all seeds.
+    """
 
     version: Version
-    review: CodeReview | None
+    lacking: str = ""
     short: str | None = None
 
 
@@ -95,7 +96,7 @@ class _Leg:
     diagnoses: list[int] = field(default_factory=list)
     failed: IdeaFailed | None = None
     ready: Made | None = None
-    reviews: dict[int, CodeReview] = field(default_factory=dict)
+    lacking: dict[int, str] = field(default_factory=dict)  # by version, what a reviewer found
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class Legs:
             match end.outcome:
                 case Scored():
                     short = end.short if isinstance(end, Measured) else None
-                    return Arrived(made.version, leg.reviews.get(made.version.number), short)
+                    return Arrived(made.version, leg.lacking.get(made.version.number, ""), short)
                 case MachineFailed() as failed:
                     return Spoilt(made.version.number, failed, end.trial_id, end.lost)
                 case IdeaFailed() as failed:
@@ -158,9 +159,10 @@ class Legs:
         """
         if leg.run or tried.hopeless is not None or not self.advised:
             return None
-        review = walk.of(Review(made.version.number, tried.idle))
-        leg.reviews[made.version.number] = review
-        walk.told.append(Reviewed(review))
+        number = made.version.number
+        review = walk.of(Review(number, tried.idle))
+        leg.lacking[number] = review.lacking
+        walk.told.append(Reviewed(number))
         if review.complete or leg.advised == self.advice_rounds:
             return None
         leg.advised += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from hpcscientist.records.authoring import GaveUp
-from hpcscientist.records.experiment import AnalysisReply, CodeReview, FurtherRun
+from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import AttemptKind
 from hpcscientist.records.outcome import Outcome, Scored
 
@@ -136,6 +136,14 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """What a reviewer made of a version; what is `lacking` in one line, "" if nothing is."""
+
+    complete: bool
+    lacking: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """What a further run came to: the version that was scored, or why there is none."""
 
@@ -188,7 +196,7 @@ class Abandon(Step[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Review(Step[CodeReview]):
+class Review(Step[Judged]):
     """Have an attempt reviewed."""
 
     priority: ClassVar[int] = 2
@@ -221,8 +229,10 @@ class Seeds(Step[Measured]):
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Step[AnalysisReply | None]):
-    """Have an analyst read what `main` measured and what the runs after it came to."""
+class Read(Step[FurtherRun | None]):
+    """Have an analyst read what `main` measured and what the runs after it came to, and ask for
+    another; None: for no more.
+    """
 
     priority: ClassVar[int] = 2
     number: int

@@ -9,10 +9,6 @@ from hpcscientist.campaign.strategy.following import Following
 from hpcscientist.campaign.strategy.line import Arrived, Dropped, End, Failed
 from hpcscientist.campaign.strategy.steps import AnyStep, Conclude, Last, SetAside
 from hpcscientist.campaign.strategy.walk import Lacking, Remark, Spoilt, Tree, Walk
-from hpcscientist.files.text import one_line
-from hpcscientist.records.experiment import CodeReview
-
-_NAME, _LACKING = 80, 300  # characters
 
 
 class Way(Protocol):
@@ -64,7 +60,7 @@ class Strategy:
 def _concluded(walk: Walk, end: End) -> Last:
     match end:
         case Arrived():
-            parts = [part for part in (end.short, _lacking(end.review)) if part]
+            parts = [part for part in (end.short, end.lacking) if part]
             return Conclude("scored", "; ".join(parts) or None, end.version.number)
         case Spoilt() if end.lost:
             return Conclude("failed", end.reason, walk.standing(end.number))
@@ -76,13 +72,3 @@ def _concluded(walk: Walk, end: End) -> Last:
             last = max(walk.tried, default=None)
             standing = None if last is None else walk.standing(last)
             return Conclude("failed", end.reason(len(walk.tried)), standing)
-
-
-def _lacking(review: CodeReview | None) -> str | None:
-    """Name what a review found lacking, in one line; its remarks stand in review.json."""
-    if review is None or review.complete:
-        return None
-    found = [f"{one_line(check.concept, _NAME)} is {check.state}" for check in review.lacking]
-    if review.toy:
-        found.append("the method is only pretended")
-    return one_line("; ".join(found), _LACKING)

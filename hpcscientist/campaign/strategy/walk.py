@@ -8,9 +8,8 @@ same way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from hpcscientist.authoring.tree import Node
 from hpcscientist.campaign.strategy.steps import (
@@ -20,13 +19,19 @@ from hpcscientist.campaign.strategy.steps import (
     Step,
     Version,
 )
-from hpcscientist.records.experiment import AnalysisReply, CodeReview
 from hpcscientist.records.idea import AttemptKind
 from hpcscientist.records.outcome import MachineFailed
 
 Answer = TypeVar("Answer")
-# By step, what it came to.
-Tree = Mapping[AnyStep, object]
+_UNKNOWN = object()
+
+
+class Tree(Protocol):
+    """By step, what it came to. A dictionary is one."""
+
+    def get(self, step: AnyStep, default: object, /) -> object:
+        """Return what a step came to, `default` where that is not known."""
+        ...
 
 
 # -- what is told on the way, in the order in which it is to be read --
@@ -58,9 +63,9 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What a reviewer found."""
+    """What a reviewer found of a version."""
 
-    review: CodeReview
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What an analyst made of the runs."""
+    """What an analyst made of the runs, the time `number`."""
 
     number: int
-    reply: AnalysisReply
 
 
 Remark = NotWritten | Tried | Grown | Reviewed | Run | Understood
@@ -117,11 +121,11 @@ class Walk:
 
     def look(self, step: Step[Answer]) -> Answer | None:
         """Return what a step came to; None where it is lacking, or came to nothing."""
-        known = cast("AnyStep", step)
-        if known not in self.tree:
-            self.lacking.append(known)
+        answer = self.tree.get(cast("AnyStep", step), _UNKNOWN)
+        if answer is _UNKNOWN:
+            self.lacking.append(cast("AnyStep", step))
             return None
-        return cast("Answer", self.tree[known])
+        return cast("Answer", answer)
 
     def of(self, step: Step[Answer]) -> Answer:
         """Return what a step came to. Raises Lacking."""

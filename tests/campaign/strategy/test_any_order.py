@@ -20,6 +20,7 @@ from hpcscientist.campaign.strategy.steps import (
     AnyStep,
     Climb,
     Conclude,
+    Judged,
     Last,
     Measured,
     Pilot,
@@ -35,12 +36,7 @@ from hpcscientist.campaign.strategy.strategy import Strategy
 from hpcscientist.campaign.strategy.walk import Remark
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.authoring import GaveUp
-from hpcscientist.records.experiment import (
-    AnalysisReply,
-    CodeReview,
-    ConceptCheck,
-    FurtherRun,
-)
+from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,
@@ -50,8 +46,6 @@ from hpcscientist.records.outcome import (
     Scored,
 )
 from hpcscientist.records.trial import Direction
-
-PARTLY = ConceptCheck(concept="norm", state="partial", remark="no scale")
 
 
 @dataclass(frozen=True)
@@ -91,15 +85,15 @@ class World:
             case Abandon(task, reason):
                 self.abandoned[task] = reason
                 return None
-            case Review(number):
+            case Review():
                 lacking = draw.uniform(0, 100) < self.luck.lacking
-                return CodeReview(attempt=number, checks=(PARTLY,) if lacking else (), marks=(3,))
+                return Judged(not lacking, "norm is partial" if lacking else "")
             case Climb() | Seeds():
                 return self._measured(step, draw)
             case Read():
                 run = FurtherRun(kind="ablation", title="t", purpose="p", change="c")
                 asks = draw.uniform(0, 100) < 70
-                return AnalysisReply(reading="r", run=run if asks else None)
+                return run if asks else None
             case Conclude() | SetAside():
                 raise AssertionError(step)
 

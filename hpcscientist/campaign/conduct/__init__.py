@@ -1,0 +1,1 @@
+"""What the campaign does next, from what its journal says: pure."""
