@@ -43,7 +43,6 @@ def verdict(spec: TrialSpec, ended: Ended, result: TrialReport | None) -> TrialR
 
 
 def _outcome(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed:
-    where = _where(ended)
     began = ended.began_at is not None
     ran_s = ended.ended_at - (ended.began_at if ended.began_at is not None else ended.ended_at)
     by_scheduler = ended.job is not None
@@ -52,14 +51,17 @@ def _outcome(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed:
         and began
         and (ended.state is EndState.OUT_OF_MEMORY or _MEMORY_WORDS.search(ended.said))
     ):
-        detail = f"Slurm ended it for its memory: more than {spec.limits.memory_mb} MiB{where}"
+        detail = (
+            f"Slurm ended it for its memory: more than {spec.limits.memory_mb} MiB{_where(ended)}"
+        )
         return IdeaFailed(failure=IdeaFailure.OUT_OF_MEMORY, detail=detail)
     if ended.state is EndState.TIMEOUT and ran_s >= spec.limits.deadline_s:
-        detail = f"it ran into the array task's time limit, past its own deadline{where}"
+        detail = f"it ran into the array task's time limit, past its own deadline{_where(ended)}"
         return IdeaFailed(failure=IdeaFailure.TIMEOUT, detail=detail)
     if not by_scheduler:
         why = ended.why or f"the worker ended without a result; see {spec.trial_id}/log"
         return MachineFailed(failure=MachineFailure.LOST, detail=why)
+    where = _where(ended, ended.scheduler_state)
     failure, words = _MACHINE.get(ended.state, _LOST)
     tail = "" if began else "; its worker had not begun"
     last = ended.said.strip().splitlines()[-1:] if ended.state is EndState.FAILED else []
@@ -67,12 +69,13 @@ def _outcome(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed:
     return MachineFailed(failure=failure, detail=f"{ended.why or words}{where}{tail}{said}")
 
 
-def _where(ended: Ended) -> str:
-    """Say which job it was, where, and its state in the scheduler's words."""
+def _where(ended: Ended, state: str | None = None) -> str:
+    """Say which job it was, where, and with `state` what the scheduler called its end."""
     if ended.job is None:
         return ""
     node = f" on {ended.node}" if ended.node else ""
-    return f" (job {ended.job}{node}, {ended.scheduler_state})"
+    called = f", {state}" if state else ""
+    return f" (job {ended.job}{node}{called})"
 
 
 _LOST = (MachineFailure.LOST, "the array task ended without a result")

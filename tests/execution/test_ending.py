@@ -66,6 +66,10 @@ def test_memory_is_the_ideas(spec: TrialSpec, state: EndState, said: str) -> Non
     found = outcome(spec, ended(spec, state, said=said))
     assert isinstance(found, IdeaFailed)
     assert found.failure is IdeaFailure.OUT_OF_MEMORY
+    memory_mb = spec.limits.memory_mb
+    assert found.detail == (
+        f"Slurm ended it for its memory: more than {memory_mb} MiB (job 7_3 on n1)"
+    )
 
 
 def test_the_time_limit_is_the_ideas_only_past_its_own_deadline(spec: TrialSpec) -> None:
@@ -73,6 +77,7 @@ def test_the_time_limit_is_the_ideas_only_past_its_own_deadline(spec: TrialSpec)
     early = outcome(spec, ended(spec, EndState.TIMEOUT, spec.limits.deadline_s / 2))
     assert isinstance(late, IdeaFailed)
     assert late.failure is IdeaFailure.TIMEOUT
+    assert late.detail.endswith("past its own deadline (job 7_3 on n1)")
     assert isinstance(early, MachineFailed)
     assert early.failure is MachineFailure.WALLTIME
 
@@ -95,7 +100,7 @@ def test_the_machines_failures(spec: TrialSpec, state: EndState, failure: Machin
     assert (report.usage.node, report.usage.slurm_job) == ("n1", "7_3")
     assert report.usage.slurm_state == state.name
     assert (report.usage.started_at, report.usage.ended_at) == (999.0, 1000.0)
-    assert "7_3 on n1" in report.outcome.detail
+    assert f"(job 7_3 on n1, {state.name})" in report.outcome.detail
 
 
 def test_nothing_is_the_ideas_before_it_began(spec: TrialSpec) -> None:
