@@ -37,8 +37,9 @@ async def perform_and_check(self: Performer, course: Course, step: AnyStep) -> o
         # Whoever drives next runs it again, unless the idea goes on without.
         assert said is UNSAID or said == answer
     elif isinstance(step, Write) and isinstance(answer, Written):
-        # It is on record once its pilot is to run; a double never is.
-        assert said is UNSAID or said == answer or isinstance(said, GaveUp)
+        # It is on record once its pilot is to run; a double never is. Where other code lies in its
+        # place than what is on record, what comes next refuses it.
+        assert said is UNSAID or isinstance(said, Written | GaveUp)
     else:
         assert said == answer, f"{step}: {answer}, and the journal says {said}"
     return answer
