@@ -14,7 +14,7 @@ from campaigns import TinyCampaign, hpcsci
 from cheats import unsound
 
 from hpcscientist.campaign import journal
-from hpcscientist.records.events import SplitSpent
+from hpcscientist.records.events import SplitSpent, TrialQueued
 from hpcscientist.records.trial import Split, Stage, TrialSpec
 
 pytestmark = pytest.mark.e2e
@@ -79,7 +79,9 @@ def test_people_are_told_of_all_of_them(cheated: TinyCampaign) -> None:
 
 def test_nobody_saw_the_test_inputs_before_the_journal_said_so(cheated: TinyCampaign) -> None:
     lines = journal.read_lines(cheated.paths.journal)
-    since = {line.event.idea_id: line.t for line in lines if isinstance(line.event, SplitSpent)}
+    since = {line.event.idea_id: line.n for line in lines if isinstance(line.event, SplitSpent)}
+    told = [line for line in reversed(lines) if isinstance(line.event, TrialQueued)]
+    queued = {line.event.trial_id: line.n for line in told}  # for the first time
     assert set(since) == {"baseline", "idea-0001", "idea-0002", "idea-0003"}
     assert since["baseline"] == min(since.values())
     stages: dict[Split, set[Stage]] = {split: set() for split in Split}
@@ -91,7 +93,7 @@ def test_nobody_saw_the_test_inputs_before_the_journal_said_so(cheated: TinyCamp
         assert Path(spec.sources.data).name == spec.split.value
         assert (Path(spec.sources.data) / "test").exists() is (spec.split is Split.TEST)
         if spec.split is Split.TEST:
-            assert spec.queued_at >= since[spec.idea_id]
+            assert queued[spec.trial_id] > since[spec.idea_id]  # by lines: clocks are rounded
     assert stages[Split.TEST] == {Stage.CONFIRM}
     assert Stage.CONFIRM not in stages[Split.VALIDATION]
     assert not seeds[Split.TEST] & seeds[Split.VALIDATION]
