@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState, TrialState
+from hpcscientist.campaign.standing import TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.idea import BASELINE_ID

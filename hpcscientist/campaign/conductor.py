@@ -13,11 +13,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.judgement.claims import Claims
 from hpcscientist.campaign.judgement.confirmation import Confirming
 from hpcscientist.campaign.judgement.steadiness import Steadiness
 from hpcscientist.campaign.milestones import Milestones
-from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.proposals.vetting import Vetting
 from hpcscientist.campaign.pursuit.pursuit import Pursuit
@@ -28,7 +28,7 @@ from hpcscientist.campaign.reference import Reference
 class Conductor:
     """Conducts one campaign for one driver."""
 
-    plan: Plan
+    rules: Rules
     reference: Reference
     steadiness: Steadiness
     admission: Admission
@@ -68,8 +68,8 @@ class Conductor:
     async def _run_rounds(self) -> None:
         await self.steadiness.cleared()
         await self.admission.outlook.prepare()
-        window = asyncio.Semaphore(self.plan.in_flight)
-        for round_number, numbers in self.plan.chunks():
+        window = asyncio.Semaphore(self.rules.plan.in_flight)
+        for round_number, numbers in self.rules.plan.chunks():
             async with asyncio.TaskGroup() as group:
                 for number in numbers:
                     await window.acquire()

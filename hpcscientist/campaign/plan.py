@@ -38,6 +38,21 @@ class Plan:
         rounds = min(self.rounds, self.ideas) or 1
         return (round_number - 1) * self.ideas // rounds + 1
 
+    def round_of(self, number: int) -> int:
+        """The round of an idea, from 1; all are of the first where there are no rounds."""
+        rounds = min(self.rounds, self.ideas) or 1
+        # By the definition of `first_of`: the largest whose first idea is not after this one.
+        return min(rounds, (number * rounds - 1) // self.ideas + 1)
+
+    def batch(self, number: int, round_number: int, size: int) -> tuple[int, ...]:
+        """The ideas of one batch; a batch ends with its round. The control arm's are not among
+        them, so nor need `number` be.
+        """
+        start, end = self.first_of(round_number), self.first_of(round_number + 1)
+        first = start + (number - start) // size * size
+        numbers = range(first, min(first + size, end))
+        return tuple(n for n in numbers if self.arm(n) == "model")
+
     def chunks(self) -> Iterator[tuple[int, range]]:
         """Yield (round, idea numbers); there is a barrier after each."""
         rounds = min(self.rounds, self.ideas) or 1

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic_core import to_json
-
 from hpcscientist.campaign.intents import Intents
 from hpcscientist.campaign.losses import Losses
+from hpcscientist.campaign.progress import Progress
+from hpcscientist.campaign.standing import IdeaState, Phase, TrialState
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import (
     AttemptReviewed,
@@ -20,14 +20,17 @@ from hpcscientist.records.events import (
     BudgetDecided,
     CampaignEnded,
     CampaignStarted,
+    ConfirmationSetAside,
     DriverStarted,
     DriverStopped,
     Event,
     IdeaAdmitted,
+    IdeaBriefed,
     IdeaEnded,
     IdeaPlanned,
     IdeaProposed,
     IdeaSetAside,
+    IdeasJudged,
     NoteTaken,
     ProposalsExhausted,
     ReplyRecorded,
@@ -39,80 +42,9 @@ from hpcscientist.records.events import (
     TrialQueued,
     TrialStarted,
 )
-from hpcscientist.records.idea import BASELINE_ID, Arm, KnobValue
-from hpcscientist.records.outcome import MachineFailed, Scored, is_measured
-from hpcscientist.records.trial import Stage, TrialReport
-
-Phase = Literal["queued", "running", "scored", "failed"]
-
-
-@dataclass(slots=True)
-class TrialState:
-    """The last run of a trial.
-
-    Its report is kept as text: as records it would take several times as much, and of a campaign
-    of thousands of trials hardly one is looked at again.
-    """
-
-    trial_id: str
-    idea_id: str
-    attempt: int
-    stage: Stage
-    seed: int
-    run: int
-    queued_by: int  # the generation that queued this run
-    phase: Phase = "queued"
-    driver: int = 0  # the generation that had it started, 0: none has
-    spoilt: bool = False  # the machine failed it
-    _report: bytes | None = None
-
-    @property
-    def report(self) -> TrialReport | None:
-        """How it ended, None before; read anew each time."""
-        return None if self._report is None else TrialReport.model_validate_json(self._report)
-
-    def end(self, report: TrialReport) -> None:
-        """Take note of how it ended."""
-        # Numbers that are none too: a metric may be NaN, which no JSON holds.
-        self._report = to_json(report.model_dump(), inf_nan_mode="constants")
-        self.spoilt = isinstance(report.outcome, MachineFailed)
-
-
-@dataclass(slots=True)
-class IdeaState:
-    """An idea, from its proposal to its end."""
-
-    idea_id: str
-    number: int
-    round: int
-    title: str
-    parent_ids: tuple[str, ...]
-    summary: str = ""
-    knobs: dict[str, KnobValue] | None = None
-    shown: tuple[str, ...] = ()
-    idea_hash: str = ""  # of idea.json, "" where no proposal was usable
-    admitted: bool = False
-    planned: IdeaPlanned | None = None
-    set_aside: IdeaSetAside | None = None
-    attempts: int = 0
-    code_hashes: dict[int, str] = field(default_factory=dict)
-    note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
-    reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
-    readings: dict[int, RunsRead] = field(default_factory=dict)
-    gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
-    decided: dict[tuple[int, int], SeedsDecided] = field(default_factory=dict)  # attempt, seeds
-    climbed: dict[tuple[int, str], BudgetDecided] = field(default_factory=dict)  # attempt, step
-    spent: SplitSpent | None = None
-    ended: IdeaEnded | None = None
-    arm: Arm = "model"
-
-    @property
-    def left(self) -> BudgetDecided | None:
-        """Where an idea was left below the full budget: it ended scored, and has no value."""
-        if self.ended is None or self.ended.status != "scored":
-            return None
-        steps = (e for (attempt, _), e in self.climbed.items() if attempt == self.ended.attempt)
-        return next((event for event in steps if not event.goes_on), None)
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import Scored, is_measured
+from hpcscientist.records.trial import Stage
 
 
 @dataclass(slots=True)
@@ -134,6 +66,7 @@ class CampaignState:
     gpu_s: float = 0.0
     losses: Losses = field(default_factory=Losses)
     intents: Intents = field(default_factory=Intents)
+    progress: Progress = field(default_factory=Progress)
     used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     generation: int = 0  # of the latest driver
     exhausted: int | None = None  # the first idea for which nothing is left to propose
@@ -162,29 +95,39 @@ class CampaignState:
             case DriverStarted():
                 self.stopped, self.generation = None, event.generation
                 self.losses.driver_started()
+                self.progress.driver_started()
             case DriverStopped():
                 self.stopped = event
                 if not event.lets_go:
                     self._requeue()
             case CampaignEnded():
                 self.ended = True
-            case NoteTaken():
-                self.notes.append(event.text)
-            case ProposalsExhausted():
-                if event.reason not in self.notes:
-                    self.notes.append(event.reason)
-                self.exhausted = min(event.number, self.exhausted or event.number)
+            case NoteTaken() | ProposalsExhausted():
+                self._apply_note(event)
+            case IdeasJudged():
+                self.progress.ideas_judged(event.ended, event.improved, last=event.last)
             case ResultsCompacted():
                 self.compacted = event.trials
             case ReplyRecorded():
-                self.prompt_tokens += event.prompt_tokens
-                self.completion_tokens += event.completion_tokens
-                spent = event.prompt_tokens + event.completion_tokens
-                self.tokens[event.idea_id] = self.tokens.get(event.idea_id, 0) + spent
+                self._apply_reply(event)
             case TrialQueued() | BatchQueued() | TrialStarted() | TrialEnded():
                 self._apply_trial(event)
             case _:
                 self._apply_idea(event)
+
+    def _apply_note(self, event: NoteTaken | ProposalsExhausted) -> None:
+        if isinstance(event, NoteTaken):
+            self.notes.append(event.text)
+            return
+        if event.reason not in self.notes:
+            self.notes.append(event.reason)
+        self.exhausted = min(event.number, self.exhausted or event.number)
+
+    def _apply_reply(self, event: ReplyRecorded) -> None:
+        self.prompt_tokens += event.prompt_tokens
+        self.completion_tokens += event.completion_tokens
+        spent = event.prompt_tokens + event.completion_tokens
+        self.tokens[event.idea_id] = self.tokens.get(event.idea_id, 0) + spent
 
     def _apply_idea(self, event: Event) -> None:
         match event:
@@ -197,20 +140,29 @@ class CampaignState:
                     idea_hash=event.idea_hash,
                     arm=event.arm,
                 )
+                self.progress.idea_proposed(event.idea_id, event.number)
             case IdeaAdmitted():
-                self.ideas[event.idea_id].admitted = True
+                self._admit(self.ideas[event.idea_id])
             case IdeaPlanned():
                 self.ideas[event.idea_id].planned = event
+            case IdeaBriefed():
+                self.ideas[event.idea_id].briefed = event
             case IdeaSetAside():
-                self.ideas[event.idea_id].set_aside = event
+                idea = self.ideas[event.idea_id]
+                idea.set_aside = event
+                self.progress.idea_set_aside(event.idea_id, idea.number)
             case IdeaEnded():
                 idea = self.ideas[event.idea_id]
                 idea.ended, idea.set_aside = event, None
                 self.losses.idea_ended(event.idea_id)
+                self.progress.idea_ended(event.idea_id, idea.number)
             case SplitSpent(idea_id=idea_id) if idea_id == BASELINE_ID:
                 self.baseline_spent = event
             case SplitSpent():
                 self.ideas[event.idea_id].spent = event
+                self.progress.confirming[event.idea_id] = None
+            case ConfirmationSetAside():
+                self.ideas[event.idea_id].unconfirmed = event
             case _:
                 self._apply_attempt(event)
 
@@ -218,7 +170,7 @@ class CampaignState:
         match event:
             case AttemptWritten():
                 idea = self.ideas[event.idea_id]
-                idea.admitted = True  # which the first version of the journal did not say
+                self._admit(idea)  # which the first version of the journal did not say
                 idea.code_hashes[event.attempt] = event.code_hash
                 idea.note_hashes[event.attempt] = event.note_hash
                 idea.attempts = len(idea.code_hashes)
@@ -232,6 +184,10 @@ class CampaignState:
                 self.ideas[event.idea_id].decided[event.attempt, event.seeds] = event
             case BudgetDecided():
                 self.ideas[event.idea_id].climbed[event.attempt, event.budget] = event
+
+    def _admit(self, idea: IdeaState) -> None:
+        idea.admitted = True
+        self.progress.idea_judged(idea.number)
 
     def _requeue(self) -> None:
         for trial in self.trials.values():
@@ -261,6 +217,9 @@ class CampaignState:
                 before = self.trials.get(event.trial_id)
                 if before is not None:  # an earlier run, which the machine failed
                     self.phases[before.phase] -= 1
+                    queued.failures, queued.failed_by = before.failures, before.failed_by
+                if event.idea_id == BASELINE_ID:
+                    self.progress.reference[event.trial_id] = None
                 self.phases["queued"] += 1
                 self.trials[event.trial_id] = queued
                 if event.stage in (Stage.BASELINE, Stage.SEARCH):
@@ -276,7 +235,9 @@ class CampaignState:
                 self.losses.started(event.trial_id)
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
-                trial.end(event.report)
+                trial.end(event.report, self.generation)
+                if not trial.spoilt:
+                    self._settle(trial)
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
@@ -286,6 +247,14 @@ class CampaignState:
                 self.gpu_s += usage.gpu_s
                 cpu_s, gpu_s = self.used.get(trial.idea_id, (0.0, 0.0))
                 self.used[trial.idea_id] = cpu_s + usage.cpu_s, gpu_s + usage.gpu_s
+
+    def _settle(self, trial: TrialState) -> None:
+        """Take note of a trial that came to an end which stands."""
+        self.progress.reference.pop(trial.trial_id, None)
+        idea = self.ideas.get(trial.idea_id)
+        # Nobody reads a rerun of the baseline, and nobody the files of an idea that has ended.
+        over = trial.attempt > 1 if idea is None else idea.ended is not None
+        self.progress.trial_settled(trial.idea_id, is_over=over)
 
     def count_trials(self, phase: Phase) -> int:
         """How many trials are in a phase."""

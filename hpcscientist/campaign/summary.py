@@ -19,7 +19,7 @@ from hpcscientist.campaign.judgement.steadiness import drifted
 from hpcscientist.campaign.missing import Missing, missing
 from hpcscientist.campaign.pursuit.quality import measure
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import IdeaState
+from hpcscientist.campaign.standing import IdeaState
 from hpcscientist.campaign.status import SECONDS_PER_HOUR, read_state
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.conduct.ruling import rules_of
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs import inside
@@ -165,9 +166,10 @@ def assemble(
     paths, state = session.paths, session.state
     tryout = _tryout(config, recipe, session, backend)
     reference, ended = _reference(config, tryout), Milestones()
-    plan, bank = _plan(config, minds), Bank(_threshold(config.settings.loop), embedder)
+    rules, bank = rules_of(config, recipe, minds), Bank(_threshold(config.settings.loop), embedder)
+    plan = rules.plan
     conductor = Conductor(
-        plan=plan,
+        rules=rules,
         ended=ended,
         reference=reference,
         steadiness=tryout.steadiness,
@@ -190,25 +192,12 @@ def assemble(
             feasibility=minds.helpers.feasibility,
             analyst=minds.helpers.analyst,
         ),
-        pursuit=pursuit(config, session, minds, tryout, reference),
+        pursuit=pursuit(config, rules, session, minds, tryout, reference),
         confirming=confirming(config.settings, session, tryout, reference),
         compactor=Compactor(paths, session.journal, state, config.settings.loop.compact_after),
         claims=Claims(paths, config, recipe, state),
     )
     return Wired(config, state, conductor, backend, minds.model, embedder)
-
-
-def _plan(config: CampaignConfig, minds: Minds) -> Plan:
-    settings = config.settings
-    return Plan(
-        ideas=settings.ideas,
-        rounds=settings.rounds,
-        in_flight=config.in_flight,
-        lag=config.lag,
-        model_name=config.model_name,
-        seed=settings.seed,
-        control=settings.control if minds.control is not None else 0.0,
-    )
 
 
 def _knowledge(

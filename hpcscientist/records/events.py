@@ -131,6 +131,16 @@ class IdeaPlanned(_OnceAnIdea):
     remark: str
 
 
+class IdeaBriefed(_OnceAnIdea):
+    """All is known that code for an idea is written from. `parts` of its method may be left out,
+    in this order, to see what each of them gives.
+    """
+
+    type: Literal["idea_briefed"] = "idea_briefed"
+    idea_id: str
+    parts: tuple[str, ...]
+
+
 class AttemptWritten(Record):
     """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
     reference; `kind` is why it was made.
@@ -316,6 +326,37 @@ class SplitSpent(_OnceAnIdea):
     seeds: tuple[int, ...]
 
 
+class IdeasJudged(Record):
+    """Findings were looked at when `ended` ideas had ended, and `improved` are to be confirmed.
+
+    `last`: no further idea comes.
+    """
+
+    type: Literal["ideas_judged"] = "ideas_judged"
+    ended: int
+    improved: tuple[str, ...]
+    last: bool
+
+    @property
+    def key(self) -> str:
+        """Once a number of ideas that have ended, and once more at the last."""
+        return f"{self.type}/{self.ended}" + ("/last" if self.last else "")
+
+
+class ConfirmationSetAside(Record):
+    """An idea cannot be confirmed by this driver; the next one tries again."""
+
+    type: Literal["confirmation_set_aside"] = "confirmation_set_aside"
+    idea_id: str
+    generation: int
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """Once an idea and a driver."""
+        return f"{self.type}/{self.idea_id}/{self.generation}"
+
+
 class IdeaSetAside(Record):
     """The machine failed an idea's trial too often for this driver; the next one takes it up."""
 
@@ -438,6 +479,7 @@ Event = Annotated[
     | IdeaAdmitted
     | ProposalsExhausted
     | IdeaPlanned
+    | IdeaBriefed
     | AttemptWritten
     | AuthorGaveUp
     | AttemptReviewed
@@ -448,7 +490,9 @@ Event = Annotated[
     | TrialEnded
     | BudgetDecided
     | SeedsDecided
+    | IdeasJudged
     | SplitSpent
+    | ConfirmationSetAside
     | IdeaSetAside
     | IdeaEnded
     | ResultsCompacted

@@ -1,12 +1,22 @@
-"""Every campaign of these tests is checked as it runs: what steps come to, the journal says too."""
+"""Every campaign of these tests is checked as it runs: what steps come to, the journal says too,
+and what is recorded is what `decide` wanted.
+"""
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from hpcscientist.campaign.conduct.known import Known, rules_of
+import pytest
+from shadow import FREE, LONG_AFTER, is_wanted, keys
+
+from hpcscientist.campaign.conduct.decide import decide
+from hpcscientist.campaign.conduct.known import Known
+from hpcscientist.campaign.conduct.rules import Rules
+from hpcscientist.campaign.conductor import Conductor
+from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.performing import Performer
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
     AnyStep,
@@ -18,16 +28,17 @@ from hpcscientist.campaign.strategy.steps import (
     Written,
 )
 from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.events import Event
 from hpcscientist.records.outcome import MachineFailed
 
 UNSAID = object()
-perform = Performer.perform
+perform, record, run = Performer.perform, Journal.record, Conductor.run
+watched: dict[int, tuple[Rules, CampaignState]] = {}
 
 
 async def perform_and_check(self: Performer, course: Course, step: AnyStep) -> object:
     answer = await perform(self, course, step)
-    specs, state = self.tryout.specs, self.tryout.state
-    rules = rules_of(specs.config, specs.recipe, self.catches_nothing_done)
+    rules, state = watched[id(self.tryout.journal)]
     known = Known(state, rules, state.ideas[course.idea.idea_id])
     said = known.get(step, UNSAID)
     if isinstance(step, Abandon) and step.task.startswith("pilot/"):
@@ -45,6 +56,26 @@ async def perform_and_check(self: Performer, course: Course, step: AnyStep) -> o
     return answer
 
 
+async def run_and_watch(self: Conductor) -> None:
+    catches = self.pursuit.performer.catches_nothing_done  # which benches set
+    judging = replace(self.rules.judging, catches_nothing_done=catches)
+    rules = replace(self.rules, judging=judging)
+    watched[id(self.pursuit.journal)] = rules, self.pursuit.state
+    await run(self)
+
+
+def record_and_check(self: Journal, event: Event) -> bool:
+    if id(self) in watched and event.type not in FREE and event.key not in self:
+        rules, state = watched[id(self)]
+        if not is_wanted(event, state, rules):
+            wanted = decide(state, rules, (), LONG_AFTER)
+            raise AssertionError(f"{event!r} is not wanted; {list(keys(wanted.actions))} are")
+    return record(self, event)
+
+
 @pytest.fixture(autouse=True)
 def _the_journal_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched.clear()
     monkeypatch.setattr(Performer, "perform", perform_and_check)
+    monkeypatch.setattr(Journal, "record", record_and_check)
+    monkeypatch.setattr(Conductor, "run", run_and_watch)

@@ -15,7 +15,8 @@ from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign.judgement.arms import compare
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.state import CampaignState, IdeaState, TrialState
+from hpcscientist.campaign.standing import IdeaState, TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import MachineTrouble, PlaybookExhausted
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.records.idea import Arm, Idea, idea_id_of
@@ -58,7 +59,7 @@ def trial_of(number: int, stage: Stage, hours: float) -> TrialState:
     name = f"{idea_id_of(number)}-{stage}"
     report = TrialReport(trial_id=name, run=1, outcome=scored(0.5), usage=usage)
     trial = TrialState(name, idea_id_of(number), 1, stage, 1, 1, "scored")
-    trial.end(report)
+    trial.end(report, generation=1)
     return trial
 
 

@@ -1,7 +1,7 @@
 """What an idea's steps have come to, as the journal says: the tree that strategies walk through.
 
-A trial that the machine spoilt has come to nothing that counts: whoever drives next runs it again,
-unless it is on record that the idea goes on without.
+A trial that the machine spoilt has come to nothing that counts as long as this driver may run it
+again; whoever drives next may again, unless it is on record that the idea goes on without.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hpcscientist.campaign.frozen import CampaignConfig
+from hpcscientist.campaign.conduct.rules import Rules
+from hpcscientist.campaign.conduct.trials import is_lost, is_used_up
 from hpcscientist.campaign.pursuit.effort import given_up
-from hpcscientist.campaign.reference import does_nothing, hopeless, is_piloted
+from hpcscientist.campaign.reference import does_nothing, hopeless
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.state import CampaignState, IdeaState, TrialState
+from hpcscientist.campaign.standing import IdeaState, TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
     AnyStep,
@@ -29,45 +31,12 @@ from hpcscientist.campaign.strategy.steps import (
     Write,
     Written,
 )
-from hpcscientist.feedback.effort import Schedule, schedule_of, steps_of
-from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import MetricSpec, Stage, TrialReport
+from hpcscientist.records.trial import Stage, TrialReport
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What the frozen configuration says of how versions are judged and measured.
-
-    `hopeless`: `authoring.hopeless`; `piloted`: the reference has a pilot; `budgets` names those
-    below the full one that are climbed; `retries` as `TrialRunner` has it.
-    """
-
-    metric: MetricSpec
-    hopeless: float
-    piloted: bool
-    catches_nothing_done: bool
-    budgets: tuple[str, ...]
-    schedule: Schedule | None
-    retries: int
-
-
-def rules_of(config: CampaignConfig, recipe: Recipe, catches_nothing_done: bool) -> Rules:
-    """Return the rules of a campaign."""
-    settings, spec = config.settings, recipe.spec
-    return Rules(
-        metric=spec.primary,
-        hopeless=settings.authoring.hopeless,
-        piloted=is_piloted(settings, config.steps),
-        catches_nothing_done=catches_nothing_done,
-        budgets=tuple(step.name for step in steps_of(settings.loop, spec.budgets)),
-        schedule=schedule_of(settings.loop, spec.seeds),
-        retries=settings.loop.machine_retries,
-    )
 
 
 class _Unknown(Exception):
@@ -139,10 +108,11 @@ class Known:
         if version.run:
             return Piloted(outcome, report.trial_id, value=value)
         reference = self._reference_pilot()
-        catches = self.rules.catches_nothing_done and self.idea.arm == "model"
+        judging = self.rules.judging
+        catches = judging.catches_nothing_done and self.idea.arm == "model"
         why = None
         if reference is not None:
-            why = hopeless(report, reference, self.rules.hopeless, self.rules.metric)
+            why = hopeless(report, reference, judging.hopeless, self.rules.metric)
         return Piloted(
             outcome=outcome,
             trial_id=report.trial_id,
@@ -152,7 +122,7 @@ class Known:
         )
 
     def _reference_pilot(self) -> TrialReport | None:
-        if not self.rules.piloted:
+        if not self.rules.judging.piloted:
             return None
         name = trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.PILOT, 0)
         return _report(self._trial(name))
@@ -196,9 +166,11 @@ class Known:
         """Return how a trial ended, and whether the machine spoilt it under two drivers."""
         trial = self._trial(trial_name(self.idea.idea_id, number, stage, index))
         report = _report(trial)
-        if isinstance(report.outcome, MachineFailed) and not spoilt_too:
+        if isinstance(report.outcome, MachineFailed) and not (
+            spoilt_too or is_used_up(trial, self.state.generation, self.rules.retries)
+        ):
             raise _Unknown
-        return report, trial.run > self.rules.retries + 1
+        return report, is_lost(trial, self.rules.retries)
 
     def _trial(self, name: str) -> TrialState:
         return _said(self.state.trials.get(name))

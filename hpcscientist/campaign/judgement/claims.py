@@ -18,7 +18,8 @@ from pathlib import Path
 
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_limits
-from hpcscientist.campaign.state import CampaignState, TrialState
+from hpcscientist.campaign.standing import TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import sync_folder, write_atomic
 from hpcscientist.files.hashing import hash_file, hash_texts

@@ -22,12 +22,13 @@ from hpcscientist.campaign.reference import Reference
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
-from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.standing import IdeaState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.events import NoteTaken, SplitSpent
+from hpcscientist.records.events import ConfirmationSetAside, IdeasJudged, NoteTaken, SplitSpent
 from hpcscientist.records.finding import Finding, Verdict
 from hpcscientist.records.idea import BASELINE_ID, Attempt
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
@@ -131,8 +132,13 @@ class Confirming:
         if not over and self._heard - self._judged < max(1, self._judged // _SHARE):
             return []
         self._judged = self._heard
-        improved = (i for i, f in self.judge().items() if f.verdict is Verdict.IMPROVEMENT)
-        return self._sorted(i for i in improved if i not in self._taken)
+        ended = self.state.progress.ended
+        found = self.judge().items()
+        improved = self._sorted(i for i, f in found if f.verdict is Verdict.IMPROVEMENT)
+        ids = tuple(idea.idea_id for idea in improved)
+        if ended:
+            self.journal.record(IdeasJudged(ended=ended, improved=ids, last=over))
+        return [idea for idea in improved if idea.idea_id not in self._taken]
 
     def _sorted(self, ideas: Iterable[str]) -> list[IdeaState]:
         return sorted((self.state.ideas[i] for i in ideas), key=lambda idea: idea.number)
@@ -172,6 +178,11 @@ class Confirming:
             told = known_idea(self.paths.idea(idea.idea_id).idea)
         except RunDirectoryError as error:
             self.damaged.append(str(error))
+            self.journal.record(
+                ConfirmationSetAside(
+                    idea_id=idea.idea_id, generation=self.state.generation, reason=str(error)
+                )
+            )
             text = f"{idea.idea_id} cannot be confirmed: {error}"
             self.journal.record(NoteTaken(name=f"{idea.idea_id} damaged", text=text))
             return

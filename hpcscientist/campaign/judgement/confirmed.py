@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign.judgement import duplicates
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState, IdeaState, TrialState
+from hpcscientist.campaign.standing import IdeaState, TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.confirmation import judge, refuse
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.finding import Confirmation, ResultRow, Verdict

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from hpcscientist.authoring.learning import symptom
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState, IdeaState, TrialState
+from hpcscientist.campaign.standing import IdeaState, TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 from hpcscientist.campaign.judgement import duplicates
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.standing import IdeaState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.feedback.effort import correction, schedule_of

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory, trial_name
-from hpcscientist.campaign.state import CampaignState, TrialState
+from hpcscientist.campaign.standing import TrialState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import BaselineNoisy
 from hpcscientist.feedback import selfcheck
@@ -61,11 +62,32 @@ def _first_ideas(ideas: int, rounds: int, every: int) -> tuple[int, ...]:
 
 def check(state: CampaignState, spec: RecipeSpec, settings: Settings) -> selfcheck.Check | None:
     """Check the seeds of the baseline; None where there are too few of them to tell anything."""
-    values = state.scores(BASELINE_ID, BASELINE_ATTEMPT, spec.primary.name)
+    published = spec.published.value if spec.published else None
+    return _check(state, spec.primary, published, settings)
+
+
+def _check(
+    state: CampaignState, metric: MetricSpec, published: float | None, settings: Settings
+) -> selfcheck.Check | None:
+    values = state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
     if len(values) < 2:
         return None
-    published = spec.published.value if spec.published else None
-    return selfcheck.check(values, spec.primary, settings.loop.q, published=published)
+    return selfcheck.check(values, metric, settings.loop.q, published=published)
+
+
+def too_noisy(
+    state: CampaignState, metric: MetricSpec, published: float | None, settings: Settings
+) -> str:
+    """Say why the baseline, whose seeds have run, is no ground to stand on where `loop.noisy` is
+    "stop"; "" if it is.
+    """
+    found = _check(state, metric, published, settings)
+    if found is None:
+        return ""
+    if found.noisy:
+        return _noise(found)
+    told = drift(_runs(state, metric), metric, found.deviation, found.seeds)
+    return next((_lasting(told[name]) for name in LASTING if name in told), "")
 
 
 def drifted(state: CampaignState, metric: MetricSpec) -> str:
@@ -137,11 +159,7 @@ class Steadiness:
         for name, text in selfcheck.warnings(found).items():
             self._note(name, text)
         if found.noisy and stops:
-            raise BaselineNoisy(
-                "the baseline is too noisy for the recipe's minimum effect; "
-                f"{selfcheck.mend(found)}"
-                '; then launch anew (or with loop.noisy = "warn")'
-            )
+            raise BaselineNoisy(_noise(found))
 
     def _ask(self, number: int) -> None:
         rerun = rerun_with(self.specs.config.settings, number)
@@ -162,13 +180,25 @@ class Steadiness:
             self._note(name, text)
         lasting = [told[name] for name in LASTING if name in told]
         if lasting and self.specs.config.settings.loop.noisy == "stop":
-            raise BaselineNoisy(
-                f"{lasting[0]}; find out what changed on the machines, then launch anew "
-                '(or with loop.noisy = "warn")'
-            )
+            raise BaselineNoisy(_lasting(lasting[0]))
 
     def _note(self, name: str, text: str) -> None:
         self.journal.record(NoteTaken(name=name, text=text))
+
+
+def _noise(found: selfcheck.Check) -> str:
+    return (
+        "the baseline is too noisy for the recipe's minimum effect; "
+        f"{selfcheck.mend(found)}"
+        '; then launch anew (or with loop.noisy = "warn")'
+    )
+
+
+def _lasting(told: str) -> str:
+    return (
+        f"{told}; find out what changed on the machines, then launch anew "
+        '(or with loop.noisy = "warn")'
+    )
 
 
 def _runs(state: CampaignState, metric: MetricSpec) -> list[Rerun]:

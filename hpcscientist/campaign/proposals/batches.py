@@ -47,10 +47,7 @@ class Batches:
 
     def of(self, number: int, round_number: int) -> tuple[int, ...]:
         """The ideas of one batch; a batch ends with its round. The control arm's are not told."""
-        start, end = self.plan.first_of(round_number), self.plan.first_of(round_number + 1)
-        first = start + (number - start) // self.size * self.size
-        numbers = range(first, min(first + self.size, end))
-        return tuple(n for n in numbers if self.plan.arm(n) == "model")
+        return self.plan.batch(number, round_number, self.size)
 
     def leader(self, number: int, round_number: int) -> str:
         """The id under which the directions of an idea's batch are asked for."""

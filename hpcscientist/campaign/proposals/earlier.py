@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.fates import fate
 from hpcscientist.campaign.proposals.idea_file import read_idea
-from hpcscientist.campaign.state import IdeaState
+from hpcscientist.campaign.standing import IdeaState
 from hpcscientist.campaign.status import read_state
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import Settings

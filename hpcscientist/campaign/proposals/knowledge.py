@@ -16,7 +16,8 @@ from statistics import fmean
 from hpcscientist.campaign.judgement.duplicates import repeated, said
 from hpcscientist.campaign.judgement.judging import judge
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.standing import IdeaState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.feedback.decision import gain

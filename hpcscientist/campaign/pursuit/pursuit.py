@@ -19,7 +19,7 @@ from hpcscientist.campaign.strategy.steps import AnyStep, Conclude, Last, SetAsi
 from hpcscientist.campaign.strategy.strategies import Strategies
 from hpcscientist.campaign.strategy.strategy import Strategy
 from hpcscientist.errors import MachineTrouble
-from hpcscientist.records.events import IdeaEnded, IdeaSetAside
+from hpcscientist.records.events import IdeaBriefed, IdeaEnded, IdeaSetAside
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.vetting import Vetted
 
@@ -49,7 +49,10 @@ class Pursuit:
         course = Course(brief, self.tryout.specs.recipe.reference)
         diary = Diary(self.tryout, brief)
         diary.planned(remark)
-        match await self._take(course, diary, self.strategies.of(brief)):
+        parts = () if brief.plan is None else tuple(brief.plan.ablations)
+        self.journal.record(IdeaBriefed(idea_id=idea.idea_id, parts=parts))
+        strategy = self.strategies.of(idea.number, idea.arm, parts)
+        match await self._take(course, diary, strategy):
             case Conclude() as last:
                 self._conclude(idea, diary, last)
             case SetAside() as last:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hpcscientist.authoring.measures import Judged, Quality, quality
-from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.standing import IdeaState
+from hpcscientist.campaign.state import CampaignState
 
 
 def measure(state: CampaignState) -> Quality | None:

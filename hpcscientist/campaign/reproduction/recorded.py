@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.proposals.idea_file import known_idea
-from hpcscientist.campaign.state import CampaignState, IdeaState
+from hpcscientist.campaign.standing import IdeaState
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.status import read_state
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths

@@ -1,0 +1,99 @@
+"""The reference's trials: first of all, and again with the ideas as `steadiness` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcscientist.campaign.conduct import actions
+from hpcscientist.campaign.conduct.actions import Stop
+from hpcscientist.campaign.conduct.rules import Rules
+from hpcscientist.campaign.conduct.trials import Wanted
+from hpcscientist.campaign.judgement import steadiness
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
+from hpcscientist.records.trial import Stage, TrialReport
+
+
+def trials(rules: Rules) -> Iterator[tuple[Stage, int]]:
+    """Yield the stage and the index of each trial that ideas are measured against."""
+    for index in range(rules.seeds):
+        yield Stage.BASELINE, index
+    for index, _ in enumerate(rules.budgets):
+        yield Stage.STEP, index
+    if rules.judging.piloted:
+        yield Stage.PILOT, 0
+
+
+def has_run(state: CampaignState, rules: Rules) -> bool:
+    """Whether all of them were scored."""
+    names = (trial_name(BASELINE_ID, BASELINE_ATTEMPT, *which) for which in trials(rules))
+    found = (state.trials.get(name) for name in names)
+    return all(trial is not None and trial.phase == "scored" for trial in found)
+
+
+def want(wanted: Wanted) -> bool:
+    """Want the reference to be run; return whether it was. A failure stops the campaign."""
+    state, rules = wanted.state, wanted.rules
+    if not has_run(state, rules):
+        for stage, index in trials(rules):
+            wanted.run(BASELINE_ID, BASELINE_ATTEMPT, stage, index, actions.REFERENCE)
+            stop = _stop(wanted, trial_name(BASELINE_ID, BASELINE_ATTEMPT, stage, index))
+            if stop is not None:
+                wanted.add(stop)
+        return False
+    for trial_id in state.progress.reference:  # reruns that are under way
+        trial = state.trials[trial_id]
+        if trial.attempt > BASELINE_ATTEMPT:
+            wanted.run(BASELINE_ID, trial.attempt, Stage.BASELINE, 0, actions.REFERENCE)
+    if rules.settings.loop.noisy == "stop":
+        why = steadiness.too_noisy(state, rules.metric, rules.published, rules.settings)
+        if why:
+            wanted.add(Stop("noisy", why))
+    return True
+
+
+def want_again(wanted: Wanted, number: int) -> None:
+    """Want the rerun that goes with an idea which is to run its seeds, if one does."""
+    rerun = steadiness.rerun_with(wanted.rules.settings, number)
+    if not rerun:
+        return
+    attempt = BASELINE_ATTEMPT + rerun
+    if trial_name(BASELINE_ID, attempt, Stage.BASELINE, 0) not in wanted.state.trials:
+        wanted.run(BASELINE_ID, attempt, Stage.BASELINE, 0, actions.REFERENCE)
+
+
+def _stop(wanted: Wanted, name: str) -> Stop | None:
+    """Why a trial of the reference is the end for this driver; None where it is not."""
+    trial = wanted.state.trials.get(name)
+    if trial is None or trial.phase != "failed":
+        return None
+    if trial.spoilt and not wanted.is_used_up(trial):
+        return None
+    report = trial.report
+    assert report is not None  # it has ended
+    return _failed(report)
+
+
+def _failed(report: TrialReport) -> Stop | None:
+    outcome = report.outcome
+    if isinstance(outcome, Scored):
+        return None
+    said = f"{outcome.failure.value}): {outcome.detail}"
+    if outcome.failure is MachineFailure.SCORER:
+        return Stop(
+            "baseline",
+            f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
+            "`hpcsci recipe check --run` on the recipe",
+        )
+    if isinstance(outcome, MachineFailed):
+        return Stop(
+            "machine",
+            f"the baseline could not be run ({said}; mend that and run `hpcsci resume`",
+        )
+    return Stop(
+        "baseline",
+        f"the reference code fails at baseline ({said}; mend it and try "
+        "`hpcsci recipe check --run` on the recipe",
+    )

@@ -1,0 +1,82 @@
+"""Which run of a trial is due: its first, one that is under way, or one more where the machine
+failed it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hpcscientist.campaign.conduct import actions
+from hpcscientist.campaign.conduct.actions import Action, RunTrial
+from hpcscientist.campaign.conduct.rules import Rules
+from hpcscientist.campaign.specs import trial_name
+from hpcscientist.campaign.standing import TrialState
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.records.trial import Stage
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What is wanted now, and when to look again at the latest: seconds since the epoch."""
+
+    state: CampaignState
+    rules: Rules
+    now: float
+    found: list[Action] = field(default_factory=list)
+    wake_at: float | None = None
+
+    def add(self, action: Action) -> None:
+        """Want something."""
+        self.found.append(action)
+
+    def run(
+        self,
+        idea_id: str,
+        attempt: int,
+        stage: Stage,
+        index: int,
+        priority: int = actions.STEP,
+    ) -> None:
+        """Want a trial to be run to its end, unless it has come there."""
+        trial_id = trial_name(idea_id, attempt, stage, index)
+        run = self._due(self.state.trials.get(trial_id))
+        if run:
+            self.add(RunTrial(trial_id, idea_id, attempt, stage, index, run, priority))
+
+    def _due(self, trial: TrialState | None) -> int:
+        """Return which run of a trial is due, 0 for none."""
+        if trial is None:
+            return 1
+        if not trial.has_ended:
+            return trial.run
+        if not trial.spoilt or self.is_used_up(trial):
+            return 0
+        failures = trial.failed_in(self.state.generation)
+        # What ails a machine often passes.
+        pause_s = self.rules.pause_s * 2 ** (failures - 1) if failures else 0.0
+        if trial.ended_at + pause_s <= self.now:
+            return trial.run + 1
+        self.look_again(trial.ended_at + pause_s)
+        return 0
+
+    def look_again(self, at: float) -> None:
+        """Have the next look not later than at a time."""
+        self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
+
+    def is_used_up(self, trial: TrialState) -> bool:
+        """Whether the machine failed a trial as often as this driver tries."""
+        return is_used_up(trial, self.state.generation, self.rules.retries)
+
+    def is_lost(self, trial: TrialState) -> bool:
+        """Whether it failed it under two drivers: then it is given up."""
+        return is_lost(trial, self.rules.retries)
+
+
+def is_used_up(trial: TrialState, generation: int, retries: int) -> bool:
+    """Whether the machine failed a trial as often as the driver of a generation tries."""
+    return trial.has_ended and trial.spoilt and trial.failed_in(generation) > retries
+
+
+def is_lost(trial: TrialState, retries: int) -> bool:
+    """Whether the machine failed a trial under two drivers: then it is given up."""
+    return trial.run > retries + 1

@@ -1,0 +1,117 @@
+"""How trials and ideas stand, as the journal says. Parts of its fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic_core import to_json
+
+from hpcscientist.campaign.losses import is_loss
+from hpcscientist.records.events import (
+    AttemptReviewed,
+    BudgetDecided,
+    ConfirmationSetAside,
+    IdeaBriefed,
+    IdeaEnded,
+    IdeaPlanned,
+    IdeaSetAside,
+    RunsRead,
+    SeedsDecided,
+    SplitSpent,
+)
+from hpcscientist.records.idea import Arm, KnobValue
+from hpcscientist.records.outcome import MachineFailed
+from hpcscientist.records.trial import Stage, TrialReport
+
+Phase = Literal["queued", "running", "scored", "failed"]
+
+
+@dataclass(slots=True)
+class TrialState:
+    """The last run of a trial.
+
+    Its report is kept as text: as records it would take several times as much, and of a campaign
+    of thousands of trials hardly one is looked at again.
+    """
+
+    trial_id: str
+    idea_id: str
+    attempt: int
+    stage: Stage
+    seed: int
+    run: int
+    queued_by: int  # the generation that queued this run
+    phase: Phase = "queued"
+    driver: int = 0  # the generation that had it started, 0: none has
+    spoilt: bool = False  # the machine failed it
+    failures: int = 0  # of the machine, that the generation `failed_by` has to answer for
+    failed_by: int = 0
+    ended_at: float = 0.0  # seconds since the epoch
+    _report: bytes | None = None
+
+    @property
+    def report(self) -> TrialReport | None:
+        """How it ended, None before; read anew each time."""
+        return None if self._report is None else TrialReport.model_validate_json(self._report)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether this run has."""
+        return self._report is not None
+
+    def end(self, report: TrialReport, generation: int) -> None:
+        """Take note of how it ended, under the driver of a generation."""
+        # Numbers that are none too: a metric may be NaN, which no JSON holds.
+        self._report = to_json(report.model_dump(), inf_nan_mode="constants")
+        self.spoilt, self.ended_at = (
+            isinstance(report.outcome, MachineFailed),
+            report.usage.ended_at,
+        )
+        # What was lost with an earlier driver has cost this one nothing.
+        if self.spoilt and not (0 < self.driver < generation and is_loss(report)):
+            self.failures = self.failed_in(generation) + 1
+            self.failed_by = generation
+
+    def failed_in(self, generation: int) -> int:
+        """Return how often the machine failed it under the driver of a generation."""
+        return self.failures if self.failed_by == generation else 0
+
+
+@dataclass(slots=True)
+class IdeaState:
+    """An idea, from its proposal to its end."""
+
+    idea_id: str
+    number: int
+    round: int
+    title: str
+    parent_ids: tuple[str, ...]
+    summary: str = ""
+    knobs: dict[str, KnobValue] | None = None
+    shown: tuple[str, ...] = ()
+    idea_hash: str = ""  # of idea.json, "" where no proposal was usable
+    admitted: bool = False
+    planned: IdeaPlanned | None = None
+    briefed: IdeaBriefed | None = None
+    set_aside: IdeaSetAside | None = None
+    attempts: int = 0
+    code_hashes: dict[int, str] = field(default_factory=dict)
+    note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
+    reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
+    readings: dict[int, RunsRead] = field(default_factory=dict)
+    gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
+    decided: dict[tuple[int, int], SeedsDecided] = field(default_factory=dict)  # attempt, seeds
+    climbed: dict[tuple[int, str], BudgetDecided] = field(default_factory=dict)  # attempt, step
+    spent: SplitSpent | None = None
+    unconfirmed: ConfirmationSetAside | None = None
+    ended: IdeaEnded | None = None
+    arm: Arm = "model"
+
+    @property
+    def left(self) -> BudgetDecided | None:
+        """Where an idea was left below the full budget: it ended scored, and has no value."""
+        if self.ended is None or self.ended.status != "scored":
+            return None
+        steps = (e for (attempt, _), e in self.climbed.items() if attempt == self.ended.attempt)
+        return next((event for event in steps if not event.goes_on), None)
