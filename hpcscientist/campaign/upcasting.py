@@ -29,7 +29,6 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
     "driver_started": {"package_version": "", "package_hash": "", "python": ""},
     "driver_stopped": {"lets_go": False},
     "reply_recorded": {"role": "", "asked": 1},
-    "idea_proposed": {"arm": "model"},
     "attempt_written": {"parent": 0, "kind": "draft", "note_hash": ""},
     "seeds_decided": {"given_up": False},
 }
@@ -91,6 +90,7 @@ class Reader:
             content = read_regular(self._paths.idea(idea_id).idea)
             idea = Idea.model_validate_json(content)
             return {
+                "arm": idea.arm,
                 "summary": idea.proposal.summary,
                 "knobs": idea.knobs,
                 "shown": idea.shown,
@@ -98,4 +98,4 @@ class Reader:
             }
         except (OSError, ValueError):
             # Who needs the file itself says that it is gone or damaged.
-            return {"summary": "", "knobs": None, "shown": (), "idea_hash": ""}
+            return {"arm": "model", "summary": "", "knobs": None, "shown": (), "idea_hash": ""}

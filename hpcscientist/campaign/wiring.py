@@ -205,6 +205,7 @@ def _knowledge(
 ) -> Knowledge:
     settings, loop = config.settings, config.settings.loop
     return Knowledge(
+        paths=session.paths,
         state=session.state,
         metric=recipe.spec.primary,
         settings=settings,

@@ -17,7 +17,7 @@ from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
 from hpcscientist.records.finding import ResultRow, Verdict
-from hpcscientist.records.idea import BASELINE_ID, Idea
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import Split, Stage, TrialSpec
@@ -395,11 +395,8 @@ async def test_a_proposer_is_told_of_a_copy_and_of_no_idea_of_the_control_arm(
     if arm == "control":
         bench.state.ideas[TRUE].arm = "control"
     spec, settings = bench.recipe.spec, bench.config.settings
-    knowledge = Knowledge(bench.state, spec.primary, settings, 10_000, 10, seeds=spec.seeds)
-    for idea_id in (TRUE, LUCKY):
-        idea = Idea.model_validate_json(bench.paths.idea(idea_id).idea.read_bytes())
-        control = bench.state.ideas[idea_id].arm == "control"
-        knowledge.remember(idea.model_copy(update={"knobs": {}}) if control else idea)
+    known = bench.paths, bench.state, spec.primary
+    knowledge = Knowledge(*known, settings, 10_000, 10, seeds=spec.seeds)
     text = knowledge.feedback().text
     assert "Not decided yet" not in text
     told = f"its predictions are those of {TRUE if arm == 'model' else 'an earlier idea'}"

@@ -251,7 +251,6 @@ class Admission:
             await self._judged.wait(number - 1)
 
     def _record_proposed(self, idea: Idea, idea_hash: str) -> None:
-        self.knowledge.remember(idea)
         self.journal.record(proposed(idea, idea_hash))
 
     def _likeness(self, idea: Idea) -> tuple[str | None, str | None]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from statistics import fmean
 
 from hpcscientist.campaign.judgement.duplicates import repeated, said
 from hpcscientist.campaign.judgement.judging import judge
+from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.standing import IdeaState
 from hpcscientist.campaign.state import CampaignState
@@ -22,8 +23,9 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
+from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.finding import Finding, Verdict
-from hpcscientist.records.idea import BASELINE_ID, Idea
+from hpcscientist.records.idea import BASELINE_ID, idea_id_of
 from hpcscientist.records.proposing import ArchiveEntry, Leader, PastScore
 from hpcscientist.records.trial import MetricSpec
 
@@ -32,13 +34,14 @@ IN_PROGRESS = "in progress"
 
 @dataclass(slots=True)
 class Knowledge:
-    """Reads the fold; remembers the proposals, of which the journal holds the summaries.
+    """Reads the fold, and of the idea that others develop also its file.
 
     A model is told nothing of the control arm's ideas: what it learned from them would not be its
     own. `tells` false: it is told of its earlier ideas, and not what came of them.
     `seeds` is the recipe's number of seeds. `evidence` tells what else was measured of an idea.
     """
 
+    paths: RunPaths
     state: CampaignState
     metric: MetricSpec
     settings: Settings
@@ -47,16 +50,11 @@ class Knowledge:
     seeds: int
     tells: bool = True
     evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
-    _ideas: dict[str, Idea] = field(default_factory=dict)
     _measured: list[PastScore] = field(default_factory=list)  # of ideas that have ended
-    _looked_at: int = 0  # so many of the first ideas are in it, where they belong there
+    _looked_at: int = 0  # ideas up to this number are in it, where they belong there
     _findings: dict[str, Finding] = field(default_factory=dict)
     _judged: tuple[int, int] = (0, 0)
     _told: Feedback | None = None
-
-    def remember(self, idea: Idea) -> None:
-        """Keep an idea's texts."""
-        self._ideas[idea.idea_id] = idea
 
     def scores(self, before: int) -> tuple[PastScore, ...]:
         """Mean primary metric of the control arm's ideas numbered below `before`, in their order.
@@ -64,16 +62,15 @@ class Knowledge:
         All of these must have ended.
         """
         measured = self._measured
-        for idea_id, idea in itertools.islice(self._ideas.items(), self._looked_at, None):
-            if idea.number >= before:
-                break
-            self._looked_at += 1
-            if idea.knobs is not None:
-                values = self._values(self.state.ideas[idea_id])
+        for number in range(self._looked_at + 1, before):
+            self._looked_at = number
+            idea = self.state.ideas.get(idea_id_of(number))
+            if idea is not None and idea.knobs is not None:
+                values = self._values(idea)
                 measured.append(
                     PastScore(
-                        idea_id=idea_id,
-                        number=idea.number,
+                        idea_id=idea.idea_id,
+                        number=number,
                         knobs=idea.knobs,
                         value=fmean(values.values()) if values else None,
                     )
@@ -87,13 +84,13 @@ class Knowledge:
         if not self._judge() and self._told is not None:
             return self._told
         notes, copies = [], repeated(self.state)
-        for idea_id, idea in self._own():
-            ended = self.state.ideas[idea_id].ended
+        for idea in self._own():
+            idea_id, ended = idea.idea_id, idea.ended
             if ended is not None and ended.status != "rejected":
                 note = IdeaNote(
                     idea_id=idea_id,
-                    title=idea.proposal.title,
-                    summary=idea.proposal.summary,
+                    title=idea.title,
+                    summary=idea.summary,
                     status=ended.status,
                     reason=ended.reason,
                     finding=self._findings.get(idea_id),
@@ -111,7 +108,7 @@ class Knowledge:
         None without an improvement. It depends on those ideas alone, judged among themselves.
         """
         judged = judge(self.state, self.metric, self.settings, seeds=self.seeds, before=before)
-        own = {i for i, _ in self._own()}
+        own = {idea.idea_id for idea in self._own()}
         better = {i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT}
         improved = [i for i in judged if i in own & better]
         if not improved:
@@ -119,26 +116,33 @@ class Knowledge:
         best = max(improved, key=lambda i: gain(judged[i].comparison, self.metric))
         return Leader(
             idea_id=best,
-            proposal=self._ideas[best].proposal,
+            proposal=known_idea(self.paths.idea(best).idea).proposal,
             effect=effect_of(judged[best].comparison, self.metric),
         )
 
     def archive(self) -> tuple[ArchiveEntry, ...]:
         """The latest ideas, each with a phrase for where it stands."""
-        latest = self._own()[-self.archive_size :] if self.archive_size else []
+        latest = itertools.islice(self._latest(), self.archive_size)
         return tuple(
             ArchiveEntry(
-                idea_id=idea_id,
-                title=idea.proposal.title,
-                summary=idea.proposal.summary,
-                finding=self._phrase(idea_id),
+                idea_id=idea.idea_id,
+                title=idea.title,
+                summary=idea.summary,
+                finding=self._phrase(idea.idea_id),
             )
-            for idea_id, idea in latest
+            for idea in reversed(list(latest))
         )
 
-    def _own(self) -> list[tuple[str, Idea]]:
-        """The ideas of the model's arm, in order of proposal."""
-        return [(name, idea) for name, idea in self._ideas.items() if idea.arm == "model"]
+    def _latest(self) -> Iterator[IdeaState]:
+        """The ideas of the model's arm, the last first."""
+        for number in range(self.state.progress.proposed.high, 0, -1):
+            idea = self.state.ideas.get(idea_id_of(number))
+            if idea is not None and idea.arm == "model":
+                yield idea
+
+    def _own(self) -> list[IdeaState]:
+        """The ideas of the model's arm, in the order of their numbers."""
+        return list(self._latest())[::-1]
 
     def _copied(self, idea_id: str, original: str | None) -> str | None:
         """Say whose predictions an idea's are; one of the control arm is not named."""
@@ -163,7 +167,7 @@ class Knowledge:
 
         Return whether there is anything new to tell.
         """
-        ended = sum(idea.ended is not None for idea in self.state.ideas.values())
+        ended = self.state.progress.ended
         baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.metric.name)
         before, seeds = self._judged
         if seeds == len(baseline) and ended - before < max(1, before // 20):
