@@ -30,7 +30,8 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
-    write_text(folder / "diff.patch", patch(previous_files, draft.files))
+    diff = patch(previous_files, draft.files)  # to be read by people; `patch` makes it again
+    write_text(folder / "diff.patch", diff, durable=False)
     write_text(folder / _NOTE, draft.note + "\n")
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)

@@ -15,9 +15,9 @@ from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.results.compact import compact
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Compactor:
-    """Compacts once `every` trials have ended since the last time.
+    """Compacts when it is wanted.
 
     Only trials of ideas that have ended, for the next attempt of the others reads their logs; and
     reruns of the baseline, which nobody reads.
@@ -26,30 +26,13 @@ class Compactor:
     paths: RunPaths
     journal: Journal
     state: CampaignState
-    every: int
-    _busy: bool = False
 
-    async def step(self) -> None:
-        """Compact if it is due; in a thread, so that the loop goes on."""
-        done = self.state.compacted
-        if self._busy or len(self.state.trials) - done < self.every:
-            return
+    async def compact(self) -> None:
+        """Compact what may be; in a thread, so that the loop goes on."""
+        await self.journal.settled()  # else a result might be in no file and in no journal
         ready = self._ready()
-        if len(ready) - done < self.every:
-            return
-        self._busy = True
-        try:
-            await asyncio.to_thread(compact, self.paths, ready)
-            self.journal.record(ResultsCompacted(trials=len(ready)))
-        finally:
-            self._busy = False
-
-    def finish(self) -> None:
-        """Compact what is left at the end of a campaign in which it was ever due."""
-        if self.state.compacted:
-            ready = self._ready()
-            compact(self.paths, ready)
-            self.journal.record(ResultsCompacted(trials=len(ready)))
+        await asyncio.to_thread(compact, self.paths, ready)
+        self.journal.record(ResultsCompacted(trials=len(ready)))
 
     def _ready(self) -> set[str]:
         over = {idea for idea, state in self.state.ideas.items() if state.ended is not None}

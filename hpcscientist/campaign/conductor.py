@@ -1,43 +1,51 @@
-"""The loop, top to bottom: baseline and survey; then ideas: propose, admit, vet, author, run;
-improvements are confirmed beside it.
+"""The loop: decide, begin, wait, and again, until the campaign ends or this driver stops.
 
-Re-execution is the recovery: on resume every coroutine starts from its beginning, and what
-was done is not done again, for model replies come from chat.jsonl, trials from the journal
-or their result files, and known events are dropped by the journal. So nothing here may
-depend on timing except the feedback a language model is shown, and that is recorded.
+    journal --fold--> state --decide--> actions --perform--> events --> journal
+
+All that is decided by is in the journal's fold, so recovery is no second way through the code: a
+driver that resumes decides what is lacking, and what is under way in a scheduler it adopts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.conduct.actions import Finish, Stop
+from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.rules import Rules
-from hpcscientist.campaign.judgement.claims import Claims
-from hpcscientist.campaign.judgement.confirmation import Confirming
-from hpcscientist.campaign.judgement.steadiness import Steadiness
-from hpcscientist.campaign.milestones import Milestones
-from hpcscientist.campaign.proposals.admission import Admission
-from hpcscientist.campaign.proposals.vetting import Vetting
-from hpcscientist.campaign.pursuit.pursuit import Pursuit
-from hpcscientist.campaign.reference import Reference
+from hpcscientist.campaign.conduct.trials import Memory
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.performers import Performers
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import (
+    BaselineFailed,
+    BaselineNoisy,
+    HpcsciError,
+    MachineTrouble,
+    RunDirectoryError,
+)
+
+_FLUSH_S = 0.5
+_ERRORS: dict[str, type[HpcsciError]] = {
+    "machine": MachineTrouble,
+    "damaged": RunDirectoryError,
+    "baseline": BaselineFailed,
+    "noisy": BaselineNoisy,
+}
 
 
 @dataclass(slots=True)
 class Conductor:
-    """Conducts one campaign for one driver."""
+    """Conducts one campaign for one driver. `now`: seconds since the epoch."""
 
     rules: Rules
-    reference: Reference
-    steadiness: Steadiness
-    admission: Admission
-    vetting: Vetting
-    pursuit: Pursuit
-    confirming: Confirming
-    compactor: Compactor
-    claims: Claims
-    ended: Milestones = field(default_factory=Milestones)  # ideas by number; 0 is the baseline
+    state: CampaignState
+    journal: Journal
+    performers: Performers
+    now: Callable[[], float] = time.time
 
     async def run(self) -> None:
         """Run the campaign to its end.
@@ -45,46 +53,62 @@ class Conductor:
         Raises BaselineFailed, MachineTrouble, EndpointError, DiskFull or RunDirectoryError;
         whatever was recorded by then is kept, and a new conductor goes on from there.
         """
-        async with asyncio.TaskGroup() as group:
-            # First in the queue; a baseline that fails ends everything else at once.
-            group.create_task(self._run_baselines())
-            group.create_task(self.steadiness.run())
-            group.create_task(self.confirming.run())
-            group.create_task(self._run_ideas())
-        self.claims.write_all()
-        self.pursuit.check()
-        self.confirming.check()
+        loop, stale = asyncio.get_running_loop(), asyncio.Event()
 
-    async def _run_baselines(self) -> None:
-        await self.reference.run()
-        self.steadiness.pass_on()
-        self.ended.reach(0)
+        def waits() -> None:
+            # What is nobody's cause to decide anew, as that a trial left the queue.
+            loop.call_later(_FLUSH_S, stale.set)
 
-    async def _run_ideas(self) -> None:
-        await self._run_rounds()
-        self.steadiness.close()
-        self.confirming.over(whole=not self.pursuit.set_aside)
+        with self.journal.grouped(waits):
+            await self._run(stale)
 
-    async def _run_rounds(self) -> None:
-        await self.steadiness.cleared()
-        await self.admission.outlook.prepare()
-        window = asyncio.Semaphore(self.rules.plan.in_flight)
-        for round_number, numbers in self.rules.plan.chunks():
-            async with asyncio.TaskGroup() as group:
-                for number in numbers:
-                    await window.acquire()
-                    group.create_task(self._run_idea(number, round_number, window))
-
-    async def _run_idea(self, number: int, round_number: int, window: asyncio.Semaphore) -> None:
+    async def _run(self, stale: asyncio.Event) -> None:
+        self.performers.begin()
+        memory = Memory()
+        under_way: dict[asyncio.Task[None], str] = {}
         try:
-            idea = await self.admission.propose(number, round_number)
-            vetted = await self.vetting.vet(idea) if idea is not None else None
-            if vetted is not None:
-                await self.pursuit.pursue(vetted)
-                self.claims.write(vetted.idea.idea_id)
-                await self.compactor.step()
-            # Not where it raised: who waits for an outcome must not go on without it.
-            self.ended.reach(number)
+            while True:
+                self.journal.flush()
+                stale.clear()
+                busy = set(under_way.values())
+                found = decide(self.state, self.rules, busy, self.now(), memory)
+                for action in found.actions:
+                    if isinstance(action, Stop | Finish):
+                        self.performers.claims.write_all()
+                        if isinstance(action, Stop):
+                            raise _ERRORS[action.kind](action.why)
+                        return
+                    task = asyncio.create_task(self.performers.perform(action), name=action.key)
+                    under_way[task] = action.key
+                await self._wait(under_way, stale, found.wake_at)
         finally:
-            self.confirming.idea_ended()
-            window.release()
+            await _end(under_way)
+
+    async def _wait(
+        self, under_way: dict[asyncio.Task[None], str], stale: asyncio.Event, wake_at: float | None
+    ) -> None:
+        """Wait until something has been done, or until it is time to look again."""
+        pause_s = None if wake_at is None else max(0.0, wake_at - self.now())
+        flush = asyncio.create_task(stale.wait())
+        try:
+            done, _ = await asyncio.wait(
+                {*under_way, flush}, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            flush.cancel()
+        ended = [task for task in under_way if task in done]
+        for task in ended:
+            del under_way[task]
+        for task in ended:
+            task.result()
+
+
+async def _end(under_way: dict[asyncio.Task[None], str]) -> None:
+    """End what is under way, each in its own manner, and wait for it."""
+    for task in under_way:
+        task.cancel()
+    if under_way:
+        await asyncio.wait(under_way)
+    for task in under_way:
+        if not task.cancelled():
+            task.exception()  # the first error is the one that counts

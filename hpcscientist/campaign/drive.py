@@ -172,7 +172,6 @@ def _run(
 ) -> None:
     try:
         asyncio.run(conduct(paths, wired, plane))
-        wired.conductor.compactor.finish()
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())
     except HpcsciError as error:

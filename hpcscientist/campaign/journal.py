@@ -1,4 +1,8 @@
-"""The journal: append-only, one writer, fsync at each event.
+"""The journal: append-only, one writer, on the disk before anything is done about it.
+
+Events that arrive together are written and synced together (`grouped`): the loop flushes before it
+decides, and whoever does what cannot be done again (`settled`) before that. A group may be cut at
+any line by a kill; each prefix is a history that might have been.
 
 A line is `{"v": 2, "n": 1, "t": seconds, "event": {...}}`; see `campaign.upcasting` for those of
 earlier versions. A torn last line (the driver was killed while writing) is cut off when the driver
@@ -9,9 +13,11 @@ Not covered: who may write. See `campaign.lock`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpcscientist.campaign.upcasting import Line, Reader
@@ -51,6 +57,8 @@ class Journal:
         self._keys: set[str] = set()
         self._size = 0
         self._lines = 0
+        self._unwritten: list[bytes] = []
+        self._notify: Callable[[], None] | None = None  # set while events are grouped
         for line, self._size in _parse(path):  # one by one: thousands are a tenth of a driver
             self._keys.add(line.event.key)
             self._lines += 1
@@ -66,23 +74,58 @@ class Journal:
         return key in self._keys
 
     def record(self, event: Event) -> bool:
-        """Append an event and wait until it is on the disk; False if its key was known.
+        """Append an event; False if its key was known.
 
-        Raises DiskFull, and then the journal is as it was before.
+        It is on the disk when this returns, unless it is `grouped`. Raises DiskFull, and then the
+        file is as it was before.
         """
         if event.key in self._keys:
             return False
-        self._guard()
         line = Line(n=self._lines + 1, t=round(time.time(), 3), event=event)
-        self._append(line.model_dump_json().encode() + b"\n")
+        self._unwritten.append(line.model_dump_json().encode() + b"\n")
+        if self._notify is None:
+            try:
+                self.flush()
+            except BaseException:
+                self._unwritten.pop()
+                raise
+        elif len(self._unwritten) == 1:
+            self._notify()
         self._keys.add(event.key)
         self._lines += 1
         self._observe(event)
         return True
 
+    @contextmanager
+    def grouped(self, notify: Callable[[], None]) -> Iterator[None]:
+        """Have events wait for `flush` or `settled`; `notify` is called when the first one does."""
+        self._notify = notify
+        try:
+            yield
+        finally:
+            self._notify = None
+
+    def flush(self) -> None:
+        """Write what waits, and wait until it is on the disk. Raises DiskFull; then it waits on,
+        and the file is as it was before.
+        """
+        if self._unwritten:
+            self._guard()
+            self._append(b"".join(self._unwritten))
+            self._unwritten.clear()
+
+    async def settled(self) -> None:
+        """Return when all that was recorded so far is on the disk. Raises DiskFull."""
+        if self._unwritten:
+            await asyncio.sleep(0)  # what is recorded in the same turn of the loop goes with it
+        self.flush()
+
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Write what waits, and close the file, that in any case. Raises DiskFull."""
+        try:
+            self.flush()
+        finally:
+            os.close(self._file)
 
     def _append(self, data: bytes) -> None:
         try:

@@ -54,7 +54,7 @@ def missing(state: CampaignState, found: Overview, metric: str) -> Missing:
     """Hold the result files against the journal, for the baseline and ideas that have ended."""
     standing = [(BASELINE_ID, BASELINE_ATTEMPT)]
     standing += [
-        (i.idea_id, i.ended.attempt) for i in state.ideas.values() if i.ended and i.ended.attempt
+        (i.idea_id, i.ended.attempt) for i in state.in_order() if i.ended and i.ended.attempt
     ]
     return Missing(
         validation={

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
-
-from hpcscientist.campaign.running.trials import TrialRunner
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.feedback.decision import better_by
+from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import MetricSpec, TrialReport, TrialSpec
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import MetricSpec, Stage, TrialReport
 
 
 def is_piloted(settings: Settings, steps: tuple[Step, ...]) -> bool:
@@ -52,83 +48,18 @@ def does_nothing(pilot: TrialReport, reference: TrialReport | None) -> bool:
     )
 
 
-@dataclass(slots=True)
-class Reference:
-    """Runs the reference: at full budget with every seed, once at each step that ideas climb, and
-    one pilot where pilots are judged.
+def values(state: CampaignState, spec: RecipeSpec) -> dict[str, dict[int, float]]:
+    """Return the reference's values on validation by metric and seed, as far as they are known."""
+    return {
+        metric.name: state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
+        for metric in spec.metrics
+    }
 
-    `hopeless`: a pilot that is worse than the reference's by more than this share of it is not
-    worth its seeds; 0: every pilot is. `piloted` false leaves the reference's pilot out.
-    """
 
-    specs: SpecFactory
-    trials: TrialRunner
-    state: CampaignState
-    hopeless: float
-    piloted: bool
-    _ran: asyncio.Event = field(default_factory=asyncio.Event)
-    _pilot_ran: asyncio.Event = field(default_factory=asyncio.Event)
-    _pilot: TrialReport | None = None
-
-    async def run(self) -> None:
-        """Run all of them. Raises BaselineFailed, MachineTrouble, DiskFull."""
-        async with asyncio.TaskGroup() as group:
-            for spec in (*self.specs.baseline(), *self.specs.baseline_steps()):
-                group.create_task(self._run(spec))
-            if self.piloted:
-                group.create_task(self._run_pilot())
-        self._ran.set()
-
-    async def ran(self) -> dict[str, dict[int, float]]:
-        """Return the values by metric and seed, as soon as every seed has run."""
-        await self._ran.wait()
-        return {
-            metric.name: self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
-            for metric in self.specs.recipe.spec.metrics
-        }
-
-    async def same(self, pilot: TrialReport) -> bool:
-        """Whether a pilot's predictions are the reference's own: then nothing was done."""
-        return does_nothing(pilot, await self._of_pilot())
-
-    async def objection(self, pilot: TrialReport) -> str | None:
-        """Say why a scored pilot is hopeless, with both figures; None where it is not."""
-        own, metric = await self._of_pilot(), self.specs.recipe.spec.primary
-        return None if own is None else hopeless(pilot, own, self.hopeless, metric)
-
-    async def pilot_values(self) -> dict[str, float]:
-        """Return the values of the reference's pilot by metric; {} where it has none."""
-        own = await self._of_pilot()
-        if own is None or not isinstance(own.outcome, Scored):
-            return {}
-        return dict(own.outcome.metrics)
-
-    async def _of_pilot(self) -> TrialReport | None:
-        if not self.piloted:
-            return None
-        await self._pilot_ran.wait()
-        return self._pilot
-
-    async def _run_pilot(self) -> None:
-        self._pilot = await self._run(self.specs.baseline_pilot())
-        self._pilot_ran.set()
-
-    async def _run(self, spec: TrialSpec) -> TrialReport:
-        (report,) = await self.trials.run([spec])
-        outcome = report.outcome
-        if isinstance(outcome, Scored):
-            return report
-        if outcome.failure is MachineFailure.SCORER:
-            raise BaselineFailed(
-                f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
-                "`hpcsci recipe check --run` on the recipe"
-            )
-        if isinstance(outcome, MachineFailed):
-            raise MachineTrouble(
-                f"the baseline could not be run ({outcome.failure.value}): {outcome.detail}; "
-                "mend that and run `hpcsci resume`"
-            )
-        raise BaselineFailed(
-            f"the reference code fails at baseline ({outcome.failure.value}): "
-            f"{outcome.detail}; mend it and try `hpcsci recipe check --run` on the recipe"
-        )
+def pilot_values(state: CampaignState) -> dict[str, float]:
+    """Return the values of the reference's pilot by metric; {} where it has none."""
+    trial = state.trials.get(trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.PILOT, 0))
+    report = None if trial is None else trial.report
+    if report is None or not isinstance(report.outcome, Scored):
+        return {}
+    return dict(report.outcome.metrics)

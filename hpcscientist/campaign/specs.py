@@ -103,6 +103,11 @@ class SpecFactory:
         """The reference code with the first seed once more; `rerun` counts from 1."""
         return self._reference(Stage.BASELINE, 0, number=BASELINE_ATTEMPT + rerun)
 
+    def reference(self, stage: Stage, index: int, number: int = BASELINE_ATTEMPT) -> TrialSpec:
+        """One trial of the reference code on validation; `number`: its attempt, above 1 a rerun."""
+        of_pilots = stage in (Stage.PILOT, Stage.STEP)
+        return self._reference(stage, index, self._pilot_seed() if of_pilots else None, number)
+
     def _reference(
         self, stage: Stage, index: int, seed: int | None = None, number: int = BASELINE_ATTEMPT
     ) -> TrialSpec:

@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from hpcscientist.campaign.losses import is_loss
 from hpcscientist.records.events import (
     AttemptReviewed,
+    AuthorGaveUp,
     BudgetDecided,
     ConfirmationSetAside,
     IdeaBriefed,
@@ -95,7 +96,6 @@ class IdeaState:
     planned: IdeaPlanned | None = None
     briefed: IdeaBriefed | None = None
     set_aside: IdeaSetAside | None = None
-    attempts: int = 0
     code_hashes: dict[int, str] = field(default_factory=dict)
     note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
@@ -107,6 +107,18 @@ class IdeaState:
     unconfirmed: ConfirmationSetAside | None = None
     ended: IdeaEnded | None = None
     arm: Arm = "model"
+    changes: int = 0  # what has been recorded of it and its trials
+
+    @property
+    def attempts(self) -> int:
+        """How many versions there are."""
+        return len(self.code_hashes)
+
+    def give_up(self, event: AuthorGaveUp) -> None:
+        """Take note that a task came to nothing; what was written for it was another's double."""
+        self.gave_up[event.task] = event.reason
+        self.code_hashes.pop(event.attempt, None)
+        self.note_hashes.pop(event.attempt, None)
 
     @property
     def left(self) -> BudgetDecided | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from hpcscientist.campaign.intents import Intents
@@ -69,6 +70,7 @@ class CampaignState:
     progress: Progress = field(default_factory=Progress)
     used: dict[str, tuple[float, float]] = field(default_factory=dict)  # by idea: CPU, GPU seconds
     generation: int = 0  # of the latest driver
+    of_reference: int = 0  # what has been recorded of the reference's trials
     exhausted: int | None = None  # the first idea for which nothing is left to propose
     compacted: int = 0  # trials
     stopped: DriverStopped | None = None
@@ -105,7 +107,8 @@ class CampaignState:
             case NoteTaken() | ProposalsExhausted():
                 self._apply_note(event)
             case IdeasJudged():
-                self.progress.ideas_judged(event.ended, event.improved, last=event.last)
+                chosen = [i for i in event.improved if self.ideas[i].spent is None]
+                self.progress.ideas_judged(event.ended, chosen, last=event.last)
             case ResultsCompacted():
                 self.compacted = event.trials
             case ReplyRecorded():
@@ -130,6 +133,19 @@ class CampaignState:
         self.tokens[event.idea_id] = self.tokens.get(event.idea_id, 0) + spent
 
     def _apply_idea(self, event: Event) -> None:
+        self._apply_to_idea(event)
+        idea = self.ideas.get(getattr(event, "idea_id", ""))
+        if idea is not None:
+            idea.changes += 1
+
+    def _touch(self, idea_id: str) -> None:
+        """Something happened to a trial: what was wanted of its idea is to be decided anew."""
+        if idea_id == BASELINE_ID:
+            self.of_reference += 1
+        elif idea_id in self.ideas:
+            self.ideas[idea_id].changes += 1
+
+    def _apply_to_idea(self, event: Event) -> None:
         match event:
             case IdeaProposed():
                 self.ideas[event.idea_id] = IdeaState(
@@ -173,9 +189,8 @@ class CampaignState:
                 self._admit(idea)  # which the first version of the journal did not say
                 idea.code_hashes[event.attempt] = event.code_hash
                 idea.note_hashes[event.attempt] = event.note_hash
-                idea.attempts = len(idea.code_hashes)
             case AuthorGaveUp():
-                self.ideas[event.idea_id].gave_up[event.task] = event.reason
+                self.ideas[event.idea_id].give_up(event)
             case AttemptReviewed():
                 self.ideas[event.idea_id].reviews[event.attempt] = event
             case RunsRead():
@@ -220,6 +235,7 @@ class CampaignState:
                     queued.failures, queued.failed_by = before.failures, before.failed_by
                 if event.idea_id == BASELINE_ID:
                     self.progress.reference[event.trial_id] = None
+                self._touch(event.idea_id)
                 self.phases["queued"] += 1
                 self.trials[event.trial_id] = queued
                 if event.stage in (Stage.BASELINE, Stage.SEARCH):
@@ -236,11 +252,12 @@ class CampaignState:
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
                 trial.end(event.report, self.generation)
-                if not trial.spoilt:
-                    self._settle(trial)
+                self._touch(event.idea_id)
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
+                if not trial.spoilt:
+                    self._settle(trial)
                 self.intents.ended(event.report.trial_id, event.report.run)
                 usage = event.report.usage
                 self.cpu_s += usage.cpu_s
@@ -255,6 +272,15 @@ class CampaignState:
         # Nobody reads a rerun of the baseline, and nobody the files of an idea that has ended.
         over = trial.attempt > 1 if idea is None else idea.ended is not None
         self.progress.trial_settled(trial.idea_id, is_over=over)
+        if idea is not None and idea.spent is not None and trial.stage is Stage.CONFIRM:
+            beside = self.confirming[trial.idea_id, trial.attempt].values()
+            settled = sum(t.has_ended and not t.spoilt for t in beside)
+            if settled == len(idea.spent.seeds):
+                self.progress.confirming.pop(trial.idea_id, None)
+
+    def in_order(self) -> list[IdeaState]:
+        """The ideas in the order of their numbers, which is not that in which they came."""
+        return sorted(self.ideas.values(), key=attrgetter("number"))
 
     def count_trials(self, phase: Phase) -> int:
         """How many trials are in a phase."""

@@ -63,8 +63,7 @@ def read_rows(paths: RunPaths) -> Summary:
     spec = load(paths.recipe).spec
     metric = spec.primary
     found = overview(paths, metric.name)
-    ended = [idea for idea in state.ideas.values() if idea.ended is not None]
-    ended.sort(key=lambda idea: idea.number)
+    ended = [idea for idea in state.in_order() if idea.ended is not None]
     lacking = missing(state, found, metric.name)
 
     # What is not missing has the journal's values in its files, maybe with some that are not
@@ -109,7 +108,7 @@ class _Table:
         values = self.found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
         alone = compare(values, values) if values else None
         return self._row(
-            IdeaState(BASELINE_ID, 0, 0, "the recipe's reference code", (), attempts=1),
+            IdeaState(BASELINE_ID, 0, 0, "the recipe's reference code", (), code_hashes={1: ""}),
             None,
             alone,
             None,

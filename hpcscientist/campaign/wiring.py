@@ -6,36 +6,36 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign import frozen
 from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.ruling import rules_of
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs import inside
 from hpcscientist.campaign.judgement.claims import Claims
-from hpcscientist.campaign.judgement.confirmation import confirming
+from hpcscientist.campaign.judgement.confirmation import Confirming
 from hpcscientist.campaign.judgement.evidence import Evidences
 from hpcscientist.campaign.judgement.steadiness import Steadiness
 from hpcscientist.campaign.launching import likeness
-from hpcscientist.campaign.milestones import Milestones
 from hpcscientist.campaign.minds import Minds, control_minds, model_minds, with_control
-from hpcscientist.campaign.plan import Plan
+from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.proposals.batches import Batches
 from hpcscientist.campaign.proposals.grounding import Grounding
 from hpcscientist.campaign.proposals.knowledge import Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
-from hpcscientist.campaign.proposals.vetting import Vetting
+from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.together import pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.reference import Reference, is_piloted
 from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
+from hpcscientist.campaign.running.due import DueTrials
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.campaign.serving.beside import Beside
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.config.settings import LoopSettings
+from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
@@ -163,47 +163,63 @@ def assemble(
     embedder: Embedder | None = None,
 ) -> Wired:
     """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
-    paths, state = session.paths, session.state
-    tryout = _tryout(config, recipe, session, backend)
-    reference, ended = _reference(config, tryout), Milestones()
-    rules, bank = rules_of(config, recipe, minds), Bank(_threshold(config.settings.loop), embedder)
-    plan = rules.plan
-    conductor = Conductor(
+    rules, specs = rules_of(config, recipe, minds), SpecFactory(config, recipe, session.paths)
+    tryout = Tryout(session.paths, session.journal, session.state, specs)
+    performers = Performers(
         rules=rules,
-        ended=ended,
-        reference=reference,
-        steadiness=tryout.steadiness,
-        admission=Admission(
-            plan=plan,
-            paths=paths,
-            journal=session.journal,
-            knowledge=_knowledge(config, recipe, session, tryout),
-            proposer=minds.proposer,
-            control=minds.control,
-            bank=earlier.seeded(bank, paths),
-            ended=ended,
-            outlook=_outlook(config, recipe, session, minds, plan),
+        state=session.state,
+        admission=_admission(rules, recipe, session, minds, tryout, embedder),
+        pursuit=pursuit(rules, session, minds, tryout),
+        effort=Effort(config.settings, specs, session.journal, session.state),
+        trials=_trials(specs, session, backend),
+        steadiness=Steadiness(recipe.spec, config.settings, session.journal, session.state),
+        confirming=Confirming(
+            session.paths, session.journal, session.state, specs, config.settings
         ),
-        vetting=Vetting(
-            paths=paths,
-            journal=session.journal,
-            state=state,
-            novelty=minds.helpers.novelty,
-            feasibility=minds.helpers.feasibility,
-            analyst=minds.helpers.analyst,
-        ),
-        pursuit=pursuit(config, rules, session, minds, tryout, reference),
-        confirming=confirming(config.settings, session, tryout, reference),
-        compactor=Compactor(paths, session.journal, state, config.settings.loop.compact_after),
-        claims=Claims(paths, config, recipe, state),
+        compactor=Compactor(session.paths, session.journal, session.state),
+        claims=Claims(session.paths, config, recipe, session.state),
     )
-    return Wired(config, state, conductor, backend, minds.model, embedder)
+    conductor = Conductor(rules, session.state, session.journal, performers)
+    return Wired(config, session.state, conductor, backend, minds.model, embedder)
 
 
-def _knowledge(
-    config: CampaignConfig, recipe: Recipe, session: Session, tryout: Tryout
-) -> Knowledge:
-    settings, loop = config.settings, config.settings.loop
+def _admission(
+    rules: Rules,
+    recipe: Recipe,
+    session: Session,
+    minds: Minds,
+    tryout: Tryout,
+    embedder: Embedder | None,
+) -> Admission:
+    bank = Bank(_threshold(rules.settings.loop), embedder)
+    return Admission(
+        plan=rules.plan,
+        paths=session.paths,
+        journal=session.journal,
+        knowledge=_knowledge(rules.settings, recipe, session, tryout),
+        proposer=minds.proposer,
+        control=minds.control,
+        bank=earlier.seeded(bank, session.paths),
+        outlook=_outlook(rules, recipe, session, minds),
+    )
+
+
+def _trials(specs: SpecFactory, session: Session, backend: Runs) -> DueTrials:
+    loop = specs.config.settings.loop
+    trials = TrialRunner(
+        paths=session.paths,
+        journal=session.journal,
+        state=session.state,
+        backend=backend,
+        generation=session.generation,
+        retries=loop.machine_retries,
+        pause_s=loop.machine_pause_s,
+    )
+    return DueTrials(specs, trials, session.state)
+
+
+def _knowledge(settings: Settings, recipe: Recipe, session: Session, tryout: Tryout) -> Knowledge:
+    loop = settings.loop
     return Knowledge(
         paths=session.paths,
         state=session.state,
@@ -222,36 +238,8 @@ def _threshold(loop: LoopSettings) -> float:
     return loop.similarity if loop.independence else 1.0
 
 
-def _tryout(config: CampaignConfig, recipe: Recipe, session: Session, backend: Runs) -> Tryout:
-    loop, paths = config.settings.loop, session.paths
-    trials = TrialRunner(
-        paths=paths,
-        journal=session.journal,
-        state=session.state,
-        backend=backend,
-        generation=session.generation,
-        retries=loop.machine_retries,
-        pause_s=loop.machine_pause_s,
-    )
-    specs = SpecFactory(config=config, recipe=recipe, paths=paths)
-    steadiness = Steadiness(specs, trials, session.journal, session.state)
-    return Tryout(paths, session.journal, session.state, specs, trials, steadiness)
-
-
-def _reference(config: CampaignConfig, tryout: Tryout) -> Reference:
-    return Reference(
-        specs=tryout.specs,
-        trials=tryout.trials,
-        state=tryout.state,
-        hopeless=config.settings.authoring.hopeless,
-        piloted=is_piloted(config.settings, config.steps),
-    )
-
-
-def _outlook(
-    config: CampaignConfig, recipe: Recipe, session: Session, minds: Minds, plan: Plan
-) -> Outlook:
-    settings, helpers = config.settings, minds.helpers
+def _outlook(rules: Rules, recipe: Recipe, session: Session, minds: Minds) -> Outlook:
+    settings, helpers = rules.settings, minds.helpers
     grounding = batches = None
     if helpers.surveyor is not None:
         shown = settings.literature.shown
@@ -260,6 +248,6 @@ def _outlook(
         )
     if helpers.finder is not None:
         batches = Batches(
-            plan, helpers.finder, settings.proposing.batch, session.paths, minds.model
+            rules.plan, helpers.finder, settings.proposing.batch, session.paths, minds.model
         )
     return Outlook(settings.proposing, grounding, batches, minds.model)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
     """Write `data` to `path` by temporary name, fsync and rename.
 
-    Raises OSError (ENOSPC on a full disk) and then leaves neither a temporary file nor a
-    changed `path` behind.
+    `durable` false leaves out the fsync, for what is written again where a power cut took it or
+    left a part. Raises OSError (ENOSPC on a full disk) and then leaves neither a temporary file
+    nor a changed `path` behind.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -23,9 +24,11 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -40,9 +43,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically."""
-    write_atomic(path, text.encode())
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Write UTF-8 text atomically; `durable` as for `write_atomic`."""
+    write_atomic(path, text.encode(), durable=durable)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -164,13 +164,15 @@ class AuthorGaveUp(Record):
     """An author came to nothing where an idea goes on without; `task` is what it was asked.
 
     Recorded, because a driver that resumes might get an answer, and attempts would be counted
-    otherwise.
+    otherwise. `attempt` is the version that is none any more, for it is another's double; 0: there
+    was none.
     """
 
     type: Literal["author_gave_up"] = "author_gave_up"
     idea_id: str
     task: str
     reason: str
+    attempt: int = 0
 
     @property
     def key(self) -> str:

@@ -7,6 +7,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from event_kit import driver_started
@@ -236,13 +237,20 @@ class CampaignBench:
         author = author or ScriptedAuthor(self.recipe)
         minds = Minds(proposer, author, None, crew=crew or Crew(), control=control)
         wired: Wired = assemble(self.config, self.recipe, session, minds, backend)
-        wired.conductor.pursuit.performer.catches_nothing_done = self.catches_nothing_done
+        self._judge_pilots(wired)
         try:
             await wired.conductor.run()
         finally:
             await wired.close()
             journal.close()
         return backend
+
+    def _judge_pilots(self, wired: Wired) -> None:
+        """Have idle versions caught, which no campaign without a language model does."""
+        judging = replace(wired.conductor.rules.judging, catches_nothing_done=True)
+        rules = replace(wired.conductor.rules, judging=judging)
+        if self.catches_nothing_done:
+            wired.conductor.rules = wired.conductor.performers.pursuit.rules = rules
 
     def control(self) -> SearchProposer:
         """A fresh control arm, as each driver makes one."""
@@ -253,7 +261,7 @@ class CampaignBench:
 
     def ended(self) -> dict[str, tuple[str, str | None]]:
         return {
-            idea_id: (idea.ended.status, idea.ended.reason)
-            for idea_id, idea in self.state.ideas.items()
+            idea.idea_id: (idea.ended.status, idea.ended.reason)
+            for idea in self.state.in_order()
             if idea.ended is not None
         }

@@ -216,9 +216,8 @@ async def test_killed_at_any_event_a_campaign_runs_the_same_trials(
         bench = a_campaign(tmp_path / f"{count}", 3, allocation=allocation)
         with monkeypatch.context() as patched:
             patched.setattr(bench_campaign, "Journal", dies_after(count))
-            with pytest.raises(BaseExceptionGroup) as caught:
+            with pytest.raises(Killed):
                 await bench.drive(effects, proposer(bench))
-            assert caught.group_contains(Killed)
         await bench.drive(effects, proposer(bench))
         assert decided(bench) == decided(whole)
         assert set(bench.state.trials) == set(whole.state.trials)
@@ -235,14 +234,14 @@ async def test_what_was_decided_is_not_decided_anew(tmp_path: Path) -> None:
             raise Killed
         return judge(spec)
 
-    with pytest.raises(BaseExceptionGroup):
+    with pytest.raises(Killed):
         await bench.drive(dies, proposer(bench))
     assert [(event.seeds, event.more) for event in decided(bench)] == [(3, 2)]
     loop = bench.config.settings.loop.model_copy(update={"q": 1e-9})
     settings = bench.config.settings.model_copy(update={"loop": loop})
     bench.config = bench.config.model_copy(update={"settings": settings})
     backend: ScriptedTrials = await bench.drive(judge, proposer(bench))
-    assert [name for name, _ in backend.ran][:2] == [f"idea-0001-a1-search-{n}" for n in (3, 4)]
+    assert backend.ran[0][0] == "idea-0001-a1-search-3"
     assert [(e.seeds, e.more, e.given_up) for e in decided(bench)] == [
         (3, 2, False),
         (5, 0, True),

@@ -29,7 +29,12 @@ from hpcscientist.campaign.strategy.line import NOTHING_DONE
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.records.authoring import GaveUp
-from hpcscientist.records.events import AttemptWritten, AuthorGaveUp
+from hpcscientist.records.events import (
+    AttemptWritten,
+    AuthorGaveUp,
+    DriverStarted,
+    TrialStarted,
+)
 from hpcscientist.records.experiment import CodeReview, ConceptCheck
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 
@@ -305,6 +310,12 @@ class Killed(Exception):
     """The driver is dead."""
 
 
+def recorded(bench: CampaignBench) -> list[str]:
+    """What is on record but for starts: a trial may have run whose start the disk never saw."""
+    events = journal.read(bench.paths.journal)
+    return sorted(e.key for e in events if not isinstance(e, DriverStarted | TrialStarted))
+
+
 class TestKills:
     def bench(self, folder: Path) -> CampaignBench:
         return tree_bench(folder, drafts=2, nodes=6, workers=2)
@@ -322,6 +333,7 @@ class TestKills:
         await self.drive(whole, 0)
         events = len(journal.read(whole.paths.journal))
         assert len(lineage(whole)) == 5
+        assert len(recorded(whole)) == len(set(recorded(whole)))
         append = Journal._append
         for moment in range(0, events, every):
             bench = self.bench(tmp_path / str(moment))
@@ -329,22 +341,23 @@ class TestKills:
 
             def dying(self: Journal, data: bytes, moment: int = moment) -> None:
                 nonlocal written
-                if written >= moment:
+                lines = data.splitlines(keepends=True)
+                kept = lines[: moment - written]  # a group may be cut at any line
+                append(self, b"".join(kept))
+                written += len(kept)
+                if kept != lines:
                     raise Killed
-                append(self, data)
-                written += 1
 
             monkeypatch.setattr(Journal, "_append", dying)
             monkeypatch.setattr(SlowTrials, "draw", Random(moment))
-            with pytest.raises((Killed, ExceptionGroup)):
+            with pytest.raises(Killed):
                 await self.drive(bench, moment)
             monkeypatch.setattr(Journal, "_append", append)
             await self.drive(bench, moment + 1000)
             assert lineage(bench) == lineage(whole), moment
             assert bench.ended() == whole.ended()
             assert notes(bench) == notes(whole)
-            keys = [event.key for event in journal.read(bench.paths.journal)]
-            assert len(keys) == len(set(keys)) == events + (moment > 0)  # the other driver's start
+            assert recorded(bench) == recorded(whole)
 
 
 async def test_resume_does_nothing_again(tmp_path: Path) -> None:
@@ -384,9 +397,8 @@ async def test_an_endpoint_that_fails_is_raised_as_it_is(tmp_path: Path) -> None
             await asyncio.sleep(0)
             raise ConnectionError("down")
 
-    with pytest.raises(ExceptionGroup) as raised:
+    with pytest.raises(ConnectionError, match="down"):
         await drive(bench, piloted({}), Unreachable(bench))
-    assert raised.group_contains(ConnectionError, match="down")
 
 
 async def test_the_story_is_told_with_its_tree(tmp_path: Path) -> None:

@@ -218,9 +218,8 @@ async def test_a_reference_that_knows_no_such_step_ends_the_campaign_at_once(
             return IdeaFailed(failure=IdeaFailure.ERROR, detail="invalid choice: 'third'")
         return judge(spec)
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(BaselineFailed, match="invalid choice"):
         await bench.drive(refuses, proposer(bench))
-    assert caught.group_contains(BaselineFailed, match="invalid choice")
 
 
 async def test_ideas_in_flight_together_are_ranked_as_they_come(tmp_path: Path) -> None:
@@ -259,9 +258,8 @@ async def test_killed_at_any_decision_a_campaign_decides_the_same(
         bench = a_campaign(tmp_path / f"{count}", 4)
         with monkeypatch.context() as patched:
             patched.setattr(bench_campaign, "Journal", dies_after(count))
-            with pytest.raises(BaseExceptionGroup) as caught:
+            with pytest.raises(Killed):
                 await bench.drive(judge, proposer(bench))
-            assert caught.group_contains(Killed)
         before = set(bench.state.trials)
         again: ScriptedTrials = await bench.drive(judge, proposer(bench))
         assert decided(bench) == decided(whole)
@@ -279,7 +277,7 @@ async def test_what_was_decided_is_not_decided_anew(tmp_path: Path) -> None:
             raise Killed
         return judge(spec)
 
-    with pytest.raises(BaseExceptionGroup):
+    with pytest.raises(Killed):
         await bench.drive(dies, proposer(bench))
     assert [e.goes_on for e in climbed(bench)] == [True, True, True]
     bench.configure(loop=bench.config.settings.loop.model_dump() | {"halving": 100.0})

@@ -201,9 +201,8 @@ async def test_machine_failure_is_no_evidence_and_resume_tries_anew(tmp_path: Pa
 
 async def test_baseline_lost_by_the_machine_is_not_the_reference_s_fault(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=1, machine_retries=0)
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(MachineTrouble, match="hpcsci resume"):
         await bench.drive(lambda spec: None, ScriptedProposer(*WORDS))
-    assert caught.group_contains(MachineTrouble, match="hpcsci resume")
     await bench.drive(plain, ScriptedProposer(*WORDS))
     assert bench.ended() == {"idea-0001": ("scored", None)}
 
@@ -226,9 +225,8 @@ async def test_a_recorded_attempt_stands_and_other_code_in_its_place_is_refused(
     (code,) = bench.paths.idea("idea-0001").code(1).iterdir()
     whole = code.read_text()
     code.write_text(f"{whole}# changed\n")
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(RunDirectoryError, match="other code"):
         await bench.drive(plain, ScriptedProposer(*WORDS), Other(bench.recipe))
-    assert caught.group_contains(RunDirectoryError, match="other code")
     code.write_text(whole)
     await bench.drive(plain, ScriptedProposer(*WORDS), Other(bench.recipe))
     assert bench.ended() == {"idea-0001": ("scored", None)}
@@ -322,7 +320,7 @@ async def test_an_idea_whose_file_is_not_what_was_proposed_is_refused(
     left: str | None, tmp_path: Path
 ) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
-    with pytest.raises(BaseExceptionGroup):
+    with pytest.raises(RuntimeError, match="stop"):
         await bench.drive(plain, ScriptedProposer(WORDS[0]), RaisingAuthor(bench.recipe))
     path = bench.paths.idea("idea-0001").idea
     whole = path.read_text()
@@ -331,10 +329,9 @@ async def test_an_idea_whose_file_is_not_what_was_proposed_is_refused(
     else:
         path.write_text(whole.replace(WORDS[0], "other words"))
     before = bench.paths.journal.read_bytes().count(b"idea_")
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await bench.drive(plain, ScriptedProposer(WORDS[0]))
     what = "is gone" if left is None else "is not what was proposed"
-    assert caught.group_contains(RunDirectoryError, match=f"{what}; restore it from a backup")
+    with pytest.raises(RunDirectoryError, match=f"{what}; restore it from a backup"):
+        await bench.drive(plain, ScriptedProposer(WORDS[0]))
     assert bench.paths.journal.read_bytes().count(b"idea_") == before
     path.write_text(whole)
     await bench.drive(plain, ScriptedProposer(RuntimeError("asked again")))
@@ -350,9 +347,8 @@ async def test_unusable_proposal_is_a_failed_idea(tmp_path: Path) -> None:
 
 async def test_baseline_that_fails_ends_everything(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(BaselineFailed, match="recipe check --run"):
         await bench.drive(lambda spec: crash(), ScriptedProposer(*WORDS))
-    assert caught.group_contains(BaselineFailed, match="recipe check --run")
 
 
 async def test_full_disk_stops_and_the_trial_runs_again(tmp_path: Path) -> None:
@@ -362,9 +358,8 @@ async def test_full_disk_stops_and_the_trial_runs_again(tmp_path: Path) -> None:
     def judge(spec: TrialSpec) -> Outcome:
         return full if is_pilot(spec) else plain(spec)
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(DiskFull):
         await bench.drive(judge, ScriptedProposer(*WORDS))
-    assert caught.group_contains(DiskFull)
     backend = await bench.drive(plain, ScriptedProposer(*WORDS))
     assert ("idea-0001-a1-pilot-0", 1) in backend.ran
     assert bench.ended() == {"idea-0001": ("scored", None)}
@@ -381,18 +376,16 @@ async def test_a_disk_that_is_full_is_named_and_no_other(
     def judge(spec: TrialSpec) -> Outcome:
         return full if is_pilot(spec) else plain(spec)
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(DiskFull, match="/scratch/hpcsci-1") as caught:
         await bench.drive(judge, ScriptedProposer(*WORDS))
-    assert caught.group_contains(DiskFull, match="/scratch/hpcsci-1")
-    assert not caught.group_contains(DiskFull, match=str(bench.paths.root))
+    assert str(bench.paths.root) not in str(caught.value)
 
     def fallocate(*_: object) -> None:
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     monkeypatch.setattr(os, "posix_fallocate", fallocate)  # no file system here has quotas
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(DiskFull, match=f"{bench.paths.root}: no space left") as caught:
         await bench.drive(judge, ScriptedProposer(*WORDS))
-    assert caught.group_contains(DiskFull, match=f"{bench.paths.root}: no space left")
 
 
 async def test_a_proposal_that_was_unusable_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -580,9 +573,8 @@ async def test_search_that_the_machine_failed_goes_on_as_if_it_had_not(tmp_path:
     def lost(spec: TrialSpec) -> Outcome | None:
         return None if spec.idea_id == "idea-0010" else plain(spec)
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(MachineTrouble, match="idea-0010"):
         await bench.search(lost)
-    assert caught.group_contains(MachineTrouble, match="idea-0010")
     await bench.search(plain)
-    titles = [idea.title for idea in bench.state.ideas.values()]
-    assert titles == [idea.title for idea in whole.state.ideas.values()]
+    titles = [idea.title for idea in bench.state.in_order()]
+    assert titles == [idea.title for idea in whole.state.in_order()]

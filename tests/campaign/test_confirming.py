@@ -243,7 +243,7 @@ def dies_on_test(spec: TrialSpec) -> Outcome:
 
 async def test_killed_after_the_split_was_spent_nothing_is_spent_twice(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=3)
-    with pytest.raises(BaseExceptionGroup):
+    with pytest.raises(KilledError):
         await bench.drive(dies_on_test, ScriptedProposer(*WORDS))
     before = spent_of(bench)
     assert before[0].idea_id == TRUE
@@ -256,7 +256,7 @@ async def test_killed_after_the_split_was_spent_nothing_is_spent_twice(tmp_path:
 
 async def test_a_verdict_that_changes_later_gives_no_split_back(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
-    with pytest.raises(BaseExceptionGroup):
+    with pytest.raises(KilledError):
         await bench.drive(dies_on_test, ScriptedProposer(*WORDS))
     bench.configure(loop={"q": 1e-12})
     frozen.write(bench.paths, bench.config)

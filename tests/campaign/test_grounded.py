@@ -29,7 +29,7 @@ from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.steps import steps
 from hpcscientist.campaign.wiring import assemble
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import EndpointError
+from hpcscientist.errors import EndpointError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import Call
@@ -189,7 +189,7 @@ class Grounded:
                 await wired.conductor.run()
             finally:
                 await wired.close()
-                self.banked = len(wired.conductor.admission.bank)
+                self.banked = len(wired.conductor.performers.admission.bank)
 
         try:
             asyncio.run(run())
@@ -384,7 +384,7 @@ def test_with_prompts_that_were_edited_what_is_settled_stands(
 ) -> None:
     first, model = whole
     again = Grounded(tmp_path, first.recipe, first.library)
-    with pytest.raises(ExceptionGroup):
+    with pytest.raises(EndpointError):
         again.drive(Jittery(playbook(first.recipe), seed=1, left=len(model.asked) * 3 // 5))
     settled = settled_calls(again.paths)
     for stage in ("propose", "directions", "converge", "plan", "code", "analyse"):
@@ -413,9 +413,8 @@ def test_whatever_stops_it_nothing_is_asked_twice(
     asked: list[str] = []
     for replies in (1, 9, 11, 5, 30, 40, 60):
         stopping = Jittery(playbook(first.recipe), seed=replies, left=replies)
-        with pytest.raises(ExceptionGroup) as stopped:
+        with pytest.raises(EndpointError):
             again.drive(stopping)
-        assert stopped.group_contains(EndpointError)
         asked += stopping.asked
     last = Jittery(playbook(first.recipe))
     again.drive(last)
@@ -466,6 +465,5 @@ def test_a_damaged_survey_is_named(whole: tuple[Grounded, Jittery], tmp_path: Pa
     again.drive(Jittery(playbook(first.recipe)))
     shutil.rmtree(again.paths.idea("idea-0001").root)
     again.paths.survey.write_text("{")
-    with pytest.raises(ExceptionGroup) as stopped:
+    with pytest.raises(RunDirectoryError, match=r"survey\.json: is damaged"):
         again.drive(Jittery(playbook(first.recipe)))
-    assert "survey.json: is damaged" in str(stopped.value.exceptions[0])

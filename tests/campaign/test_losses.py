@@ -145,10 +145,9 @@ async def test_a_dead_machine_is_noticed_before_every_idea_has_spent_its_retries
     def judge(spec: TrialSpec) -> Outcome:
         return scored(0.5) if spec.idea_id == BASELINE_ID else SETUP
 
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await bench.drive(judge, ScriptedProposer(*WORDS))
     said = r"trials of \d ideas failed in a row, at last idea-.*there is no data in /data.*resume"
-    assert caught.group_contains(MachineTrouble, match=said)
+    with pytest.raises(MachineTrouble, match=said):
+        await bench.drive(judge, ScriptedProposer(*WORDS))
     assert bench.ended() == {}
     assert sum(t.run for t in bench.state.trials.values() if t.idea_id != BASELINE_ID) <= 10
     await bench.drive(lambda spec: scored(0.5), ScriptedProposer(*WORDS))

@@ -12,16 +12,11 @@ import bench_campaign
 import pytest
 import tomli_w
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
-from event_kit import idea_proposed, trial_queued
 
 from hpcscientist.campaign import frozen
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.judgement.steadiness import Steadiness, rerun_with, reruns_at_most
+from hpcscientist.campaign.judgement.steadiness import rerun_with, reruns_at_most
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
-from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import BaselineNoisy
@@ -104,9 +99,8 @@ async def test_a_noisy_baseline_can_end_the_campaign(tmp_path: Path) -> None:
     with_minimum(bench, 0.0005)
     bench.configure(loop={"noisy": "stop", "machine_pause_s": 0.0})
     for _ in range(2):  # a driver that resumes comes to the same
-        with pytest.raises(BaseExceptionGroup) as caught:
+        with pytest.raises(BaselineNoisy, match="seeds, a larger minimum_effect, or a"):
             await bench.drive(plain, proposer())
-        assert caught.group_contains(BaselineNoisy, match="seeds, a larger minimum_effect, or a")
         assert {t.idea_id for t in bench.state.trials.values()} == {BASELINE_ID}
         assert not bench.state.ideas  # nothing was asked for either
     assert any("is noisy" in note for note in bench.state.notes)
@@ -182,9 +176,8 @@ async def test_a_drift_that_lasts_can_end_the_campaign(tmp_path: Path) -> None:
     bench.configure(loop={"noisy": "stop", "drift_every": 1})
     bench.config = bench.config.model_copy(update={"in_flight": 1})
     for _ in range(2):  # a driver that resumes does not go on either
-        with pytest.raises(BaseExceptionGroup) as caught:
+        with pytest.raises(BaselineNoisy, match="2 reruns of its first seed have"):
             await bench.drive(lower_from_the_second_rerun_on, proposer())
-        assert caught.group_contains(BaselineNoisy, match="2 reruns of its first seed have")
     assert len(bench.ended()) < 8
 
 
@@ -285,24 +278,3 @@ async def test_campaigns_from_before_rerun_nothing(tmp_path: Path) -> None:
     del data["settings"]["loop"]["drift_every"]
     bench.paths.campaign.write_text(tomli_w.dumps(data))
     assert frozen.read(bench.paths).settings.loop.drift_every == 0
-
-
-async def test_what_earlier_drivers_asked_for_is_run_though_no_idea_is_left(
-    tmp_path: Path,
-) -> None:
-    bench = CampaignBench(tmp_path, ideas=3, drift_every=2)
-    state, backend = CampaignState(), ScriptedTrials(bench.paths, plain)
-    journal = Journal(bench.paths.journal, state.apply)
-    specs = SpecFactory(config=bench.config, recipe=bench.recipe, paths=bench.paths)
-    runner = TrialRunner(bench.paths, journal, state, backend, generation=1, retries=0, pause_s=0.0)
-    steadiness = Steadiness(specs, runner, journal, state)
-    await runner.run(specs.baseline())
-    journal.record(idea_proposed(2))
-    queued = trial_queued("idea-0002-a1-search-0", "idea-0002", Stage.SEARCH)
-    journal.record(queued)
-    backend.ran.clear()
-    steadiness.close()
-    steadiness.pass_on()
-    await steadiness.run()
-    journal.close()
-    assert backend.ran == [("baseline-a2-baseline-0", 1)]

@@ -24,7 +24,7 @@ async def test_the_end_is_read_and_said_to_be_the_end(tmp_path: Path) -> None:
     session = Session(bench.paths, journal, bench.state, 9)
     tryout = assemble(
         bench.config, bench.recipe, session, Minds(ScriptedProposer(), _Nobody(), None), backend
-    ).conductor.pursuit.tryout
+    ).conductor.performers.pursuit.tryout
     lines = [json.dumps({"loss": float(n)}) for n in range(20_000)]
     path.write_text("\n".join(lines[:10]) + "\n")
     assert tryout.curve(trial) == path.read_text()

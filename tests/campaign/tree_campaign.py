@@ -21,7 +21,7 @@ from hpcscientist.records.authoring import (
     ImproveTask,
     RedraftTask,
 )
-from hpcscientist.records.events import AttemptWritten
+from hpcscientist.records.events import AttemptWritten, AuthorGaveUp
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Stage, TrialSpec
@@ -134,9 +134,11 @@ def piloted(fates: Mapping[int, float | Outcome | None], otherwise: float = 0.5)
 
 
 def lineage(bench: CampaignBench) -> list[tuple[int, int, str]]:
-    """Attempts by number: number, parent, kind."""
+    """Attempts by number, but for doubles: number, parent, kind."""
     events = journal.read(bench.paths.journal)
-    return sorted((e.attempt, e.parent, e.kind) for e in events if isinstance(e, AttemptWritten))
+    doubles = {e.attempt for e in events if isinstance(e, AuthorGaveUp)}
+    written = (e for e in events if isinstance(e, AttemptWritten) and e.attempt not in doubles)
+    return sorted((e.attempt, e.parent, e.kind) for e in written)
 
 
 def measured(backend: ScriptedTrials) -> set[int]:

@@ -60,15 +60,17 @@ def _die_at(kind: str, ordinal: str, when: str) -> None:
     seen = 0
 
     def appended(self: Journal, data: bytes) -> None:
+        """Lines that are written together may be cut at any of them."""
         nonlocal seen
-        if f'"type":"{kind}"'.encode() in data:
-            seen += 1
-            if seen == int(ordinal):
-                if when == "torn":
-                    os.write(self._file, data[: len(data) // 2])
-                elif when == "after":
-                    append(self, data)
-                os.kill(os.getpid(), signal.SIGKILL)
+        before = b""
+        for line in data.splitlines(keepends=True):
+            if f'"type":"{kind}"'.encode() in line:
+                seen += 1
+                if seen == int(ordinal):
+                    cut = {"before": 0, "torn": len(line) // 2, "after": len(line)}[when]
+                    append(self, before + line[:cut])
+                    os.kill(os.getpid(), signal.SIGKILL)
+            before += line
         append(self, data)
 
     Journal._append = appended  # type: ignore[method-assign]

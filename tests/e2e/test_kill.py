@@ -29,11 +29,13 @@ MOMENTS = {
     "idea_proposed": 2,
     "idea_admitted": 2,
     "proposals_exhausted": 1,
+    "idea_briefed": 2,
     "attempt_written": 2,
     "trial_queued": 3,
     "trial_started": 4,
     "trial_ended": 5,
     "idea_ended": 2,
+    "ideas_judged": 1,
     "note_taken": 1,
     "campaign_ended": 1,
 }
@@ -66,7 +68,7 @@ def test_every_kind_of_event_is_covered() -> None:
     # Batches are told where a scheduler outlives the driver: tests/scheduler, test_port.
     elsewhere |= {"batch_queued"}
     # Seeds a few at a time, steps: of these campaigns none has them. Confirmations: test_confirmed.
-    elsewhere |= {"seeds_decided", "budget_decided", "split_spent"}
+    elsewhere |= {"seeds_decided", "budget_decided", "split_spent", "confirmation_set_aside"}
     assert kinds == set(MOMENTS) | elsewhere
 
 

@@ -17,6 +17,7 @@ from hpcscientist.bench.authoring.outcomes import MODES, Mended, Mode, Written
 from hpcscientist.bench.authoring.proposals import Proposals
 from hpcscientist.campaign.proposals.idea_file import proposed
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import AttemptKind, Idea
@@ -48,6 +49,7 @@ class Bench:
     """Has ideas proposed, written, run and mended, in `rounds` rounds of debugging at most."""
 
     tryout: Tryout
+    trials: TrialRunner
     proposals: Proposals
     authors: Mapping[Mode, ModelAuthor]
     rounds: int
@@ -70,7 +72,7 @@ class Bench:
 
     async def _run_reference(self) -> None:
         """Where the reference does not run, no idea made from it is to blame."""
-        (report,) = await self.tryout.trials.run([self.tryout.specs.baseline_pilot()])
+        (report,) = await self.trials.run([self.tryout.specs.baseline_pilot()])
         _check_machine(report, "the reference")
         if not isinstance(report.outcome, Scored):
             raise BaselineFailed(
@@ -139,9 +141,11 @@ class Bench:
 
     async def _pilot(self, idea: Idea, number: int, draft: Draft, kind: AttemptKind) -> Tried:
         self.tryout.journal.record(proposed(idea, ""))
-        tried = await self.tryout.pilot(idea, number, draft, number - 1, kind)
-        _check_machine(tried.report, idea.idea_id)
-        return tried
+        attempt = self.tryout.keep(idea.idea_id, number, draft, number - 1, kind)
+        tokens = self.tryout.state.tokens.get(idea.idea_id, 0)
+        (report,) = await self.trials.run([self.tryout.specs.pilot(idea, attempt, tokens)])
+        _check_machine(report, idea.idea_id)
+        return Tried(attempt, draft, report)
 
 
 def _check_machine(report: TrialReport, what: str) -> None:

@@ -12,7 +12,6 @@ from hpcscientist.bench.authoring.proposals import Proposals
 from hpcscientist.bench.authoring.trying import Bench, Spent, Tell
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.judgement.steadiness import Steadiness
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.running.trials import TrialRunner
@@ -73,9 +72,8 @@ def wire(
     )
     specs = SpecFactory(config=config, recipe=recipe, paths=paths)
     bench = Bench(
-        tryout=Tryout(
-            paths, journal, state, specs, trials, Steadiness(specs, trials, journal, state)
-        ),
+        tryout=Tryout(paths, journal, state, specs),
+        trials=trials,
         proposals=_proposals(prepared, model, roles, recipe, tell),
         authors={mode: _author(mode, prepared, model, roles, recipe) for mode in MODES},
         rounds=prepared.rounds,

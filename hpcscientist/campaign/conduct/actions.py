@@ -160,7 +160,7 @@ class Stop:
     whoever made the recipe.
     """
 
-    kind: Literal["machine", "baseline", "noisy"]
+    kind: Literal["machine", "damaged", "baseline", "noisy"]
     why: str
     priority: int = 0
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from hpcscientist.campaign.conduct import actions
 from hpcscientist.campaign.conduct.actions import Judge, Spend
 from hpcscientist.campaign.conduct.trials import Wanted
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.standing import IdeaState
+from hpcscientist.campaign.standing import IdeaState, TrialState
 from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.records.trial import Stage
 
 _SHARE = 20  # ideas are judged anew once a twentieth more have ended: a sweep stays linear
@@ -28,53 +29,64 @@ def want(wanted: Wanted, *, is_over: bool) -> None:
         wanted.add(Spend(BASELINE_ID))
         return
     _want(wanted, BASELINE_ID, BASELINE_ATTEMPT, len(baseline.seeds))
-    stands = _stand(wanted, BASELINE_ID, BASELINE_ATTEMPT, len(baseline.seeds))
-    for idea_id in progress.confirming:
-        idea = wanted.state.ideas[idea_id]
-        if idea.spent is not None:
-            _want(wanted, idea_id, idea.spent.attempt, len(idea.spent.seeds))
-        elif stands.all_scored and not _is_set_aside(wanted, idea):
-            wanted.add(Spend(idea_id))
-
-
-def waits(wanted: Wanted) -> bool:
-    """Whether something is left for the next driver to confirm."""
-    state, progress = wanted.state, wanted.state.progress
-    if not progress.confirming or state.baseline_spent is None:
-        return bool(progress.confirming)
-    stands = _stand(wanted, BASELINE_ID, BASELINE_ATTEMPT, len(state.baseline_spent.seeds))
-    if stands.waits:
-        return True
-    for idea_id in progress.confirming:
-        idea = state.ideas[idea_id]
-        if idea.spent is None:
-            if stands.all_scored:
-                return True
-        elif _stand(wanted, idea_id, idea.spent.attempt, len(idea.spent.seeds)).waits:
-            return True
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """How far confirming has come. `waits`: not all trials have run, nor were given up."""
-
-    all_scored: bool
-    waits: bool
-
-
-def _stand(wanted: Wanted, idea_id: str, attempt: int, seeds: int) -> _Standing:
-    trials = [
-        wanted.state.trials.get(trial_name(idea_id, attempt, Stage.CONFIRM, index))
-        for index in range(seeds)
-    ]
-    return _Standing(
-        all_scored=all(trial is not None and trial.phase == "scored" for trial in trials),
-        waits=not all(
-            trial is not None and trial.has_ended and (not trial.spoilt or wanted.is_lost(trial))
-            for trial in trials
-        ),
+    stands = all(
+        trial is not None and trial.phase == "scored"
+        for trial in _trials(wanted, BASELINE_ID, BASELINE_ATTEMPT, len(baseline.seeds))
     )
+    for idea_id in progress.confirming:
+        wanted.of(
+            wanted.state.ideas[idea_id],
+            ("confirming", stands),
+            _want_stood if stands else _want_spent,
+        )
+
+
+def _want_stood(wanted: Wanted, idea: IdeaState) -> None:
+    if idea.spent is None and not _is_set_aside(wanted, idea):
+        wanted.add(Spend(idea.idea_id))
+    _want_spent(wanted, idea)
+
+
+def _want_spent(wanted: Wanted, idea: IdeaState) -> None:
+    if idea.spent is not None and not _is_set_aside(wanted, idea):
+        _want(wanted, idea.idea_id, idea.spent.attempt, len(idea.spent.seeds))
+
+
+def damaged(wanted: Wanted) -> Iterator[str]:
+    """Why ideas cannot be confirmed by this driver."""
+    for idea_id in wanted.state.progress.confirming:
+        idea = wanted.state.ideas[idea_id]
+        if idea.unconfirmed is not None and _is_set_aside(wanted, idea):
+            yield idea.unconfirmed.reason
+
+
+def waiting(wanted: Wanted) -> Iterator[str]:
+    """What the machine failed, and the next driver takes up: of whom, and why."""
+    state = wanted.state
+    if not state.progress.confirming or state.baseline_spent is None:
+        return
+    seeds = len(state.baseline_spent.seeds)
+    yield from _failed(wanted, "the baseline", BASELINE_ID, BASELINE_ATTEMPT, seeds)
+    for idea_id in state.progress.confirming:
+        spent = state.ideas[idea_id].spent
+        if spent is not None:
+            yield from _failed(wanted, idea_id, idea_id, spent.attempt, len(spent.seeds))
+
+
+def _failed(wanted: Wanted, whose: str, idea_id: str, attempt: int, seeds: int) -> Iterator[str]:
+    """The first trial that the machine failed, unless it was given up."""
+    for trial in _trials(wanted, idea_id, attempt, seeds):
+        if trial is not None and trial.spoilt and not wanted.is_lost(trial):
+            report = trial.report
+            assert report is not None
+            assert isinstance(report.outcome, MachineFailed)
+            yield f"{whose}: {report.outcome.failure.value}: {report.outcome.detail}"
+            return
+
+
+def _trials(wanted: Wanted, idea_id: str, attempt: int, seeds: int) -> Iterator[TrialState | None]:
+    for index in range(seeds):
+        yield wanted.state.trials.get(trial_name(idea_id, attempt, Stage.CONFIRM, index))
 
 
 def _want(wanted: Wanted, idea_id: str, attempt: int, seeds: int) -> None:

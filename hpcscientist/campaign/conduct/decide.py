@@ -9,7 +9,7 @@ the keys of what is under way in this driver.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hpcscientist.campaign.conduct import actions, confirming, proposals, reference
@@ -26,7 +26,7 @@ from hpcscientist.campaign.conduct.actions import (
 )
 from hpcscientist.campaign.conduct.known import Known
 from hpcscientist.campaign.conduct.rules import Rules
-from hpcscientist.campaign.conduct.trials import Wanted
+from hpcscientist.campaign.conduct.trials import Memory, Wanted
 from hpcscientist.campaign.specs import trial_name
 from hpcscientist.campaign.standing import IdeaState
 from hpcscientist.campaign.state import CampaignState
@@ -44,27 +44,39 @@ class Decision:
     wake_at: float | None
 
 
-def decide(state: CampaignState, rules: Rules, busy: Collection[str], now: float) -> Decision:
+def decide(
+    state: CampaignState,
+    rules: Rules,
+    busy: Collection[str],
+    now: float,
+    memory: Memory | None = None,
+) -> Decision:
     """Decide what is begun now. With nothing busy it returns an action or a time to wait for,
     unless the campaign has ended.
+
+    `memory` is that of earlier decisions of the same campaign: it saves time, and changes nothing.
     """
     if state.ended:
         return Decision((), None)
     pattern = state.losses.pattern()
     if pattern:
         return Decision((Stop("machine", f"{pattern}; mend that and run `hpcsci resume`"),), None)
-    wanted = Wanted(state, rules, now)
+    wanted = Wanted(state, rules, now, memory or Memory())
     has_run = reference.want(wanted)
     stops = [action for action in wanted.found if isinstance(action, Stop)]
     if stops:
         return Decision((stops[0],), None)
+    want = _want_seeded if has_run else _want_unseeded
     for idea_id in state.progress.open:
-        _want_idea(wanted, state.ideas[idea_id], reference_has_run=has_run)
+        wanted.of(state.ideas[idea_id], ("steps", state.of_reference), want)
     proposals.want_judgement(wanted, busy)
     proposals.want(wanted, reference_has_run=has_run)
     if has_run:
         confirming.want(wanted, is_over=_is_over(wanted, busy))
     _want_compaction(wanted, rules.compact_after)
+    wanted.memory.forget(
+        state.progress.open.keys() | state.progress.confirming.keys(), 2 * rules.plan.in_flight
+    )
     due = {action.key: action for action in wanted.found if action.key not in busy}
     if not due and not busy and wanted.wake_at is None:
         return Decision((_last(wanted),), None)
@@ -74,6 +86,14 @@ def decide(state: CampaignState, rules: Rules, busy: Collection[str], now: float
 
 def _urgency(action: Action) -> int:
     return -action.priority
+
+
+def _want_seeded(wanted: Wanted, idea: IdeaState) -> None:
+    _want_idea(wanted, idea, reference_has_run=True)
+
+
+def _want_unseeded(wanted: Wanted, idea: IdeaState) -> None:
+    _want_idea(wanted, idea, reference_has_run=False)
 
 
 def _want_idea(wanted: Wanted, idea: IdeaState, *, reference_has_run: bool) -> None:
@@ -138,25 +158,28 @@ def _want_compaction(wanted: Wanted, every: int) -> None:
 def _last(wanted: Wanted) -> Action:
     """What is left to do when nothing is wanted, and nothing under way."""
     state = wanted.state
-    left = list(_waiting(wanted))
+    aside = [
+        f"{idea_id}: {said.reason}"
+        for idea_id in state.progress.aside
+        if (said := state.ideas[idea_id].set_aside) is not None
+    ]
+    if aside:
+        return _waits(f"trials again and again, {len(aside)} ideas wait", aside[0])
+    assert not state.progress.open, "an idea is open, and nothing is wanted for it"
+    damaged = list(confirming.damaged(wanted))
+    if damaged:
+        return Stop("damaged", f"{damaged[0]}; then run `hpcsci resume`")
+    left = list(confirming.waiting(wanted))
     if left:
-        return Stop(
-            "machine",
-            f"the machine failed trials again and again, {len(left)} wait for it ({left[0]}); "
-            "mend that and run `hpcsci resume`",
-        )
+        what = f"trials of confirmations again and again, {len(left)} wait"
+        return _waits(what, left[0])
     if state.compacted and state.progress.settled > state.compacted:
         return Compact()
     return Finish()
 
 
-def _waiting(wanted: Wanted) -> Iterator[str]:
-    """What is left to the next driver."""
-    state = wanted.state
-    for idea_id in state.progress.aside:
-        said = state.ideas[idea_id].set_aside
-        yield f"{idea_id}: {said.reason if said is not None else 'set aside'}"
-    if state.progress.open:
-        yield f"{next(iter(state.progress.open))} waits for another"
-    if confirming.waits(wanted):
-        yield "a confirmation"
+def _waits(what: str, first: str) -> Stop:
+    return Stop(
+        "machine",
+        f"the machine failed {what} for it ({first}); mend that and run `hpcsci resume`",
+    )

@@ -69,6 +69,15 @@ def _is_halted(wanted: Wanted, number: int) -> bool:
     )
 
 
+def _are_asked(wanted: Wanted, number: int) -> bool:
+    """Whether all of the model's ideas before one of the control arm were proposed: that arm ends
+    with the model's, or it would have more than its share.
+    """
+    proposed, plan = wanted.state.progress.proposed, wanted.rules.plan
+    others = (n for n in range(proposed.low + 1, number) if n not in proposed)
+    return wanted.rules.proposing.in_order or all(plan.arm(n) == "control" for n in others)
+
+
 def _may_be_asked(
     wanted: Wanted, number: int, round_number: int, ordered: bool, reference_has_run: bool
 ) -> bool:
@@ -76,6 +85,8 @@ def _may_be_asked(
     if ordered:
         # Those of its own arm behind the lag, and of earlier rounds, whatever runs at once.
         before = max(number - plan.lag + 1, plan.first_of(round_number))
+        if not _are_asked(wanted, number):
+            return False
         return all(
             other in wanted.state.progress.over
             for other in range(wanted.state.progress.over.low + 1, before)

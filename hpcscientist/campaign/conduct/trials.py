@@ -4,15 +4,42 @@ failed it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from hpcscientist.campaign.conduct import actions
 from hpcscientist.campaign.conduct.actions import Action, RunTrial
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.specs import trial_name
-from hpcscientist.campaign.standing import TrialState
+from hpcscientist.campaign.standing import IdeaState, TrialState
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.records.trial import Stage
+
+Mark = tuple[object, ...]
+"""What an idea's wants depend on: they are the same as long as it is."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was wanted for ideas to which nothing has happened since. It saves time, and changes
+    nothing.
+    """
+
+    _wants: dict[str, tuple[Mark, tuple[Action, ...]]] = field(default_factory=dict)
+
+    def recall(self, whose: str, mark: Mark) -> tuple[Action, ...] | None:
+        """Return what was wanted, None where that is not known."""
+        known = self._wants.get(whose)
+        return known[1] if known is not None and known[0] == mark else None
+
+    def keep(self, whose: str, mark: Mark, wants: tuple[Action, ...]) -> None:
+        """Remember what is wanted."""
+        self._wants[whose] = mark, wants
+
+    def forget(self, open_ones: Container[str], most: int) -> None:
+        """Forget ideas that are open no more, once there are more than `most`."""
+        if len(self._wants) > most:
+            self._wants = {k: v for k, v in self._wants.items() if k in open_ones}
 
 
 @dataclass(slots=True)
@@ -22,12 +49,29 @@ class Wanted:
     state: CampaignState
     rules: Rules
     now: float
+    memory: Memory = field(default_factory=Memory)
     found: list[Action] = field(default_factory=list)
     wake_at: float | None = None
 
     def add(self, action: Action) -> None:
         """Want something."""
         self.found.append(action)
+
+    def of(self, idea: IdeaState, mark: Mark, want: Callable[[Wanted, IdeaState], None]) -> None:
+        """Want what `want` says of an idea, which may depend on the mark, on the idea and on the
+        time alone.
+        """
+        mark = (*mark, idea.changes, self.state.generation)
+        found = self.memory.recall(idea.idea_id, mark)
+        if found is None:
+            own = Wanted(self.state, self.rules, self.now)
+            want(own, idea)
+            found = tuple(own.found)
+            if own.wake_at is None:
+                self.memory.keep(idea.idea_id, mark, found)
+            else:
+                self.look_again(own.wake_at)
+        self.found.extend(found)
 
     def run(
         self,

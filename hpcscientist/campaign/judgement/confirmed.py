@@ -60,7 +60,7 @@ def confirmed(
     repeats = duplicates.repeated_on_test(state)
     told = {
         idea.idea_id: _confirmed(state, idea, idea.spent, metric, q, read, repeats)
-        for idea in state.ideas.values()
+        for idea in state.in_order()
         if idea.spent is not None
     }
     failed = _failed(state.confirming.get((BASELINE_ID, BASELINE_ATTEMPT), {}))

@@ -30,7 +30,7 @@ def repeated(state: CampaignState) -> dict[str, str]:
     where all seeds that both ran, two or all of its own, have the same predictions, or where it
     predicts nothing for any seed that the other does not predict for some.
     """
-    scored = [i for i in state.ideas.values() if i.ended and i.ended.status == "scored"]
+    scored = [i for i in state.in_order() if i.ended and i.ended.status == "scored"]
     hashes = {
         idea.idea_id: _hashes(state.full.get((idea.idea_id, idea.ended.attempt), {}))
         for idea in scored
@@ -42,7 +42,7 @@ def repeated(state: CampaignState) -> dict[str, str]:
 
 def repeated_on_test(state: CampaignState) -> dict[str, str]:
     """Return the same of ideas that were let to the test split, by their predictions there."""
-    spent = [idea for idea in state.ideas.values() if idea.spent]
+    spent = [idea for idea in state.in_order() if idea.spent]
     hashes = {
         idea.idea_id: _hashes(state.confirming.get((idea.idea_id, idea.spent.attempt), {}))
         for idea in spent

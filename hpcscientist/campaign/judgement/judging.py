@@ -55,7 +55,7 @@ def judge(
     read, copies = values or of, duplicates.repeated(state)
     ideas = {
         idea.idea_id: {} if idea.idea_id in copies else _values(idea, read)
-        for idea in sorted(state.ideas.values(), key=lambda idea: idea.number)
+        for idea in state.in_order()
         if before is None or idea.number < before
     }
     baseline = read(BASELINE_ID, BASELINE_ATTEMPT)

@@ -13,19 +13,16 @@ baseline is to end the campaign, one that has drifted for good ends it too.
 
 from __future__ import annotations
 
-import asyncio
 import bisect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory, trial_name
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
 from hpcscientist.campaign.standing import TrialState
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import BaselineNoisy
 from hpcscientist.feedback import selfcheck
 from hpcscientist.feedback.drift import LASTING, Rerun, drift, listing
 from hpcscientist.recipe.schema import RecipeSpec
@@ -33,9 +30,6 @@ from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, Scored
 from hpcscientist.records.trial import MetricSpec, Stage
-
-if TYPE_CHECKING:  # `results` looks at reruns, and runs none
-    from hpcscientist.campaign.running.trials import TrialRunner
 
 
 def reruns_at_most(settings: Settings) -> int:
@@ -96,91 +90,28 @@ def drifted(state: CampaignState, metric: MetricSpec) -> str:
     return listing(runs, metric) if len(runs) > 1 else ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Steadiness:
-    """Checks and reruns the baseline for one driver."""
+    """Says what shows of the baseline, for one driver."""
 
-    specs: SpecFactory
-    trials: TrialRunner
+    spec: RecipeSpec
+    settings: Settings
     journal: Journal
     state: CampaignState
-    _checked: asyncio.Event = field(default_factory=asyncio.Event)
-    _due: asyncio.Queue[int | None] = field(default_factory=asyncio.Queue)
-    _known: set[int] = field(default_factory=set)
-    _check: selfcheck.Check | None = None
-    _taken_up: bool = False  # whether what earlier drivers asked for is in the queue
-    _closed: bool = False
 
-    def pass_on(self) -> None:
-        """Let ideas run their seeds, now that the baseline has run its own.
-
-        What people should know is noted first. Raises BaselineNoisy where `loop.noisy` says so.
+    def tell(self) -> None:
+        """Note what people should know by now, each thing once; all seeds of the baseline have
+        run. What the machine fails is no evidence.
         """
-        settings = self.specs.config.settings
-        self._check = found = check(self.state, self.specs.recipe.spec, settings)
+        found, metric = check(self.state, self.spec, self.settings), self.spec.primary
         if found is not None:
-            self._judge(found, stops=settings.loop.noisy == "stop")
-        self._checked.set()
-
-    async def cleared(self) -> None:
-        """Wait until ideas may be proposed: at once, unless a noisy baseline ends the campaign."""
-        if self.specs.config.settings.loop.noisy == "stop":
-            await self._checked.wait()
-
-    async def enter(self, number: int) -> None:
-        """Wait until idea `number` may run its seeds, and have a rerun go with it if one is due."""
-        await self._checked.wait()
-        self._ask(number)
-
-    async def run(self) -> None:
-        """Run the baseline again as ideas ask for it, until `close`.
-
-        Raises DiskFull, and BaselineNoisy where a drift is to end the campaign.
-        """
-        await self._checked.wait()
-        for idea_id, _ in list(self.state.full):  # ideas that an earlier driver took to their seeds
-            if idea_id in self.state.ideas:
-                self._ask(self.state.ideas[idea_id].number)
-        self._taken_up = True
-        if self._closed:  # a driver that resumes may have no idea left before this was reached
-            self._due.put_nowait(None)
-        async with asyncio.TaskGroup() as group:
-            while (rerun := await self._due.get()) is not None:
-                group.create_task(self._rerun(rerun))
-
-    def close(self) -> None:
-        """Take note that no idea will run seeds any more."""
-        self._closed = True
-        if self._taken_up:
-            self._due.put_nowait(None)
-
-    def _judge(self, found: selfcheck.Check, *, stops: bool) -> None:
-        self._note("baseline", selfcheck.statement(found))
-        for name, text in selfcheck.warnings(found).items():
-            self._note(name, text)
-        if found.noisy and stops:
-            raise BaselineNoisy(_noise(found))
-
-    def _ask(self, number: int) -> None:
-        rerun = rerun_with(self.specs.config.settings, number)
-        if rerun and rerun not in self._known:
-            self._known.add(rerun)
-            self._due.put_nowait(rerun)
-
-    async def _rerun(self, rerun: int) -> None:
-        """Run it again and say what shows; what the machine fails is no evidence.
-
-        Raises BaselineNoisy for a drift that lasts where `loop.noisy` says so.
-        """
-        await self.trials.run([self.specs.baseline_again(rerun)])
-        found, metric = self._check, self.specs.recipe.spec.primary
+            self._note("baseline", selfcheck.statement(found))
+            for name, text in selfcheck.warnings(found).items():
+                self._note(name, text)
         deviation, seeds = (found.deviation, found.seeds) if found is not None else (0.0, 0)
         told = drift(_runs(self.state, metric), metric, deviation, seeds)
         for name, text in told.items():
             self._note(name, text)
-        lasting = [told[name] for name in LASTING if name in told]
-        if lasting and self.specs.config.settings.loop.noisy == "stop":
-            raise BaselineNoisy(_lasting(lasting[0]))
 
     def _note(self, name: str, text: str) -> None:
         self.journal.record(NoteTaken(name=name, text=text))

@@ -56,10 +56,13 @@ def proposed(idea: Idea, idea_hash: str) -> IdeaProposed:
     )
 
 
-def known_idea(path: Path) -> Idea:
-    """Return an idea that was recorded. Raises RunDirectoryError if it is gone or damaged."""
+def known_idea(path: Path, idea_hash: str = "") -> Idea:
+    """Return an idea that was recorded; `idea_hash` is its file's where that is known.
+
+    Raises RunDirectoryError if it is gone or damaged.
+    """
     try:
-        idea = read_idea(path)
+        idea = read_idea(path, idea_hash)
     except OSError as error:
         raise RunDirectoryError(
             f"{path}: cannot be read: {error.strerror}; restore it from a backup"

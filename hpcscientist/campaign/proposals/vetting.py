@@ -7,20 +7,17 @@ keeps its file with the verdict and what it rests on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.events import IdeaEnded, NoteTaken
-from hpcscientist.records.idea import BASELINE_ID, Idea
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.idea import Idea
 from hpcscientist.records.survey import ConceptRecord
 from hpcscientist.records.vetting import FeasibilityVerdict, NoveltyVerdict, Vetted
 
@@ -64,7 +61,7 @@ class Vetting:
                 )
                 self.journal.record(ended)
                 return None
-        return Vetted(idea=idea, concepts=await self._concepts(idea))
+        return Vetted(idea=idea, concepts=await self.concepts(idea))
 
     async def _objection(self, idea: Idea) -> str | None:
         folder = self.paths.idea(idea.idea_id)
@@ -85,8 +82,9 @@ class Vetting:
                 return f"set aside, not feasible: {'; '.join(fits.problems) or fits.reason}"
         return None
 
-    async def _concepts(self, idea: Idea) -> tuple[ConceptRecord, ...]:
-        if self.analyst is None:
+    async def concepts(self, idea: Idea) -> tuple[ConceptRecord, ...]:
+        """Return what an idea consists of, as the library knows it; looked up once."""
+        if self.analyst is None or idea.arm == "control":
             return ()
         analyst = self.analyst
 
@@ -98,15 +96,6 @@ class Vetting:
         except LibraryError as error:
             self._note(f"{idea.idea_id}: its concepts are not looked up, for {error}")
             return ()
-
-    def _reference_s(self) -> float | None:
-        """The median run time of the reference's full trials so far, in seconds."""
-        runs = [
-            report.usage.ended_at - report.usage.started_at
-            for trial in self.state.full.get((BASELINE_ID, BASELINE_ATTEMPT), {}).values()
-            if (report := trial.report) is not None and isinstance(report.outcome, Scored)
-        ]
-        return median(runs) if runs else None
 
     def _note(self, text: str) -> None:
         self.journal.record(NoteTaken(name="library", text=text))

@@ -9,7 +9,7 @@ from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.diary import figures, summed_up
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.reference import Reference
+from hpcscientist.campaign.reference import values as reference_values
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.campaign.strategy.steps import Ran, Read
 from hpcscientist.records.events import RunsRead
@@ -29,7 +29,6 @@ class Analysis:
 
     analyst: RunAnalyst
     tryout: Tryout
-    reference: Reference
 
     async def read(self, course: Course, step: Read) -> FurtherRun | None:
         """Have an analyst read the runs so far; return which run is asked for next.
@@ -37,15 +36,13 @@ class Analysis:
         A reply that cannot be used asks for none. Raises EndpointError.
         """
         reply = await self._reply(course, step)
-        if reply is not None:
-            course.readings[step.number] = reply
         run = None if reply is None else reply.run
         idea_id = course.idea.idea_id
         self.tryout.journal.record(RunsRead(idea_id=idea_id, number=step.number, run=run))
         return run
 
     async def _reply(self, course: Course, step: Read) -> AnalysisReply | None:
-        baseline = await self.reference.ran()
+        baseline = reference_values(self.tryout.state, self.tryout.specs.recipe.spec)
         reference = RunOutcome(
             attempt=BASELINE_ATTEMPT,
             kind="main",

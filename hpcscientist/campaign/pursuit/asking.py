@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.reference import Reference
+from hpcscientist.campaign.reference import pilot_values
 from hpcscientist.campaign.strategy.steps import (
     Another,
     Completion,
@@ -37,7 +37,6 @@ class Asking:
 
     author: Author
     tryout: Tryout
-    reference: Reference
 
     async def ask(self, course: Course, step: Write) -> Draft | GaveUp:
         """Have a version written. Raises EndpointError."""
@@ -51,13 +50,13 @@ class Asking:
             case Completion() as wish:
                 return await self.author.complete(_completion(course, step, wish))
             case Improvement() as wish:
-                reference = await self.reference.pilot_values()
+                reference = pilot_values(course.state)
                 return await self.author.improve(_improvement(course, step, wish, reference))
             case Extension() as wish:
                 return await self.author.extend(_extension(course, step, wish))
 
     def _repair(self, course: Course, step: Write, wish: Repair) -> FixTask:
-        version, tried = step.version, course.tried[step.version.parent]
+        version, tried = step.version, course.tried(step.version.parent)
         assert isinstance(tried.outcome, IdeaFailed)
         return FixTask(
             idea=course.idea,
@@ -85,8 +84,8 @@ def _another(course: Course, step: Write, wish: Another) -> RedraftTask:
 def _completion(course: Course, step: Write, wish: Completion) -> CompleteTask:
     return CompleteTask(
         brief=course.brief,
-        files=course.drafts[step.version.parent].files,
-        review=course.reviews[step.version.parent],
+        files=course.draft(step.version.parent).files,
+        review=course.review(step.version.parent),
         round=wish.round,
         seen=course.seen(step.known),
     )
@@ -95,7 +94,7 @@ def _completion(course: Course, step: Write, wish: Completion) -> CompleteTask:
 def _improvement(
     course: Course, step: Write, wish: Improvement, reference: dict[str, float]
 ) -> ImproveTask:
-    tried = course.tried[step.version.parent]
+    tried = course.tried(step.version.parent)
     return ImproveTask(
         brief=course.brief,
         files=tried.draft.files,
@@ -110,7 +109,7 @@ def _improvement(
 
 def _variant(course: Course, child: int, last: int) -> Variant:
     """What was made of a version, with its repairs if it took any."""
-    tried, note = course.tried[last], course.drafts[child].note
+    tried, note = course.tried(last), course.draft(child).note
     outcome = tried.outcome
     if isinstance(outcome, Scored):
         return Variant(note=note, values=tried.values)
@@ -120,7 +119,7 @@ def _variant(course: Course, child: int, last: int) -> Variant:
 def _extension(course: Course, step: Write, wish: Extension) -> ExtendTask:
     return ExtendTask(
         brief=course.brief,
-        files=course.drafts[step.version.parent].files,
+        files=course.draft(step.version.parent).files,
         run=wish.run,
         number=wish.number,
         seen=course.seen(step.known),
@@ -128,4 +127,4 @@ def _extension(course: Course, step: Write, wish: Extension) -> ExtendTask:
 
 
 def _notes(course: Course, numbers: Sequence[int]) -> tuple[str, ...]:
-    return tuple(course.drafts[number].note for number in numbers)
+    return tuple(course.draft(number).note for number in numbers)

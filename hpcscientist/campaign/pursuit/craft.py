@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hpcscientist.authoring import attempts
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
-from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
+from hpcscientist.campaign.pursuit.course import Course
+from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.records.authoring import Brief, Draft, GaveUp
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan
 from hpcscientist.records.vetting import Vetted
@@ -46,40 +45,44 @@ class Craft:
 
     paths: RunPaths
     journal: Journal
-    tryout: Tryout
+    state: CampaignState
     crew: Crew
 
-    async def brief(self, vetted: Vetted) -> tuple[Brief, str]:
-        """Return an idea with its plan, as far as one could be made, and a remark on that: why
-        there is none, or what was cut of it. Raises EndpointError.
-        """
+    async def plan(self, vetted: Vetted) -> Brief:
+        """Return an idea with its plan, as far as one can be made. Raises EndpointError."""
         idea, planner = vetted.idea, self.crew.planner
         brief = Brief(idea=idea, concepts=vetted.concepts)
-        if planner is None or idea.arm == "control":
-            return brief, ""
-        reason = self.given_up(brief, "plan")
-        if reason is not None:
-            return brief, reason
-        known = self._known_plan(idea.idea_id)
-        if known is not None:
-            return brief.model_copy(update={"plan": known[0]}), known[1]
+        known = self.planned(brief)
+        if planner is None or idea.arm == "control" or known is not None:
+            return brief if known is None else known[0]
         planned = await planner.plan(idea, vetted.concepts)
         remark = "; ".join(planned.problems)
         if planned.plan is None:
-            self.give_up(brief, "plan", remark)
-            return brief, remark
+            self.give_up(idea.idea_id, "plan", remark)
+            return brief
         path = self.paths.idea(idea.idea_id).plan
         text = planned.plan.model_dump_json(indent=2) + "\n"
         write_text(path, text)
         plan_hash = hash_bytes(text.encode())
         self.journal.record(IdeaPlanned(idea_id=idea.idea_id, plan_hash=plan_hash, remark=remark))
-        return brief.model_copy(update={"plan": planned.plan}), remark
+        return brief.model_copy(update={"plan": planned.plan})
+
+    def planned(self, brief: Brief) -> tuple[Brief, str] | None:
+        """Return an idea with the plan that is on record, and a remark on that: why there is none,
+        or what was cut of it; None where nothing is on record. Raises RunDirectoryError.
+        """
+        idea_id = brief.idea.idea_id
+        reason = self.state.ideas[idea_id].gave_up.get("plan")
+        if reason is not None:
+            return brief, reason
+        known = self._known_plan(idea_id)
+        return None if known is None else (brief.model_copy(update={"plan": known[0]}), known[1])
 
     def _known_plan(self, idea_id: str) -> tuple[ExperimentPlan, str] | None:
         """A plan that is recorded, with its remark. Raises RunDirectoryError where its file is
         gone or was changed.
         """
-        event, path = self.tryout.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
+        event, path = self.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
         if event is None:
             return None
         try:
@@ -91,53 +94,22 @@ class Craft:
             what = f"cannot be read: {error.strerror if isinstance(error, OSError) else 'damaged'}"
         raise RunDirectoryError(f"{path}: {what}; restore it from a backup")
 
-    async def ask(
-        self, brief: Brief, task: str, number: int, asked: Callable[[], Awaitable[Draft | GaveUp]]
-    ) -> Draft | GaveUp:
-        """Return what an author makes of a task, as attempt `number`.
+    def give_up(self, idea_id: str, task: str, reason: str, attempt: int = 0) -> None:
+        """Record that a task comes to nothing, so that drivers that resume go on without, too.
 
-        An attempt that is recorded stands as it is, whatever would be asked for it today; and once
-        an author has given up, it has for good.
+        `attempt`: the version that is none any more, 0 if there was none.
         """
-        reason = self.given_up(brief, task)
-        if reason is not None:
-            return GaveUp(reason=reason)
-        written = self._written(brief.idea.idea_id, number)
-        if written is not None:
-            return written
-        made = await asked()
-        if isinstance(made, GaveUp):
-            self.give_up(brief, task, made.reason)
-        return made
+        event = AuthorGaveUp(idea_id=idea_id, task=task, reason=reason, attempt=attempt)
+        self.journal.record(event)
 
-    def _written(self, idea_id: str, number: int) -> Draft | None:
-        """An attempt that is recorded, unless what lies there is another."""
-        idea = self.tryout.state.ideas[idea_id]
-        if number not in idea.code_hashes:
-            return None
-        draft = attempts.load(self.paths.idea(idea_id), number)
-        if draft is None or hash_texts(draft.files) != idea.code_hashes[number]:
-            return None  # it is asked for again, and must come to the same
-        known = idea.note_hashes[number]
-        return draft if known in ("", hash_bytes(draft.note.encode())) else None
-
-    def given_up(self, brief: Brief, task: str) -> str | None:
-        """Return why a task of an idea was given up for good; None if it was not."""
-        return self.tryout.state.ideas[brief.idea.idea_id].gave_up.get(task)
-
-    def give_up(self, brief: Brief, task: str, reason: str) -> None:
-        """Record that a task comes to nothing, so that drivers that resume go on without, too."""
-        idea_id = brief.idea.idea_id
-        self.journal.record(AuthorGaveUp(idea_id=idea_id, task=task, reason=reason))
-
-    async def review(self, brief: Brief, tried: Tried, same_as_reference: bool) -> CodeReview:
-        """Return what an advisor makes of an attempt. Raises EndpointError."""
+    async def review(self, course: Course, number: int, same_as_reference: bool) -> None:
+        """Have an advisor look at an attempt; what it finds is recorded. Raises EndpointError."""
         advisor = self.crew.advisor
         assert advisor is not None  # else there is nothing to review
-        number, idea_id = tried.attempt.number, brief.idea.idea_id
+        idea_id, files = course.idea.idea_id, course.files(number)
 
         async def judge() -> CodeReview:
-            return await advisor.review(brief, number, tried.draft.files, same_as_reference)
+            return await advisor.review(course.brief, number, files, same_as_reference)
 
         review = await once(self.paths.idea(idea_id).review(number), CodeReview, judge)
         self.journal.record(
@@ -150,7 +122,6 @@ class Craft:
                 lacking=lacking(review),
             )
         )
-        return review
 
 
 def lacking(review: CodeReview) -> str:

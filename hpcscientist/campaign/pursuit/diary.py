@@ -11,6 +11,7 @@ from hpcscientist.authoring import notes
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.tryout import Tried as Trial
 from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.specs import trial_name
 from hpcscientist.campaign.strategy.steps import Version
 from hpcscientist.campaign.strategy.walk import (
     Grown,
@@ -24,6 +25,7 @@ from hpcscientist.campaign.strategy.walk import (
 from hpcscientist.files.atomic import write_text
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Stage
 
 Values = dict[str, tuple[float, float | None, int]]
 
@@ -61,15 +63,17 @@ class Diary:
                     metric = self.tryout.specs.recipe.spec.primary.name
                     self._note(notes.Grown(metric=metric, nodes=nodes, best=best))
                 case Reviewed(number):
-                    self._note(notes.Reviewed(review=course.reviews[number]))
+                    self._note(notes.Reviewed(review=course.review(number)))
                 case Run(number):
-                    self._ran(course.tried[number])
-                case Understood(number) if number in course.readings:
-                    self._note(notes.Read(number=number, reply=course.readings[number]))
+                    self._ran(course, number)
+                case Understood(number):
+                    reply = course.reading(number)
+                    if reply is not None:
+                        self._note(notes.Read(number=number, reply=reply))
         self._told = len(told)
 
     def _tried(self, course: Course, version: Version) -> None:
-        tried = course.tried[version.number]
+        tried = course.piloted(version.number)
         added, removed = notes.changed_lines(course.files(version.parent), tried.draft.files)
         self._entries.append(
             notes.Written(
@@ -84,17 +88,16 @@ class Diary:
         )
         self._measured(tried, "pilot", _once(tried))
 
-    def _ran(self, tried: Trial) -> None:
+    def _ran(self, course: Course, number: int) -> None:
         """Note what each step gave that it came to, and all seeds if it came so far."""
-        number, state = tried.attempt.number, self.tryout.state
+        tried, state, idea_id = course.tried(number), self.tryout.state, self.brief.idea.idea_id
         for index, step in enumerate(self.tryout.specs.steps):
-            spec = self.tryout.specs.step(self.brief.idea, tried.attempt, index)
-            trial = state.trials.get(spec.trial_id)
+            trial = state.trials.get(trial_name(idea_id, number, Stage.STEP, index))
             report = trial.report if trial is not None else None
             if report is not None:
                 there = replace(tried, report=report)
                 self._measured(there, step.name, _once(there))
-        if (self.brief.idea.idea_id, number) in state.full:
+        if (idea_id, number) in state.full:
             self._measured(tried, "full", self._figures(number))
 
     def concluded(
@@ -121,7 +124,7 @@ class Diary:
     def _note(self, entry: notes.Entry) -> None:
         self._entries.append(entry)
         path = self.tryout.paths.idea(self.brief.idea.idea_id).notes
-        write_text(path, notes.render(self._entries))
+        write_text(path, notes.render(self._entries), durable=False)  # drivers write it anew
 
 
 def _once(tried: Trial) -> Values:

@@ -12,63 +12,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
-from hpcscientist.campaign.reference import Reference
-from hpcscientist.campaign.specs import trial_seeds
+from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory, trial_name, trial_seeds
 from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.strategy.steps import Climb, Seeds
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback import online
 from hpcscientist.feedback.decision import Rule
 from hpcscientist.feedback.effort import Decision, Schedule, climb, decide, promote, schedule_of
 from hpcscientist.records.events import BudgetDecided, SeedsDecided
-from hpcscientist.records.idea import Idea
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Stage
 
 
 @dataclass(slots=True)
 class Effort:
-    """Runs the seeds of attempts for one driver."""
+    """Decides how far attempts go, for one driver."""
 
     settings: Settings
-    tryout: Tryout
-    reference: Reference
+    specs: SpecFactory
+    journal: Journal
+    state: CampaignState
     _come: dict[int, dict[str, float]] = field(default_factory=dict)  # rung -> idea -> mean
     _stepped: dict[str, dict[str, float]] = field(default_factory=dict)  # step -> idea -> value
 
-    async def climb(self, idea: Idea, tried: Tried, index: int) -> tuple[Tried, int]:
-        """Run an attempt at a step, counted from 0; return it with that report, and 1 if it
-        is decided that it goes on from there, else 0. Raises DiskFull.
-        """
-        tried = await self.tryout.step(idea, tried, index)
-        step = self.tryout.specs.steps[index].name
-        return tried, int(tried.scored and self._goes_on(idea, tried, step))
+    def decide(self, idea_id: str, after: Climb | Seeds) -> None:
+        """Decide after a stage all of whose trials were scored; the decision is journalled."""
+        number = after.version.number
+        if isinstance(after, Climb):
+            self._climb(idea_id, number, after.index)
+        else:
+            self._look(idea_id, number, after.which.stop)
 
-    async def seeds(self, idea: Idea, tried: Tried, which: range) -> tuple[Tried, int]:
-        """Run some of an attempt's seeds, counted from 0; return it with the first report that is
-        not scored, or the last, and how many more it is decided to run. Raises DiskFull.
-        """
-        tried = await self.tryout.seeds(idea, tried, which)
-        schedule = self._schedule
-        if schedule is None or not tried.scored or which.stop == schedule.at_most:
-            return tried, 0
-        return tried, (await self._decided(idea, tried, which.stop, schedule)).more
-
-    def _goes_on(self, idea: Idea, tried: Tried, step: str) -> bool:
-        """Whether it was decided that an attempt goes on from a step, or is decided so now."""
-        state, attempt = self.tryout.state.ideas[idea.idea_id], tried.attempt.number
-        known = state.climbed.get((attempt, step))
-        if known is not None:
-            return known.goes_on
-        metric, rate = self.tryout.specs.recipe.spec.primary, self.settings.loop.halving
+    def _climb(self, idea_id: str, attempt: int, index: int) -> None:
+        metric, rate = self.specs.recipe.spec.primary, self.settings.loop.halving
+        step = self.specs.steps[index].name
         come = self._stepped.get(step)
         if come is None:
             come = self._stepped[step] = self._known_on(step)
-        value = tried.values[metric.name]
-        earlier = [other for name, other in come.items() if name != idea.idea_id]
-        come[idea.idea_id] = value
+        report = self.state.trials[trial_name(idea_id, attempt, Stage.STEP, index)].report
+        assert report is not None
+        assert isinstance(report.outcome, Scored)
+        value = report.outcome.metrics[metric.name]
+        earlier = [other for name, other in come.items() if name != idea_id]
+        come[idea_id] = value
         decision = climb(value, earlier, step, metric, rate)
-        self.tryout.journal.record(
+        self.journal.record(
             BudgetDecided(
-                idea_id=idea.idea_id,
+                idea_id=idea_id,
                 attempt=attempt,
                 budget=step,
                 value=value,
@@ -76,61 +68,55 @@ class Effort:
                 reason=decision.reason,
             )
         )
-        return bool(decision.more)
+
+    def _look(self, idea_id: str, attempt: int, seeds: int) -> None:
+        schedule = schedule_of(self.settings.loop, self.specs.recipe.spec.seeds)
+        assert schedule is not None  # else all seeds are run, and nothing is decided
+        if self.settings.loop.allocation == "sequential":
+            decision = self._tested(idea_id, attempt, schedule)
+        else:
+            decision = self._ranked(idea_id, attempt, seeds, schedule)
+        self.journal.record(
+            SeedsDecided(
+                idea_id=idea_id,
+                attempt=attempt,
+                seeds=seeds,
+                more=decision.more,
+                reason=decision.reason,
+                given_up=decision.given_up,
+            )
+        )
+
+    def _tested(self, idea_id: str, attempt: int, schedule: Schedule) -> Decision:
+        metric = self.specs.recipe.spec.primary
+        baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
+        values = self.state.scores(idea_id, attempt, metric.name)
+        level = strictest(self.settings, self.state.ideas[idea_id].number)
+        return decide(baseline, values, metric, self.settings.loop.q, schedule, level)
+
+    def _ranked(self, idea_id: str, attempt: int, seeds: int, schedule: Schedule) -> Decision:
+        metric, rate = self.specs.recipe.spec.primary, self.settings.loop.halving
+        come = self._come.get(seeds)
+        if come is None:
+            come = self._come[seeds] = self._known(seeds)
+        own = trial_seeds(self.settings.seed, seeds)
+        value = _mean(self.state, idea_id, attempt, own, metric.name)
+        earlier = [mean for other, mean in come.items() if other != idea_id]
+        come[idea_id] = value
+        return promote(value, earlier, seeds, metric, schedule, rate)
 
     def _known_on(self, step: str) -> dict[str, float]:
         """By idea, the value of its latest attempt that came to a step, as the journal says."""
         found: dict[str, float] = {}
-        for idea in self.tryout.state.ideas.values():
+        for idea in self.state.ideas.values():
             attempts = [attempt for attempt, name in idea.climbed if name == step]
             if attempts:
                 found[idea.idea_id] = idea.climbed[max(attempts), step].value
         return found
 
-    async def _decided(
-        self, idea: Idea, tried: Tried, seeds: int, schedule: Schedule
-    ) -> SeedsDecided:
-        """Return what was decided after so many seeds, or decide it now."""
-        state, attempt = self.tryout.state.ideas[idea.idea_id], tried.attempt.number
-        known = state.decided.get((attempt, seeds))
-        if known is not None:
-            return known
-        if self.settings.loop.allocation == "sequential":
-            decision = await self._look(idea, attempt, schedule)
-        else:
-            decision = self._rank(idea, attempt, seeds, schedule)
-        event = SeedsDecided(
-            idea_id=idea.idea_id,
-            attempt=attempt,
-            seeds=seeds,
-            more=decision.more,
-            reason=decision.reason,
-            given_up=decision.given_up,
-        )
-        self.tryout.journal.record(event)
-        return event
-
-    async def _look(self, idea: Idea, attempt: int, schedule: Schedule) -> Decision:
-        metric = self.tryout.specs.recipe.spec.primary
-        baseline = (await self.reference.ran())[metric.name]
-        values = self.tryout.state.scores(idea.idea_id, attempt, metric.name)
-        level = strictest(self.settings, idea.number)
-        return decide(baseline, values, metric, self.settings.loop.q, schedule, level)
-
-    def _rank(self, idea: Idea, attempt: int, seeds: int, schedule: Schedule) -> Decision:
-        metric, rate = self.tryout.specs.recipe.spec.primary, self.settings.loop.halving
-        come = self._come.get(seeds)
-        if come is None:
-            come = self._come[seeds] = self._known(seeds)
-        own = trial_seeds(self.settings.seed, seeds)
-        value = _mean(self.tryout.state, idea.idea_id, attempt, own, metric.name)
-        earlier = [mean for other, mean in come.items() if other != idea.idea_id]
-        come[idea.idea_id] = value
-        return promote(value, earlier, seeds, metric, schedule, rate)
-
     def _known(self, seeds: int) -> dict[str, float]:
         """By idea, the mean of its latest attempt that came to a rung, as the journal says."""
-        state, metric = self.tryout.state, self.tryout.specs.recipe.spec.primary
+        state, metric = self.state, self.specs.recipe.spec.primary
         own = trial_seeds(self.settings.seed, seeds)
         found: dict[str, float] = {}
         for idea in state.ideas.values():
@@ -138,10 +124,6 @@ class Effort:
             if attempts:
                 found[idea.idea_id] = _mean(state, idea.idea_id, max(attempts), own, metric.name)
         return found
-
-    @property
-    def _schedule(self) -> Schedule | None:
-        return schedule_of(self.settings.loop, self.tryout.specs.recipe.spec.seeds)
 
 
 def strictest(settings: Settings, number: int) -> float:

@@ -1,116 +1,147 @@
-"""Pursuing one idea to its end: planned, written, mended, reviewed, measured, followed up.
-
-What is done next is the idea's strategy's to say, and all that it says is done side by side.
-"""
+"""Taking open ideas further, step by step, as `decide` wants it; and their notes."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from hpcscientist.campaign.conduct.actions import Take
+from hpcscientist.campaign.conduct.known import Known
+from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.campaign.pursuit.asking import Asking
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.craft import Craft
 from hpcscientist.campaign.pursuit.diary import Diary
-from hpcscientist.campaign.pursuit.performing import Performer
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.strategy.steps import AnyStep, Conclude, Last, SetAside
-from hpcscientist.campaign.strategy.strategies import Strategies
-from hpcscientist.campaign.strategy.strategy import Strategy
-from hpcscientist.errors import MachineTrouble
+from hpcscientist.campaign.strategy.steps import (
+    Abandon,
+    Conclude,
+    Read,
+    Review,
+    SetAside,
+    Write,
+)
+from hpcscientist.records.authoring import Brief, GaveUp
 from hpcscientist.records.events import IdeaBriefed, IdeaEnded, IdeaSetAside
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.vetting import Vetted
+
+if TYPE_CHECKING:
+    from hpcscientist.campaign.proposals.vetting import Vetting
+    from hpcscientist.campaign.pursuit.analysis import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What a driver has at hand of an idea that it pursues."""
+
+    course: Course
+    diary: Diary
 
 
 @dataclass(slots=True)
 class Pursuit:
-    """Pursues ideas. `set_aside` says which the machine failed; a driver that resumes
-    takes them up again, unless `in_order`: then later ideas depend on their outcome, and
-    MachineTrouble is raised at once.
-    """
+    """Pursues ideas, for one driver. `analysis` is None where nobody reads runs."""
 
-    in_order: bool
+    rules: Rules
     journal: Journal
     state: CampaignState
     tryout: Tryout
+    vetting: Vetting
     craft: Craft
-    strategies: Strategies
-    performer: Performer
-    set_aside: list[str] = field(default_factory=list)
+    asking: Asking
+    analysis: Analysis | None
+    _open: dict[str, _Open] = field(default_factory=dict)
 
-    async def pursue(self, vetted: Vetted) -> None:
-        """Take an idea to its end, or set it aside. Raises EndpointError, DiskFull."""
-        idea = vetted.idea
-        if self.state.ideas[idea.idea_id].ended is not None:
+    async def brief(self, idea_id: str) -> None:
+        """Have an idea vetted, looked up and planned. Raises EndpointError, RunDirectoryError."""
+        vetted = await self.vetting.vet(self._idea(idea_id))
+        if vetted is None:
             return
-        brief, remark = await self.craft.brief(vetted)
-        course = Course(brief, self.tryout.specs.recipe.reference)
-        diary = Diary(self.tryout, brief)
-        diary.planned(remark)
+        brief = await self.craft.plan(vetted)
         parts = () if brief.plan is None else tuple(brief.plan.ablations)
-        self.journal.record(IdeaBriefed(idea_id=idea.idea_id, parts=parts))
-        strategy = self.strategies.of(idea.number, idea.arm, parts)
-        match await self._take(course, diary, strategy):
-            case Conclude() as last:
-                self._conclude(idea, diary, last)
-            case SetAside() as last:
-                self._set_aside(idea, last)
+        self.journal.record(IdeaBriefed(idea_id=idea_id, parts=parts))
+        await self.open(idea_id)
 
-    def check(self) -> None:
-        """Raise MachineTrouble if ideas were set aside."""
-        if self.set_aside:
-            raise MachineTrouble(
-                f"the machine failed trials again and again, {len(self.set_aside)} ideas wait "
-                f"for it ({self.set_aside[0]}); mend that and run `hpcsci resume`"
-            )
+    async def open(self, idea_id: str) -> Course:
+        """Return what was made for an idea that is briefed. Raises RunDirectoryError."""
+        known = self._open.get(idea_id)
+        if known is not None:
+            return known.course
+        idea = self._idea(idea_id)
+        brief = Brief(idea=idea, concepts=await self.vetting.concepts(idea))
+        planned, remark = self.craft.planned(brief) or (brief, "")
+        place = self.tryout.paths.idea(idea_id)
+        reference = self.tryout.specs.recipe.reference
+        course = Course(planned, reference, self.state, place)
+        diary = Diary(self.tryout, planned)
+        diary.planned(remark)
+        # Two of its trials may have ended at once.
+        return self._open.setdefault(idea_id, _Open(course, diary)).course
 
-    async def _take(self, course: Course, diary: Diary, strategy: Strategy) -> Last:
-        """Do what the strategy says until it says the last step, and return that."""
-        tree: dict[AnyStep, object] = {}
-        under_way: dict[asyncio.Task[object], AnyStep] = {}
-        try:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    found = strategy.next(tree)
-                    diary.tell(course, found.told)
-                    if isinstance(last := found.steps[0], Conclude | SetAside):
-                        return last
-                    begun = set(under_way.values())
-                    for step in found.steps:
-                        if step not in begun:
-                            work = self.performer.perform(course, step)
-                            under_way[group.create_task(work)] = step
-                    done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        tree[under_way.pop(task)] = task.result()
-        except ExceptionGroup as failed:
-            error = failed.exceptions[0]
-            raise error from error.__cause__
+    async def take(self, action: Take) -> None:
+        """Take a step in which no trial runs. Raises EndpointError, RunDirectoryError."""
+        idea_id, step = action.idea_id, action.step
+        course = await self.open(idea_id)
+        match step:
+            case Write():
+                await self._write(course, step)
+            case Review(number, idle):
+                await self.craft.review(course, number, idle)
+            case Read():
+                assert self.analysis is not None  # else no run is to be read
+                await self.analysis.read(course, step)
+            case Abandon(task, reason, number):
+                self.craft.give_up(idea_id, task, reason, number)
+            case Conclude():
+                await self._conclude(idea_id, step)
+                return
+            case SetAside():
+                self._set_aside(idea_id, step)
+                return
+        await self.note(idea_id)
 
-    def _conclude(self, idea: Idea, diary: Diary, last: Conclude) -> None:
+    async def note(self, idea_id: str) -> None:
+        """Write down what has happened since the last time. Raises RunDirectoryError."""
+        idea = self.state.ideas[idea_id]
+        if idea.briefed is None:
+            return
+        strategy = self.rules.strategies.of(idea.number, idea.arm, idea.briefed.parts)
+        told = strategy.next(Known(self.state, self.rules, idea)).told
+        course = await self.open(idea_id)
+        self._open[idea_id].diary.tell(course, told)
+
+    async def _write(self, course: Course, step: Write) -> None:
+        idea_id, version = course.idea.idea_id, step.version
+        made = await self.asking.ask(course, step)
+        if isinstance(made, GaveUp):
+            self.craft.give_up(idea_id, step.task, made.reason)
+            return
+        self.tryout.keep(idea_id, version.number, made, version.parent, version.kind)
+        course.remember(version.number, made)
+
+    async def _conclude(self, idea_id: str, last: Conclude) -> None:
         """Record how an idea ended."""
-        diary.concluded(last.status, last.attempt, last.reason)
+        await self.note(idea_id)
+        self._open.pop(idea_id).diary.concluded(last.status, last.attempt, last.reason)
         self.journal.record(
-            IdeaEnded(
-                idea_id=idea.idea_id,
-                status=last.status,
-                reason=last.reason,
-                attempt=last.attempt,
-            )
+            IdeaEnded(idea_id=idea_id, status=last.status, reason=last.reason, attempt=last.attempt)
         )
 
-    def _set_aside(self, idea: Idea, last: SetAside) -> None:
-        """Record that an idea waits for the machine. Raises MachineTrouble where others wait."""
+    def _set_aside(self, idea_id: str, last: SetAside) -> None:
+        """Record that an idea waits for the machine."""
+        self._open.pop(idea_id)
         self.journal.record(
             IdeaSetAside(
-                idea_id=idea.idea_id,
+                idea_id=idea_id,
                 generation=self.state.generation,
                 trial_id=last.trial_id,
                 reason=last.reason,
             )
         )
-        self.set_aside.append(f"{idea.idea_id}: {last.reason}")
-        if self.in_order or idea.arm == "control":
-            self.check()  # the search's next proposals depend on this one's outcome
+
+    def _idea(self, idea_id: str) -> Idea:
+        path = self.tryout.paths.idea(idea_id).idea
+        return known_idea(path, self.state.ideas[idea_id].idea_hash)

@@ -97,7 +97,7 @@ def read_claim(recorded: Recorded) -> Claim | str | None:
 
 def _scored(state: CampaignState) -> str:
     """Name the ideas that can be run again."""
-    ended = [i for i in state.ideas.values() if i.ended and i.ended.status == "scored"]
+    ended = [i for i in state.in_order() if i.ended and i.ended.status == "scored"]
     ids = [idea.idea_id for idea in ended if idea.left is None]
     if not ids:
         return "no idea of this campaign was scored"

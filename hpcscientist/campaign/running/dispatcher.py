@@ -50,6 +50,7 @@ def journalled(
             journal.record(
                 BatchQueued(batch_id=batch.batch_id, generation=generation, elements=batch.runs)
             )
+            journal.flush()
 
     return Dispatcher(backend, intents=state.intents.open(), on_batch=on_batch, notify=notify)
 

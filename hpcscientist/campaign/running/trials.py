@@ -8,7 +8,6 @@ run again within the budget; what the idea spoilt is not, its worker included (s
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import shutil
 import time
@@ -17,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from hpcscientist.campaign import losses
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import spent
 from hpcscientist.campaign.running.waiting import Runs
@@ -66,60 +64,61 @@ class TrialRunner:
     generation: int
     retries: int
     pause_s: float
-    _runs: Counter[str] = field(default_factory=Counter)
     _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
 
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
-        """Run trials and return their reports in the same order.
+        """Run trials to their ends and return their reports in the same order.
 
-        Each report is journalled as soon as its trial has ended. A MachineFailed report is
-        returned only when this driver's retries are used up. Raises DiskFull when the run
-        directory's disk is full, and MachineTrouble when the machine fails idea after idea: then
-        the campaign stops instead of spending retries. Raises SplitGuarded, before anything runs,
-        where one may not see the test split.
+        What the machine spoilt is run again: a MachineFailed report is returned only when this
+        driver's retries are used up. Raises what `once` raises.
         """
         for spec in specs:
             spent.check(spec, self.state)
-        reports: dict[str, TrialReport] = {}
-        pending = [self._due(spec) for spec in specs]
-        for attempt in itertools.count():
-            for spec in pending:
-                self._record_intent(spec)
-            missing = [spec for spec in pending if not self._known(spec)]
-            for spec in missing:
-                self._prepare(spec)
-            if missing:
-                self._runs.update(spec.trial_id for spec in missing)
-                self.backend.avoid(sorted(n for n, c in self._failures.items() if c >= REPEATED))
-                await self.backend.run(missing, self._started, self._ended)
-            reports |= {spec.trial_id: self._collect(spec) for spec in pending}
-            pending = [
-                self._again(spec, spec.run + 1)
-                for spec in pending
-                if isinstance(reports[spec.trial_id].outcome, MachineFailed)
-                and self._runs[spec.trial_id] <= self.retries
-            ]
-            if not pending:
-                break
-            await asyncio.sleep(self.pause_s * 2**attempt)
-        return [reports[spec.trial_id] for spec in specs]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._run(spec)) for spec in specs]
+        except ExceptionGroup as failed:
+            error = failed.exceptions[0]
+            raise error from error.__cause__
+        return [task.result() for task in tasks]
+
+    async def once(self, spec: TrialSpec) -> TrialReport:
+        """Have a run of a trial come to its end, and return its report, which is journalled then.
+
+        The intent is journalled before anything is awaited. Raises DiskFull when the run
+        directory's disk is full, and MachineTrouble when the machine fails idea after idea: then
+        the campaign stops instead of spending retries. Raises SplitGuarded, before anything runs,
+        where it may not see the test split.
+        """
+        spent.check(spec, self.state)
+        # With nothing beside it where an earlier run was lost.
+        alone = self.state.losses.of(spec.trial_id) > 0
+        spec = spec.model_copy(update={"alone": alone}) if spec.run > 1 else spec
+        self._record_intent(spec)
+        await self.journal.settled()
+        if not self._known(spec):
+            self._prepare(spec)
+            self.backend.avoid(sorted(n for n, c in self._failures.items() if c >= REPEATED))
+            await self.backend.run([spec], self._started, self._ended)
+        return self._collect(spec)
 
     def is_given_up(self, trial_id: str) -> bool:
         """Whether the machine spoilt a trial under two drivers."""
         return self.state.trials[trial_id].run > self.retries + 1
 
-    def _due(self, spec: TrialSpec) -> TrialSpec:
-        """Number the run: the latest, or the one after a machine failure of an earlier driver."""
-        trial = self.state.trials.get(spec.trial_id)
-        if trial is None:
-            return spec
-        again = trial.spoilt and not self._runs[spec.trial_id]
-        return self._again(spec, trial.run + 1 if again else trial.run)
-
-    def _again(self, spec: TrialSpec, run: int) -> TrialSpec:
-        """Return a later run; with nothing beside it where an earlier one was lost."""
-        alone = self.state.losses.of(spec.trial_id) > 0
-        return spec.model_copy(update={"run": run, "alone": alone})
+    async def _run(self, spec: TrialSpec) -> TrialReport:
+        while True:
+            trial = self.state.trials.get(spec.trial_id)
+            failures = 0 if trial is None else trial.failed_in(self.state.generation)
+            if trial is not None and trial.spoilt:
+                report = trial.report
+                if report is not None and failures > self.retries:
+                    return report
+                await asyncio.sleep(self.pause_s * 2 ** (failures - 1) if failures else 0.0)
+            run = 1 if trial is None else trial.run + trial.spoilt
+            report = await self.once(spec.model_copy(update={"run": run}))
+            if not self.state.trials[spec.trial_id].spoilt:
+                return report
 
     def _recorded(self, spec: TrialSpec) -> TrialReport | None:
         trial = self.state.trials.get(spec.trial_id)
@@ -153,7 +152,9 @@ class TrialRunner:
                 trial.result.unlink(missing_ok=True)
             trial.out.mkdir(parents=True, exist_ok=True)
             if not _holds(trial, spec):
-                write_atomic(trial.spec, spec.model_dump_json(indent=1).encode())
+                # A driver that resumes writes it again unless it is whole: see `_holds`.
+                text = spec.model_dump_json(indent=1)
+                write_atomic(trial.spec, text.encode(), durable=False)
         except OSError as error:
             raise DiskFull(
                 f"{trial.root}: cannot be written: {error.strerror}; mend that and run "
@@ -202,8 +203,6 @@ class TrialRunner:
     def _blamed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
         """Return the report of a lost run; the idea has failed where its code is why."""
         with_driver = self._is_of_earlier_driver(spec)
-        if with_driver and losses.is_loss(report):
-            self._runs[spec.trial_id] -= 1  # it cost this driver nothing
         if not self.state.losses.are_its_own_doing(spec.idea_id, report, with_driver):
             return report
         assert isinstance(report.outcome, MachineFailed)

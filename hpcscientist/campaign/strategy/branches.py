@@ -116,7 +116,7 @@ class _Batch:
             if one is None or None in written:
                 continue
             if isinstance(one, Written) and one.code_hash in seen:
-                walk.look(Abandon(_task(version), REPEATS))
+                walk.look(Abandon(_task(version), REPEATS, version.number))
                 one = written[-1] = GaveUp(reason=REPEATS)
             if isinstance(one, Written):
                 seen.add(one.code_hash)

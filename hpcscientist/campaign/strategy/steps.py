@@ -188,11 +188,15 @@ class Pilot(Step[Piloted]):
 
 @dataclass(frozen=True, slots=True)
 class Abandon(Step[None]):
-    """Put on record that a task comes to nothing, so that later drivers go on without, too."""
+    """Put on record that a task comes to nothing, so that later drivers go on without, too.
+
+    `number` is that of a version which is another's double, 0: none is.
+    """
 
     priority: ClassVar[int] = 5
     task: str
     reason: str
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

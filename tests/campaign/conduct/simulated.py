@@ -28,6 +28,7 @@ from hpcscientist.campaign.conduct.actions import (
 )
 from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.rules import Confirmation, Judging, Proposing, Rules
+from hpcscientist.campaign.conduct.trials import Memory
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.state import CampaignState, fold
 from hpcscientist.campaign.strategy.measuring import Measuring
@@ -207,13 +208,16 @@ class World:
                 raise Killed
 
         busy: dict[str, Action] = {}
+        memory = Memory()
         now = 1000.0 * generation
         if generation == 1:
             record(CampaignStarted(campaign_id="c"))
         record(_driver(generation))
         while not state.ended and state.stopped is None:
             self.decisions += 1
-            found = decide(state, self.rules, busy.keys(), now)
+            found = decide(state, self.rules, busy.keys(), now, memory)
+            if self.decisions % 7 == 0:
+                assert found == decide(state, self.rules, busy.keys(), now)
             self._check(state, found.actions, busy)
             self._check_room(state, [*busy.values(), *found.actions])
             for action in found.actions:
@@ -376,8 +380,8 @@ class World:
         match step:
             case Write(version, task):
                 return self._written(idea_id, version.number, version.parent, task)
-            case Abandon(task, reason):
-                return AuthorGaveUp(idea_id=idea_id, task=task, reason=reason)
+            case Abandon(task, reason, number):
+                return AuthorGaveUp(idea_id=idea_id, task=task, reason=reason, attempt=number)
             case Review(number):
                 complete = self.chance("complete", idea_id, number) < 60
                 return AttemptReviewed(

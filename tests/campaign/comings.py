@@ -1,8 +1,6 @@
-"""Every event that a campaign records is what an action comes to that `decide` wanted just then."""
+"""Which event an action may come to."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from hpcscientist.campaign.conduct.actions import (
     Action,
@@ -17,8 +15,6 @@ from hpcscientist.campaign.conduct.actions import (
     Spend,
     Take,
 )
-from hpcscientist.campaign.conduct.decide import decide
-from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
@@ -53,26 +49,6 @@ from hpcscientist.records.events import (
     TrialQueued,
     TrialStarted,
 )
-from hpcscientist.records.trial import Stage
-
-LONG_AFTER = 1e12
-
-
-def is_wanted(event: Event, state: CampaignState, rules: Rules) -> bool:
-    """Whether an event may come in this state: no pause is waited for, nothing is under way."""
-    wanted = decide(state, rules, (), LONG_AFTER).actions
-    return any(comes_to(action, event, state) for action in wanted) or _was_begun(event, state)
-
-
-def _was_begun(event: Event, state: CampaignState) -> bool:
-    """Whether an event comes of what is under way, though nobody would begin it now."""
-    match event:
-        case IdeaProposed(number=number):
-            return state.exhausted is not None and number >= state.exhausted
-        case TrialQueued(idea_id="baseline", stage=Stage.BASELINE, attempt=attempt):
-            return attempt > 1  # coroutines queue it after the seeds that it goes with
-        case _:
-            return False
 
 
 def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noqa: PLR0911
@@ -85,7 +61,7 @@ def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noq
         case Brief(idea_id):
             return _of_brief(idea_id, event)
         case Propose(number):
-            return isinstance(event, IdeaProposed | ProposalsExhausted) and event.number == number
+            return _of_proposal(number, event, state)
         case Admit(number):
             return (
                 isinstance(event, IdeaAdmitted | IdeaEnded)
@@ -94,8 +70,7 @@ def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noq
         case Decide(idea_id, after):
             return _of_decision(idea_id, after, event)
         case Judge(ended, last):
-            # Coroutines may not know yet that no further idea comes.
-            return isinstance(event, IdeasJudged) and event.ended == ended and event.last <= last
+            return isinstance(event, IdeasJudged) and (event.ended, event.last) == (ended, last)
         case Spend(idea_id):
             return isinstance(event, SplitSpent) and event.idea_id == idea_id
         case Compact():
@@ -116,6 +91,12 @@ def _of_run(action: RunTrial, event: Event) -> bool:
             return False
 
 
+def _of_proposal(number: int, event: Event, state: CampaignState) -> bool:
+    if isinstance(event, IdeaEnded):  # nothing that was proposed could be used
+        return event.status == "failed" and state.ideas[event.idea_id].number == number
+    return isinstance(event, IdeaProposed | ProposalsExhausted) and event.number == number
+
+
 def _of_brief(idea_id: str, event: Event) -> bool:
     match event:
         case IdeaPlanned() | IdeaBriefed() | IdeaEnded(vetted=True):
@@ -132,8 +113,10 @@ def _of_step(idea_id: str, step: object, event: Event) -> bool:  # noqa: PLR0911
     match step, event:
         case Write(version), AttemptWritten(attempt=attempt):
             return version.number == attempt
-        case Write(task=task) | Abandon(task=task), AuthorGaveUp():
+        case Write(task=task), AuthorGaveUp():
             return event.task == task
+        case Abandon(task=task, number=number), AuthorGaveUp():
+            return (event.task, event.attempt) == (task, number)
         case Review(number), AttemptReviewed(attempt=attempt):
             return number == attempt
         case Read(number), RunsRead(number=read):
@@ -172,8 +155,3 @@ FREE = {
     "plane_stopped",
     "confirmation_set_aside",
 }
-
-
-def keys(actions: tuple[Action, ...]) -> Iterator[str]:
-    """For messages."""
-    return (action.key for action in actions)

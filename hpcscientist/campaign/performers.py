@@ -1,0 +1,102 @@
+"""Who does which action. What it comes to is in the journal when it has been done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.conduct import reference
+from hpcscientist.campaign.conduct.actions import (
+    Action,
+    Admit,
+    Brief,
+    Compact,
+    Decide,
+    Judge,
+    Propose,
+    RunTrial,
+    Spend,
+    Take,
+)
+from hpcscientist.campaign.conduct.rules import Rules
+from hpcscientist.campaign.judgement.claims import Claims
+from hpcscientist.campaign.judgement.confirmation import Confirming
+from hpcscientist.campaign.judgement.steadiness import Steadiness
+from hpcscientist.campaign.proposals.admission import Admission
+from hpcscientist.campaign.pursuit.effort import Effort
+from hpcscientist.campaign.pursuit.pursuit import Pursuit
+from hpcscientist.campaign.running.due import DueTrials
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.strategy.steps import Conclude
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.trial import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Performers:
+    """All of them, for one driver."""
+
+    rules: Rules
+    state: CampaignState
+    admission: Admission
+    pursuit: Pursuit
+    effort: Effort
+    trials: DueTrials
+    steadiness: Steadiness
+    confirming: Confirming
+    compactor: Compactor
+    claims: Claims
+
+    def begin(self) -> None:
+        """Catch up on what a killed driver may have left unsaid."""
+        if reference.has_run(self.state, self.rules):
+            self.steadiness.tell()
+
+    async def perform(self, action: Action) -> None:
+        """Do what is wanted. Raises EndpointError, MachineTrouble, DiskFull, RunDirectoryError."""
+        match action:
+            case RunTrial():
+                await self._run(action)
+            case Propose(number, round_number):
+                await self.admission.propose(number, round_number)
+            case Admit(number):
+                await self.admission.admit(number)
+            case Brief(idea_id):
+                await self.pursuit.brief(idea_id)
+            case Take(idea_id, step):
+                await self.pursuit.take(action)
+                if isinstance(step, Conclude):
+                    self.claims.write(idea_id)
+            case Decide(idea_id, after):
+                self.effort.decide(idea_id, after)
+                await self.pursuit.note(idea_id)
+            case _:
+                await self._of_campaign(action)
+
+    async def _of_campaign(self, action: Action) -> None:
+        match action:
+            case Judge():
+                self.confirming.judge(action)
+            case Spend():
+                self.confirming.spend(action)
+            case Compact():
+                await self.compactor.compact()
+            case _:
+                raise AssertionError(f"{action.key} is the conductor's")
+
+    async def _run(self, action: RunTrial) -> None:
+        """Run a trial, and say what follows from how it ended."""
+        try:
+            report = await self.trials.run(action)
+        except RunDirectoryError as error:
+            if action.stage is not Stage.CONFIRM or action.idea_id == BASELINE_ID:
+                raise
+            self.confirming.set_aside(action.idea_id, str(error))  # others can be confirmed
+            return
+        if action.idea_id == BASELINE_ID:
+            self.confirming.tell(report, action.stage)
+            if reference.has_run(self.state, self.rules):
+                self.steadiness.tell()
+        elif action.idea_id in self.state.progress.open:
+            await self.pursuit.note(action.idea_id)

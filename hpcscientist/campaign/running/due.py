@@ -1,0 +1,71 @@
+"""The runs of trials that `decide` wants: what each needs, from the journal and the frozen
+configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcscientist.campaign.conduct.actions import RunTrial
+from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.state import CampaignState
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.hashing import hash_tree
+from hpcscientist.records.events import SplitSpent
+from hpcscientist.records.idea import BASELINE_ID, Attempt
+from hpcscientist.records.trial import Stage, TrialReport, TrialSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DueTrials:
+    """Has wanted runs of trials come to their ends, for one driver."""
+
+    specs: SpecFactory
+    trials: TrialRunner
+    state: CampaignState
+
+    async def run(self, action: RunTrial) -> TrialReport:
+        """Have a run come to its end. Raises RunDirectoryError where the attempt's code is not
+        what is on record, and what `TrialRunner.once` raises.
+        """
+        spec = self._spec(action).model_copy(update={"run": action.run})
+        return await self.trials.once(spec)
+
+    def _spec(self, action: RunTrial) -> TrialSpec:
+        if action.idea_id == BASELINE_ID:
+            return self._of_reference(action)
+        paths, number = self.specs.paths.idea(action.idea_id), action.attempt
+        standing = self.state.ideas[action.idea_id]
+        code, known = paths.code(number), standing.code_hashes[number]
+        if not code.is_dir() or hash_tree(code) != known:
+            raise RunDirectoryError(
+                f"{code}: has other code than when it was recorded; restore it from a backup, or "
+                "launch anew"
+            )
+        attempt = Attempt(idea_id=action.idea_id, number=number, code_hash=known, note="")
+        idea, index = known_idea(paths.idea, standing.idea_hash), action.index
+        tokens = self.state.tokens.get(action.idea_id, 0)
+        match action.stage:
+            case Stage.PILOT:
+                return self.specs.pilot(idea, attempt, tokens)
+            case Stage.STEP:
+                return self.specs.step(idea, attempt, index, tokens)
+            case Stage.CONFIRM:
+                seeds = _spent(standing.spent).seeds
+                return self.specs.confirm(idea, attempt, seeds, tokens)[index]
+            case _:
+                (spec,) = self.specs.full(idea, attempt, tokens, range(index, index + 1))
+                return spec
+
+    def _of_reference(self, action: RunTrial) -> TrialSpec:
+        if action.stage is Stage.CONFIRM:
+            seeds = _spent(self.state.baseline_spent).seeds
+            return self.specs.confirm_baseline(seeds)[action.index]
+        return self.specs.reference(action.stage, action.index, action.attempt)
+
+
+def _spent(spent: SplitSpent | None) -> SplitSpent:
+    assert spent is not None  # else nothing of it is to be confirmed
+    return spent
