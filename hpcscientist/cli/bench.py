@@ -320,6 +320,7 @@ for _command in (
     bench_campaigns.steady,
     bench_campaigns.claims,
     bench_campaigns.sweep,
+    bench_campaigns.conduct,
     bench_statistics.null,
     bench_statistics.power,
 ):

@@ -1,4 +1,4 @@
-"""`hpcsci bench loop|steady|claims|sweep`: whole campaigns."""
+"""`hpcsci bench loop|steady|claims|sweep|conduct`: whole campaigns."""
 
 from __future__ import annotations
 
@@ -141,6 +141,26 @@ def sweep(as_json: bool, folder: Path, marks: tuple[int, ...], **given: Any) -> 
     click.echo(found.table(shown), err=as_json)
     if as_json:
         show(shown, as_json)
+
+
+@click.command("conduct")
+@json_option
+@click.option(
+    "--at",
+    "counts",
+    multiple=True,
+    type=click.IntRange(1),
+    help="So many ideas that are open, or have ended [100, 1000, 10000, 100000].",
+)
+def conduct(as_json: bool, counts: tuple[int, ...]) -> None:
+    """What one decision of the driver costs, and taking a campaign up again.
+
+    Of histories that are made up: no trial is run, and no model asked.
+    """
+    from hpcscientist.bench.conduct import figures as found  # noqa: PLC0415 (late, as all others)
+
+    options = found.Options(tuple(sorted(set(counts))) or found.COUNTS)
+    show(found.measure(options, lambda text: tell("conduct", text)), as_json)
 
 
 def _settled(given: dict[str, Any]) -> Any:

@@ -1,0 +1,1 @@
+"""`hpcsci bench conduct`: what a decision costs, and taking a campaign up again."""

@@ -1,0 +1,47 @@
+"""`bench conduct`: what is timed is what the loop does. How long it takes is for no test."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from hpcscientist.bench.conduct import figures, history
+from hpcscientist.campaign.conduct.actions import RunTrial
+from hpcscientist.campaign.conduct.decide import decide
+from hpcscientist.campaign.state import fold
+from hpcscientist.cli.main import cli
+from hpcscientist.records.trial import Stage
+
+
+def test_open_ideas_want_their_pilots_and_then_their_seeds() -> None:
+    state = fold([*history.begun(), *history.ended(1), *history.opened(2), *history.opened(3)])
+    rules = history.rules_of(3, 2)
+    wanted = decide(state, rules, (), 0.0).actions
+    assert [(a.idea_id, a.stage) for a in wanted if isinstance(a, RunTrial)] == [
+        ("idea-0002", Stage.PILOT),
+        ("idea-0003", Stage.PILOT),
+    ]
+    assert len(wanted) == 2
+    state.apply(history.trial_ended("idea-0002", Stage.PILOT, 0))
+    runs = [a for a in decide(state, rules, (), 0.0).actions if isinstance(a, RunTrial)]
+    assert sum(a.stage is Stage.SEARCH for a in runs) == history.SEEDS
+    assert state.progress.ended == 1
+
+
+def test_a_decision_is_timed_for_each_open_idea() -> None:
+    assert len(figures.decisions(ended=3, opened=4)) == 4
+
+
+def test_the_command_prints_all_of_them() -> None:
+    done = CliRunner().invoke(cli, ["bench", "conduct", "--json", "--at", "3", "--at", "5"])
+    assert done.exit_code == 0, done.output
+    names = [figure["name"] for figure in json.loads(done.stdout)]
+    assert names == [
+        "a decision after 3 ideas",
+        "a decision after 5 ideas",
+        "a decision with 3 open ideas",
+        "a decision with 5 open ideas",
+        "taking up 3 ideas",
+        "taking up 5 ideas",
+    ]
