@@ -48,7 +48,7 @@ class TrialState:
     spoilt: bool = False  # the machine failed it
     failures: int = 0  # of the machine, that the generation `failed_by` has to answer for
     failed_by: int = 0
-    ended_at: float = 0.0  # seconds since the epoch
+    ended_at: float = 0.0  # seconds since the epoch by the driver's clock: a node's may be wrong
     _report: bytes | None = None
 
     @property
@@ -61,13 +61,13 @@ class TrialState:
         """Whether this run has."""
         return self._report is not None
 
-    def end(self, report: TrialReport, generation: int) -> None:
-        """Take note of how it ended, under the driver of a generation."""
+    def end(self, report: TrialReport, generation: int, at: float = 0.0) -> None:
+        """Take note of how it ended, under the driver of a generation, `at` by its clock."""
         # Numbers that are none too: a metric may be NaN, which no JSON holds.
         self._report = to_json(report.model_dump(), inf_nan_mode="constants")
         self.spoilt, self.ended_at = (
             isinstance(report.outcome, MachineFailed),
-            report.usage.ended_at,
+            at,
         )
         # What was lost with an earlier driver has cost this one nothing.
         if self.spoilt and not (0 < self.driver < generation and is_loss(report)):

@@ -251,7 +251,7 @@ class CampaignState:
                 self.losses.started(event.trial_id)
             case TrialEnded():
                 trial = self.trials[event.report.trial_id]
-                trial.end(event.report, self.generation)
+                trial.end(event.report, self.generation, event.at)
                 self._touch(event.idea_id)
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)

@@ -264,11 +264,14 @@ class TrialStarted(Record):
 
 
 class TrialEnded(Record):
-    """The trial's report was read from its result file."""
+    """The trial's report was read from its result file; `at`: when, by the driver's clock, in
+    seconds since the epoch (0: an earlier version recorded it).
+    """
 
     type: Literal["trial_ended"] = "trial_ended"
     idea_id: str
     report: TrialReport
+    at: float = 0.0
 
     @property
     def key(self) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.journal import Journal
-from hpcscientist.errors import DiskFull, RunDirectoryError
+from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
 from hpcscientist.records.events import CampaignStarted, Event, NoteTaken
 
 NOTES = [NoteTaken(name=f"note {i}", text=f"wörds\n{i}") for i in range(4)]
@@ -97,3 +99,88 @@ def test_full_disk_leaves_the_journal_as_it_was(
 def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError):
         Journal(tmp_path / "nowhere" / "j", lambda event: None)
+
+
+class TestGroups:
+    @pytest.fixture
+    def syncs(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """The descriptors that were synced."""
+        synced: list[int] = []
+        monkeypatch.setattr(os, "fsync", synced.append)
+        return synced
+
+    def test_what_arrives_together_is_written_together(
+        self, tmp_path: Path, syncs: list[int]
+    ) -> None:
+        seen: list[Event] = []
+        told: list[int] = []
+        opened = Journal(tmp_path / "j", seen.append)
+        with opened.grouped(lambda: told.append(len(seen))):
+            for event in NOTES:
+                assert opened.record(event)
+                assert not opened.record(event)
+            assert seen == NOTES  # whoever decides sees them at once
+            assert journal.read(tmp_path / "j") == []
+            opened.flush()
+            assert journal.read(tmp_path / "j") == NOTES
+            opened.flush()
+        assert len(syncs) == 1
+        assert told == [0], "it is told when the first of a group waits"
+        opened.close()
+
+    async def test_who_is_settled_takes_others_of_the_same_turn_along(
+        self, tmp_path: Path, syncs: list[int]
+    ) -> None:
+        opened = Journal(tmp_path / "j", lambda event: None)
+
+        async def act(event: Event) -> list[Event]:
+            opened.record(event)
+            await opened.settled()
+            return journal.read(tmp_path / "j")
+
+        with opened.grouped(lambda: None):
+            found = await asyncio.gather(*map(act, NOTES))
+        assert found == [NOTES] * len(NOTES)
+        assert len(syncs) == 1
+        opened.close()
+
+    def test_what_a_full_disk_refused_waits_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened = Journal(tmp_path / "j", lambda event: None)
+        opened.record(NOTES[0])
+        with opened.grouped(lambda: None):
+            opened.record(NOTES[1])
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "fsync", _no_space)
+                with pytest.raises(DiskFull):
+                    opened.flush()
+            assert journal.read(tmp_path / "j") == NOTES[:1]
+            opened.record(NOTES[2])
+        opened.record(NOTES[3])  # outside, events are on the disk at once, those before first
+        assert journal.read(tmp_path / "j") == NOTES
+        opened.close()
+
+    def test_closing_writes_what_waits(self, tmp_path: Path) -> None:
+        opened = Journal(tmp_path / "j", lambda event: None)
+        with opened.grouped(lambda: None):
+            opened.record(NOTES[0])
+            opened.close()
+        assert journal.read(tmp_path / "j") == NOTES[:1]
+
+    def test_a_driver_that_was_overtaken_writes_no_group(self, tmp_path: Path) -> None:
+        def guard() -> None:
+            raise CampaignBusy("another drives")
+
+        opened = Journal(tmp_path / "j", lambda event: None, guard)
+        with opened.grouped(lambda: None):
+            opened.record(NOTES[0])
+            with pytest.raises(CampaignBusy):
+                opened.flush()
+        with pytest.raises(CampaignBusy):
+            opened.close()
+        assert journal.read(tmp_path / "j") == []
+
+
+def _no_space(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 
 from hpcscientist.campaign.conduct import actions, confirming, proposals, reference
 from hpcscientist.campaign.conduct.actions import (
@@ -61,22 +62,22 @@ def decide(
     pattern = state.losses.pattern()
     if pattern:
         return Decision((Stop("machine", f"{pattern}; mend that and run `hpcsci resume`"),), None)
-    wanted = Wanted(state, rules, now, memory or Memory())
+    wanted = Wanted(state, rules, now, Memory() if memory is None else memory)
     has_run = reference.want(wanted)
     stops = [action for action in wanted.found if isinstance(action, Stop)]
     if stops:
         return Decision((stops[0],), None)
     want = _want_seeded if has_run else _want_unseeded
-    for idea_id in state.progress.open:
+    # Those that were set aside come back beside the others: no more are pursued at once for that.
+    for idea_id in islice(state.progress.open, rules.plan.in_flight):
         wanted.of(state.ideas[idea_id], ("steps", state.of_reference), want)
     proposals.want_judgement(wanted, busy)
     proposals.want(wanted, reference_has_run=has_run)
     if has_run:
         confirming.want(wanted, is_over=_is_over(wanted, busy))
     _want_compaction(wanted, rules.compact_after)
-    wanted.memory.forget(
-        state.progress.open.keys() | state.progress.confirming.keys(), 2 * rules.plan.in_flight
-    )
+    if len(wanted.memory) > 2 * (len(state.progress.open) + len(state.progress.confirming) + 1):
+        wanted.memory.keep_only(state.progress.open.keys() | state.progress.confirming.keys())
     due = {action.key: action for action in wanted.found if action.key not in busy}
     if not due and not busy and wanted.wake_at is None:
         return Decision((_last(wanted),), None)

@@ -27,6 +27,8 @@ def want(wanted: Wanted, *, reference_has_run: bool) -> None:
             return  # the round before is not over
         ordered = rules.proposing.in_order or plan.arm(number) == "control"
         if ordered and _is_halted(wanted, number):
+            if rules.proposing.in_order:
+                return  # nor is anything after it
             continue
         used += 1  # it has its place, even while it waits for others
         if _may_be_asked(wanted, number, round_number, ordered, reference_has_run):

@@ -36,10 +36,13 @@ class Memory:
         """Remember what is wanted."""
         self._wants[whose] = mark, wants
 
-    def forget(self, open_ones: Container[str], most: int) -> None:
-        """Forget ideas that are open no more, once there are more than `most`."""
-        if len(self._wants) > most:
-            self._wants = {k: v for k, v in self._wants.items() if k in open_ones}
+    def __len__(self) -> int:
+        """Of how many ideas."""
+        return len(self._wants)
+
+    def keep_only(self, ideas: Container[str]) -> None:
+        """Forget all other ideas."""
+        self._wants = {idea: wants for idea, wants in self._wants.items() if idea in ideas}
 
 
 @dataclass(slots=True)

@@ -192,7 +192,7 @@ class TrialRunner:
                 self._failures[report.usage.node] += 1
             if self._is_full(report, outcome):
                 self._stop_for_space(spec, outcome)
-        self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report))
+        self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report, at=time.time()))
         if isinstance(outcome, MachineFailed) and (pattern := self.state.losses.pattern()):
             raise MachineTrouble(
                 f"{pattern}, at last {spec.trial_id} ({outcome.failure.value}: {outcome.detail}); "

@@ -254,6 +254,10 @@ class World:
 
     def _check_room(self, state: CampaignState, actions: list[Action]) -> None:
         asked = {action.number for action in actions if isinstance(action, Propose)}
+        pursued = {a.idea_id for a in actions if isinstance(a, Take | Brief | Decide)}
+        assert len(asked) + len(pursued) <= self.shape.window
+        if any(idea.set_aside for idea in state.ideas.values()) or state.progress.aside:
+            return  # they come back beside the others, of whatever round these are
         beside = [number for number in state.progress.open.values() if number not in asked]
         assert len(asked) + len(beside) <= self.shape.window
         rounds = {self.rules.plan.round_of(number) for number in (*asked, *beside)}
@@ -315,7 +319,7 @@ class World:
             usage=usage,
             predictions_hash="reference" if same or action.idea_id == BASELINE_ID else name,
         )
-        yield TrialEnded(idea_id=action.idea_id, report=report)
+        yield TrialEnded(idea_id=action.idea_id, report=report, at=now)
 
     def _outcome(self, action: RunTrial, state: CampaignState) -> Outcome:
         name, run = action.trial_id, action.run
