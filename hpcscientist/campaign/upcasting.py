@@ -2,7 +2,8 @@
 
 Each line says its version; the first version's did not. What a line of an earlier version lacks is
 filled in from the lines before it and from the ideas' files. Files are never rewritten: a driver
-that resumes appends lines of its own version.
+that resumes appends lines of its own version. The second version lacked kinds of events, and fields
+that say by their defaults that they were lacking; its lines are read as they stand.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import Idea
 
-VERSION: Final = 2
+VERSION: Final = 3
 _CURRENT: Final = f'{{"v":{VERSION},'.encode()
 
 # By type of event: the fields that version 1 lacked, and what it meant by that. Those that came
@@ -61,6 +62,8 @@ class Reader:
             version = raw.get("v", 1)
             if type(version) is int and version == 1:
                 raw = {**raw, "v": VERSION, "event": self._of_version_1(raw["event"])}
+            elif version == 2:
+                raw = {**raw, "v": VERSION}
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("no line of a journal") from error
         if type(version) is not int or version < 1:
