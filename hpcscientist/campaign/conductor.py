@@ -99,8 +99,9 @@ class Conductor:
         ended = [task for task in under_way if task in done]
         for task in ended:
             del under_way[task]
-        for task in ended:
-            task.result()
+        errors = [error for task in ended if (error := task.exception()) is not None]
+        if errors:
+            raise errors[0]
 
 
 async def _end(under_way: dict[asyncio.Task[None], str]) -> None:

