@@ -155,6 +155,10 @@ class RunDirectoryError(CampaignError):
     """The run directory cannot be read or written."""
 
 
+class IdeaDamaged(RunDirectoryError):
+    """What lies in an idea's folder is not what the journal says was put there."""
+
+
 class NoRunDirectory(UsageError, RunDirectoryError):
     """What was given for a run directory is none."""
 

@@ -22,7 +22,8 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     """Write attempt `number`: its code, a patch against `previous_files`, and its note.
 
     The code folder appears last and whole. Saving the same draft again changes nothing; a
-    folder with other content (half-written, or from before a re-execution) is replaced.
+    folder with other content (half-written, or by a driver that was killed before the journal said
+    so) is replaced.
     Raises OSError.
     """
     folder, code = paths.attempt(number), paths.code(number)
@@ -30,8 +31,7 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
-    diff = patch(previous_files, draft.files)  # to be read by people; `patch` makes it again
-    write_text(folder / "diff.patch", diff, durable=False)
+    write_text(folder / "diff.patch", patch(previous_files, draft.files))
     write_text(folder / _NOTE, draft.note + "\n")
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)

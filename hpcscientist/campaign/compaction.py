@@ -30,9 +30,10 @@ class Compactor:
     async def compact(self) -> None:
         """Compact what may be; in a thread, so that the loop goes on."""
         await self.journal.settled()  # else a result might be in no file and in no journal
-        ready = self._ready()
+        ready, settled = self._ready(), self.state.progress.settled
+        assert len(ready) == settled, "what is compacted is what is counted to see when to"
         await asyncio.to_thread(compact, self.paths, ready)
-        self.journal.record(ResultsCompacted(trials=len(ready)))
+        self.journal.record(ResultsCompacted(trials=settled))
 
     def _ready(self) -> set[str]:
         over = {idea for idea, state in self.state.ideas.items() if state.ended is not None}

@@ -53,17 +53,12 @@ class Conductor:
         Raises BaselineFailed, MachineTrouble, EndpointError, DiskFull or RunDirectoryError;
         whatever was recorded by then is kept, and a new conductor goes on from there.
         """
-        loop, stale = asyncio.get_running_loop(), asyncio.Event()
-
-        def waits() -> None:
-            # What is nobody's cause to decide anew, as that a trial left the queue.
-            loop.call_later(_FLUSH_S, stale.set)
-
-        with self.journal.grouped(waits):
+        stale = _Stale(asyncio.get_running_loop())
+        with self.journal.grouped(stale.soon):
             await self._run(stale)
 
-    async def _run(self, stale: asyncio.Event) -> None:
-        self.performers.begin()
+    async def _run(self, stale: _Stale) -> None:
+        self.performers.catch_up()
         memory = Memory()
         under_way: dict[asyncio.Task[None], str] = {}
         try:
@@ -74,6 +69,7 @@ class Conductor:
                 found = decide(self.state, self.rules, busy, self.now(), memory)
                 for action in found.actions:
                     if isinstance(action, Stop | Finish):
+                        self.performers.catch_up()
                         self.performers.claims.write_all()
                         if isinstance(action, Stop):
                             raise _ERRORS[action.kind](action.why)
@@ -85,11 +81,11 @@ class Conductor:
             await _end(under_way)
 
     async def _wait(
-        self, under_way: dict[asyncio.Task[None], str], stale: asyncio.Event, wake_at: float | None
+        self, under_way: dict[asyncio.Task[None], str], stale: _Stale, wake_at: float | None
     ) -> None:
         """Wait until something has been done, or until it is time to look again."""
         pause_s = None if wake_at is None else max(0.0, wake_at - self.now())
-        flush = asyncio.create_task(stale.wait())
+        flush = asyncio.create_task(stale.event.wait())
         try:
             done, _ = await asyncio.wait(
                 {*under_way, flush}, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED
@@ -101,7 +97,32 @@ class Conductor:
             del under_way[task]
         errors = [error for task in ended if (error := task.exception()) is not None]
         if errors:
-            raise errors[0]
+            # Of several what people can mend.
+            raise next((e for e in errors if isinstance(e, HpcsciError)), errors[0])
+
+
+class _Stale:
+    """Set some time after something was recorded that is nobody's cause to decide anew, as that a
+    trial left the queue.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.event = asyncio.Event()
+        self._loop = loop
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def soon(self) -> None:
+        """Have it set in a while; from any thread."""
+        self._loop.call_soon_threadsafe(self._arm)
+
+    def _arm(self) -> None:
+        self._timers.append(self._loop.call_later(_FLUSH_S, self.event.set))
+
+    def clear(self) -> None:
+        """All that was recorded is known."""
+        self.event.clear()
+        while self._timers:
+            self._timers.pop().cancel()
 
 
 async def _end(under_way: dict[asyncio.Task[None], str]) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 
 from hpcscientist.campaign.serving.beside import Beside
 from hpcscientist.campaign.wiring import Wired
-from hpcscientist.errors import CampaignBusy, HpcsciError, Interrupted, PlaneLost
+from hpcscientist.errors import Interrupted, PlaneLost
 from hpcscientist.files.rundir import RunPaths
 
 CANCEL_POLL_S = 0.3
@@ -66,27 +65,7 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
         if stop.is_set() and unfinished:
             raise Interrupted(f"stopped by {reason}; go on with `hpcsci resume {paths.root}`")
         work.result()
-    except BaseExceptionGroup as group:
-        first = _first(group)
-        if isinstance(first, CampaignBusy):
-            wired.let_go()  # what runs is the other driver's now
-        raise first from group
     finally:
         for task in (watch, halt, planes):
             task.cancel()
         await wired.close()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of a task group: the others are its echoes."""
-    leaves = list(_leaves(group))
-    known = [error for error in leaves if isinstance(error, HpcsciError)]
-    return (known or leaves)[0]
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        yield error
-        return
-    for inner in error.exceptions:
-        yield from _leaves(inner)

@@ -2,9 +2,10 @@
 
 Events that arrive together are written and synced together (`grouped`): the loop flushes before it
 decides, and whoever does what cannot be done again (`settled`) before that. A group may be cut at
-any line by a kill; each prefix is a history that might have been.
+any line by a kill; each prefix is a history that might have been. What goes on in other threads
+may be recorded from there.
 
-A line is `{"v": 2, "n": 1, "t": seconds, "event": {...}}`; see `campaign.upcasting` for those of
+A line is `{"v": 3, "n": 1, "t": seconds, "event": {...}}`; see `campaign.upcasting` for those of
 earlier versions. A torn last line (the driver was killed while writing) is cut off when the driver
 opens the journal, and ignored by readers; an unreadable line anywhere else is an error, for then
 the file was changed by somebody.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +61,7 @@ class Journal:
         self._size = 0
         self._lines = 0
         self._unwritten: list[bytes] = []
+        self._turn = threading.RLock()
         self._notify: Callable[[], None] | None = None  # set while events are grouped
         with _uncollected():
             for line, self._size in _parse(path):  # one by one: thousands are a tenth of a driver
@@ -81,6 +84,10 @@ class Journal:
         It is on the disk when this returns, unless it is `grouped`. Raises DiskFull, and then the
         file is as it was before.
         """
+        with self._turn:
+            return self._record(event)
+
+    def _record(self, event: Event) -> bool:
         if event.key in self._keys:
             return False
         line = Line(n=self._lines + 1, t=round(time.time(), 3), event=event)
@@ -100,7 +107,9 @@ class Journal:
 
     @contextmanager
     def grouped(self, notify: Callable[[], None]) -> Iterator[None]:
-        """Have events wait for `flush` or `settled`; `notify` is called when the first one does."""
+        """Have events wait for `flush` or `settled`; `notify` is called when the first one does, in
+        the thread that recorded it.
+        """
         self._notify = notify
         try:
             yield
@@ -111,10 +120,12 @@ class Journal:
         """Write what waits, and wait until it is on the disk. Raises DiskFull; then it waits on,
         and the file is as it was before.
         """
-        if self._unwritten:
-            self._guard()
-            self._append(b"".join(self._unwritten))
-            self._unwritten.clear()
+        with self._turn:
+            count = len(self._unwritten)  # more may come meanwhile
+            if count:
+                self._guard()
+                self._append(b"".join(self._unwritten))
+                del self._unwritten[:count]
 
     async def settled(self) -> None:
         """Return when all that was recorded so far is on the disk. Raises DiskFull."""

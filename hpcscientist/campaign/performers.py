@@ -28,7 +28,7 @@ from hpcscientist.campaign.pursuit.pursuit import Pursuit
 from hpcscientist.campaign.running.due import DueTrials
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import Conclude
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Stage
 
@@ -48,13 +48,26 @@ class Performers:
     compactor: Compactor
     claims: Claims
 
-    def begin(self) -> None:
-        """Catch up on what a killed driver may have left unsaid."""
+    def catch_up(self) -> None:
+        """Say what follows from the reference's trials, which a killed driver may have left
+        unsaid.
+        """
         if reference.has_run(self.state, self.rules):
             self.steadiness.tell()
+            self.confirming.tell()
 
     async def perform(self, action: Action) -> None:
         """Do what is wanted. Raises EndpointError, MachineTrouble, DiskFull, RunDirectoryError."""
+        try:
+            await self._perform(action)
+        except IdeaDamaged as error:
+            idea_id = action.idea_id if isinstance(action, RunTrial | Take | Brief) else ""
+            progress = self.state.progress
+            if idea_id not in progress.open and idea_id not in progress.aside:
+                raise
+            self.pursuit.leave(idea_id, str(error))  # others go on
+
+    async def _perform(self, action: Action) -> None:
         match action:
             case RunTrial():
                 await self._run(action)
@@ -88,15 +101,14 @@ class Performers:
     async def _run(self, action: RunTrial) -> None:
         """Run a trial, and say what follows from how it ended."""
         try:
-            report = await self.trials.run(action)
-        except RunDirectoryError as error:
-            if action.stage is not Stage.CONFIRM or action.idea_id == BASELINE_ID:
+            spec = self.trials.spec(action)
+        except IdeaDamaged as error:
+            if action.stage is not Stage.CONFIRM:
                 raise
             self.confirming.set_aside(action.idea_id, str(error))  # others can be confirmed
             return
+        await self.trials.run(spec)
         if action.idea_id == BASELINE_ID:
-            self.confirming.tell(report, action.stage)
-            if reference.has_run(self.state, self.rules):
-                self.steadiness.tell()
+            self.catch_up()
         elif action.idea_id in self.state.progress.open:
             await self.pursuit.note(action.idea_id)

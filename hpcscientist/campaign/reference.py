@@ -27,7 +27,7 @@ def hopeless(
     """
     if not share:
         return None
-    assert isinstance(reference.outcome, Scored)  # else the campaign has ended
+    assert isinstance(reference.outcome, Scored)
     assert isinstance(pilot.outcome, Scored)
     known, value = reference.outcome.metrics[metric.name], pilot.outcome.metrics[metric.name]
     worse = -better_by(value, known, metric)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcscientist import __version__
@@ -94,15 +93,6 @@ class SpecFactory:
         """The reference code at the pilot budget: what pilots are held to, with their seed."""
         return self._reference(Stage.PILOT, 0, self._pilot_seed())
 
-    def baseline_steps(self) -> list[TrialSpec]:
-        """The reference code at each step that ideas climb: they are sent nowhere it cannot go."""
-        seed = self._pilot_seed()
-        return [self._reference(Stage.STEP, index, seed) for index, _ in enumerate(self.steps)]
-
-    def baseline_again(self, rerun: int) -> TrialSpec:
-        """The reference code with the first seed once more; `rerun` counts from 1."""
-        return self._reference(Stage.BASELINE, 0, number=BASELINE_ATTEMPT + rerun)
-
     def reference(self, stage: Stage, index: int, number: int = BASELINE_ATTEMPT) -> TrialSpec:
         """One trial of the reference code on validation; `number`: its attempt, above 1 a rerun."""
         of_pilots = stage in (Stage.PILOT, Stage.STEP)
@@ -167,19 +157,15 @@ class SpecFactory:
         return fresh_seeds(self.config.settings.seed, loop.confirm_seeds or own, searched)
 
     def confirm(
-        self, idea: Idea, attempt: Attempt, seeds: Sequence[int], tokens: int = 0
-    ) -> list[TrialSpec]:
-        """One trial a seed at the full budget on the test split."""
-        code = self._code(attempt)
-        specs = (
-            self._spec(idea, attempt, Stage.CONFIRM, index, code, seed)
-            for index, seed in enumerate(seeds)
-        )
-        return [spec.model_copy(update={"tokens": tokens}) for spec in specs]
+        self, idea: Idea, attempt: Attempt, index: int, seed: int, tokens: int = 0
+    ) -> TrialSpec:
+        """The trial of one of the fresh seeds at the full budget on the test split."""
+        spec = self._spec(idea, attempt, Stage.CONFIRM, index, self._code(attempt), seed)
+        return spec.model_copy(update={"tokens": tokens})
 
-    def confirm_baseline(self, seeds: Sequence[int]) -> list[TrialSpec]:
+    def confirm_baseline(self, index: int, seed: int) -> TrialSpec:
         """The same of the reference code: what confirmations are compared with."""
-        return [self._reference(Stage.CONFIRM, i, seed) for i, seed in enumerate(seeds)]
+        return self._reference(Stage.CONFIRM, index, seed)
 
     def _budget(self, stage: Stage, index: int) -> Budget | StepName:
         if stage is Stage.STEP:

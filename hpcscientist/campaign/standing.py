@@ -7,7 +7,6 @@ from typing import Literal
 
 from pydantic_core import to_json
 
-from hpcscientist.campaign.losses import is_loss
 from hpcscientist.records.events import (
     AttemptReviewed,
     AuthorGaveUp,
@@ -69,8 +68,8 @@ class TrialState:
             isinstance(report.outcome, MachineFailed),
             at,
         )
-        # What was lost with an earlier driver has cost this one nothing.
-        if self.spoilt and not (0 < self.driver < generation and is_loss(report)):
+        # What an earlier driver had started has cost this one nothing.
+        if self.spoilt and not 0 < self.driver < generation:
             self.failures = self.failed_in(generation) + 1
             self.failed_by = generation
 

@@ -334,7 +334,7 @@ class SplitSpent(_OnceAnIdea):
 class IdeasJudged(Record):
     """Findings were looked at when `ended` ideas had ended, and `improved` are to be confirmed.
 
-    `last`: no further idea comes.
+    `last`: no further idea comes under the driver of then.
     """
 
     type: Literal["ideas_judged"] = "ideas_judged"
@@ -363,7 +363,9 @@ class ConfirmationSetAside(Record):
 
 
 class IdeaSetAside(Record):
-    """The machine failed an idea's trial too often for this driver; the next one takes it up."""
+    """An idea waits for the next driver: the machine failed a trial of it too often for this one,
+    or (`trial_id` is "") what lies in its folder is not what was recorded.
+    """
 
     type: Literal["idea_set_aside"] = "idea_set_aside"
     idea_id: str

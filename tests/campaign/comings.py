@@ -53,6 +53,8 @@ from hpcscientist.records.events import (
 
 def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noqa: PLR0911
     """Whether an event may be what an action came to."""
+    if isinstance(event, IdeaSetAside) and not event.trial_id:  # what lies there is damaged
+        return isinstance(action, RunTrial | Take | Brief) and action.idea_id == event.idea_id
     match action:
         case RunTrial():
             return _of_run(action, event)

@@ -233,6 +233,28 @@ async def test_a_recorded_attempt_stands_and_other_code_in_its_place_is_refused(
     assert code.read_text() == whole
 
 
+async def test_damage_to_an_idea_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
+    """A candidate without a sandbox can write into its own folder."""
+    bench = CampaignBench(tmp_path, ideas=3)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        if (spec.idea_id, spec.stage) == ("idea-0001", Stage.PILOT):
+            (code,) = Path(spec.sources.code).iterdir()
+            code.write_text(code.read_text() + "# changed\n")
+        return plain(spec)
+
+    with pytest.raises(RunDirectoryError, match=r"idea-0001/.*other code.*hpcsci resume"):
+        await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert {idea: status for idea, (status, _) in bench.ended().items()} == {
+        "idea-0002": "scored",
+        "idea-0003": "scored",
+    }
+    (code,) = bench.paths.idea("idea-0001").code(1).iterdir()
+    code.write_text(code.read_text().removesuffix("# changed\n"))
+    await bench.drive(plain, ScriptedProposer(*WORDS))
+    assert bench.ended()["idea-0001"] == ("scored", None)
+
+
 async def test_recorded_idea_is_taken_as_it_was(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=2)
     await bench.drive(plain, ScriptedProposer(*WORDS))
@@ -328,11 +350,13 @@ async def test_an_idea_whose_file_is_not_what_was_proposed_is_refused(
         path.unlink()
     else:
         path.write_text(whole.replace(WORDS[0], "other words"))
-    before = bench.paths.journal.read_bytes().count(b"idea_")
+    before = journal.read(bench.paths.journal)
     what = "is gone" if left is None else "is not what was proposed"
     with pytest.raises(RunDirectoryError, match=f"{what}; restore it from a backup"):
         await bench.drive(plain, ScriptedProposer(WORDS[0]))
-    assert bench.paths.journal.read_bytes().count(b"idea_") == before
+    after = journal.read(bench.paths.journal)[len(before) :]
+    told = [event for event in after if event.type.startswith("idea_")]
+    assert [event.type for event in told] == ["idea_set_aside"]
     path.write_text(whole)
     await bench.drive(plain, ScriptedProposer(RuntimeError("asked again")))
     assert bench.ended() == {"idea-0001": ("scored", None)}

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import sys
 import zlib
 from dataclasses import dataclass, field

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,40 @@ class TestGroups:
         opened.record(NOTES[3])  # outside, events are on the disk at once, those before first
         assert journal.read(tmp_path / "j") == NOTES
         opened.close()
+
+    def test_what_is_recorded_while_others_are_written_waits_for_the_next_time(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened = Journal(tmp_path / "j", lambda event: None)
+
+        def busy_disk(descriptor: int) -> None:
+            opened.record(NOTES[1])
+
+        with opened.grouped(lambda: None):
+            opened.record(NOTES[0])
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "fsync", busy_disk)
+                opened.flush()
+            assert journal.read(tmp_path / "j") == NOTES[:1]
+            opened.flush()
+        assert journal.read(tmp_path / "j") == NOTES[:2]
+        opened.close()
+
+    def test_threads_record_one_after_the_other(self, tmp_path: Path) -> None:
+        opened = Journal(tmp_path / "j", lambda event: None)
+        notes = [NoteTaken(name=str(number), text="") for number in range(400)]
+
+        def act(first: int) -> None:
+            for note in notes[first::4]:
+                opened.record(note)
+                opened.flush()
+
+        with opened.grouped(lambda: None), ThreadPoolExecutor(4) as pool:
+            list(pool.map(act, range(4)))
+        opened.close()
+        lines = journal.read_lines(tmp_path / "j")
+        assert [line.n for line in lines] == list(range(1, 401))
+        assert {line.event.key for line in lines} == {note.key for note in notes}
 
     def test_closing_writes_what_waits(self, tmp_path: Path) -> None:
         opened = Journal(tmp_path / "j", lambda event: None)

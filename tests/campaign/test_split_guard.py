@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,13 +62,18 @@ def proposed(number: int, arm: Arm = "model") -> IdeaProposed:
     return idea_proposed(number, arm=arm)
 
 
+def confirmations(specs: SpecFactory, seeds: Sequence[int]) -> list[TrialSpec]:
+    return [specs.confirm(IDEA, SECOND, index, seed) for index, seed in enumerate(seeds)]
+
+
 def test_confirmations_alone_see_the_test_split_with_seeds_of_their_own(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
     views = {Split.VALIDATION: "/v/validation", Split.TEST: "/v/test"}
     bench.config = bench.config.model_copy(update={"views": views, "labels": views})
     specs = specs_of(bench)
     fresh = specs.fresh_seeds()
-    confirm = specs.confirm(IDEA, SECOND, fresh) + specs.confirm_baseline(fresh)
+    confirm = confirmations(specs, fresh)
+    confirm += [specs.confirm_baseline(index, seed) for index, seed in enumerate(fresh)]
     search = [*specs.baseline(), specs.baseline_pilot(), *specs.full(IDEA, SECOND)]
     assert {spec.sources.data for spec in confirm} == {"/v/test"}
     assert {spec.sources.labels for spec in confirm} == {"/v/test"}
@@ -82,8 +88,8 @@ def test_confirmations_alone_see_the_test_split_with_seeds_of_their_own(tmp_path
 
 def test_nobody_sees_the_test_split_before_the_journal_says_so(tmp_path: Path) -> None:
     specs = specs_of(CampaignBench(tmp_path, ideas=1))
-    own = specs.confirm(IDEA, SECOND, SEEDS)[0]
-    theirs = specs.confirm_baseline(SEEDS)[0]
+    own = specs.confirm(IDEA, SECOND, 0, SEEDS[0])
+    theirs = specs.confirm_baseline(0, SEEDS[0])
     mine = SplitSpent(idea_id="idea-0001", attempt=2, seeds=SEEDS)
     for spec in (own, theirs):
         spent.check(spec, state_with(mine))
@@ -107,7 +113,7 @@ def test_a_trial_that_is_guarded_is_neither_queued_nor_run(tmp_path: Path) -> No
     state, ran = CampaignState(), ScriptedTrials(bench.paths, lambda spec: scored(0.5))
     journal = Journal(bench.paths.journal, state.apply)
     runner = TrialRunner(bench.paths, journal, state, ran, generation=1, retries=0, pause_s=0.0)
-    specs: list[TrialSpec] = specs_of(bench).confirm(IDEA, SECOND, SEEDS)
+    specs = confirmations(specs_of(bench), SEEDS)
     journal.record(proposed(1))
     with pytest.raises(SplitGuarded):
         asyncio.run(runner.run(specs))

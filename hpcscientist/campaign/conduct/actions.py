@@ -37,8 +37,8 @@ class RunTrial:
 
     @property
     def key(self) -> str:
-        """Once a run of a trial."""
-        return f"run/{self.trial_id}/{self.run}"
+        """Once a trial: its next run is not begun before this one is settled in every respect."""
+        return f"run/{self.trial_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,13 +159,14 @@ def _want_compaction(wanted: Wanted, every: int) -> None:
 def _last(wanted: Wanted) -> Action:
     """What is left to do when nothing is wanted, and nothing under way."""
     state = wanted.state
-    aside = [
-        f"{idea_id}: {said.reason}"
-        for idea_id in state.progress.aside
-        if (said := state.ideas[idea_id].set_aside) is not None
-    ]
+    found = (state.ideas[idea_id].set_aside for idea_id in state.progress.aside)
+    aside = [said for said in found if said is not None]
+    broken = [said.reason for said in aside if not said.trial_id]
+    if broken:
+        return Stop("damaged", f"{broken[0]}; then run `hpcsci resume`")
     if aside:
-        return _waits(f"trials again and again, {len(aside)} ideas wait", aside[0])
+        first = f"{aside[0].idea_id}: {aside[0].reason}"
+        return _waits(f"trials again and again, {len(aside)} ideas wait", first)
     assert not state.progress.open, "an idea is open, and nothing is wanted for it"
     damaged = list(confirming.damaged(wanted))
     if damaged:

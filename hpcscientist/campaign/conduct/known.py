@@ -125,7 +125,10 @@ class Known:
         if not self.rules.judging.piloted:
             return None
         name = trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.PILOT, 0)
-        return _report(self._trial(name))
+        report = _report(self._trial(name))
+        if not isinstance(report.outcome, Scored):
+            raise _Unknown  # it is run again, or the campaign stops
+        return report
 
     def _climbed(self, version: Version, index: int) -> Measured:
         report, lost = self._ended(version.number, Stage.STEP, index)

@@ -17,7 +17,15 @@ def want(wanted: Wanted, *, reference_has_run: bool) -> None:
     plan, progress = rules.plan, state.progress
     if rules.settings.loop.noisy == "stop" and not reference_has_run:
         return
-    used, number, most = len(progress.open), progress.proposed.low, _last(state, rules)
+    used, most = len(progress.open), _last(state, rules)
+
+    def is_asked(number: int) -> bool:
+        if number in progress.proposed:
+            return True
+        is_control = plan.arm(number) == "control" and not rules.proposing.in_order
+        return is_control and _is_halted(wanted, number)
+
+    number = wanted.memory.reach("asked", progress.proposed.low, most, is_asked)
     while used < plan.in_flight and number < most:
         number += 1
         if number in progress.proposed:
@@ -49,10 +57,15 @@ def want_judgement(wanted: Wanted, busy: Collection[str]) -> None:
 def _next_judged(wanted: Wanted, arm: Arm, busy: Collection[str]) -> int:
     """Return whose turn it is, 0 while that is not there."""
     progress, most = wanted.state.progress, _last(wanted.state, wanted.rules)
-    number = progress.judged.low
-    while number < progress.proposed.high:
+
+    def is_judged(number: int) -> bool:
+        return number in progress.judged or wanted.rules.plan.arm(number) != arm
+
+    high = progress.proposed.high
+    number = wanted.memory.reach(f"judged/{arm}", progress.judged.low, high, is_judged)
+    while number < high:
         number += 1
-        if number in progress.judged or wanted.rules.plan.arm(number) != arm:
+        if is_judged(number):
             continue
         if number in progress.proposed:
             return number
@@ -76,8 +89,13 @@ def _are_asked(wanted: Wanted, number: int) -> bool:
     with the model's, or it would have more than its share.
     """
     proposed, plan = wanted.state.progress.proposed, wanted.rules.plan
-    others = (n for n in range(proposed.low + 1, number) if n not in proposed)
-    return wanted.rules.proposing.in_order or all(plan.arm(n) == "control" for n in others)
+
+    def is_asked(other: int) -> bool:
+        return other in proposed or plan.arm(other) == "control"
+
+    if wanted.rules.proposing.in_order:
+        return True
+    return wanted.memory.reach("asked/model", proposed.low, number - 1, is_asked) >= number - 1
 
 
 def _may_be_asked(
@@ -87,13 +105,17 @@ def _may_be_asked(
     if ordered:
         # Those of its own arm behind the lag, and of earlier rounds, whatever runs at once.
         before = max(number - plan.lag + 1, plan.first_of(round_number))
+        over = wanted.state.progress.over
         if not _are_asked(wanted, number):
             return False
-        return all(
-            other in wanted.state.progress.over
-            for other in range(wanted.state.progress.over.low + 1, before)
-            if rules.in_order or plan.arm(other) == "control"
-        )
+        if rules.in_order:
+            return over.low >= before - 1
+
+        def is_over(other: int) -> bool:
+            return other in over or plan.arm(other) != "control"
+
+        last = before - 1
+        return wanted.memory.reach("over/control", over.low, last, is_over) >= last
     if not rules.follows:
         return True
     # The batch before is still under way when a batch begins.

@@ -48,10 +48,18 @@ def want(wanted: Wanted) -> bool:
         if trial.attempt > BASELINE_ATTEMPT:
             wanted.run(BASELINE_ID, trial.attempt, Stage.BASELINE, 0, actions.REFERENCE)
     if rules.settings.loop.noisy == "stop":
-        why = steadiness.too_noisy(state, rules.metric, rules.published, rules.settings)
-        if why:
-            wanted.add(Stop("noisy", why))
+        _want_steady(wanted)
     return True
+
+
+def _want_steady(wanted: Wanted) -> None:
+    state, rules, memory = wanted.state, wanted.rules, wanted.memory
+    stops = memory.recall(BASELINE_ID, (state.of_reference,))
+    if stops is None:
+        why = steadiness.too_noisy(state, rules.metric, rules.published, rules.settings)
+        stops = (Stop("noisy", why),) if why else ()
+        memory.keep(BASELINE_ID, (state.of_reference,), stops)
+    wanted.found.extend(stops)
 
 
 def want_again(wanted: Wanted, number: int) -> None:

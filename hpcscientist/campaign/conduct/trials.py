@@ -26,6 +26,7 @@ class Memory:
     """
 
     _wants: dict[str, tuple[Mark, tuple[Action, ...]]] = field(default_factory=dict)
+    _reached: dict[str, int] = field(default_factory=dict)
 
     def recall(self, whose: str, mark: Mark) -> tuple[Action, ...] | None:
         """Return what was wanted, None where that is not known."""
@@ -35,6 +36,16 @@ class Memory:
     def keep(self, whose: str, mark: Mark, wants: tuple[Action, ...]) -> None:
         """Remember what is wanted."""
         self._wants[whose] = mark, wants
+
+    def reach(self, what: str, low: int, last: int, is_behind: Callable[[int], bool]) -> int:
+        """Return the largest number up to which all are behind, among those up to `last`: all up
+        to `low` are. What is behind once stays so under the same driver.
+        """
+        number = max(low, self._reached.get(what, 0))
+        while number < last and is_behind(number + 1):
+            number += 1
+        self._reached[what] = number
+        return number
 
     def __len__(self) -> int:
         """Of how many ideas."""
@@ -101,10 +112,11 @@ class Wanted:
         failures = trial.failed_in(self.state.generation)
         # What ails a machine often passes.
         pause_s = self.rules.pause_s * 2 ** (failures - 1) if failures else 0.0
-        if trial.ended_at + pause_s <= self.now:
-            return trial.run + 1
-        self.look_again(trial.ended_at + pause_s)
-        return 0
+        # An end that is yet to come was seen by another clock, or before this one was put back.
+        if trial.ended_at <= self.now < trial.ended_at + pause_s:
+            self.look_again(trial.ended_at + pause_s)
+            return 0
+        return trial.run + 1
 
     def look_again(self, at: float) -> None:
         """Have the next look not later than at a time."""

@@ -19,14 +19,13 @@ from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.events import ConfirmationSetAside, IdeasJudged, NoteTaken, SplitSpent
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed
-from hpcscientist.records.trial import Stage, TrialReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +59,27 @@ class Confirming:
         if idea_id != BASELINE_ID:
             try:  # before the look is spent: a damaged copy costs none
                 attempt = self._checked(idea_id)
-            except RunDirectoryError as error:
+            except IdeaDamaged as error:
                 self.set_aside(idea_id, str(error))
                 return
         seeds = self.specs.fresh_seeds()
         self.journal.record(SplitSpent(idea_id=idea_id, attempt=attempt, seeds=seeds))
 
-    def tell(self, report: TrialReport, stage: Stage) -> None:
+    def tell(self) -> None:
         """Say so where a trial of the baseline is why nothing can be confirmed.
 
         What the search measured stands all the same.
         """
-        if stage is Stage.CONFIRM and isinstance(report.outcome, IdeaFailed):
-            failed = report.outcome
-            text = (
-                f"nothing can be confirmed: {report.trial_id} failed "
-                f"({failed.failure.value}): {failed.detail}"
-            )
-            self.journal.record(NoteTaken(name="baseline unconfirmed", text=text))
+        trials = self.state.confirming.get((BASELINE_ID, BASELINE_ATTEMPT), {})
+        for trial in trials.values():
+            report = trial.report if trial.phase == "failed" else None
+            if report is not None and isinstance(report.outcome, IdeaFailed):
+                failed = report.outcome
+                text = (
+                    f"nothing can be confirmed: {report.trial_id} failed "
+                    f"({failed.failure.value}): {failed.detail}"
+                )
+                self.journal.record(NoteTaken(name="baseline unconfirmed", text=text))
 
     def set_aside(self, idea_id: str, why: str) -> None:
         """Leave an idea to the next driver: it is not what was measured."""
@@ -96,7 +98,7 @@ class Confirming:
         number = idea.ended.attempt
         code = self.paths.idea(idea_id).code(number)
         if not code.is_dir() or hash_tree(code) != idea.code_hashes[number]:
-            raise RunDirectoryError(
+            raise IdeaDamaged(
                 f"{code}: is not the code that was measured; restore it from a backup"
             )
         known_idea(self.paths.idea(idea_id).idea, idea.idea_hash)

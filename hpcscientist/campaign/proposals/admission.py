@@ -125,7 +125,7 @@ class Admission:
         if self._is_banked:
             return
         for idea in self.state.in_order():
-            if idea.admitted:
+            if _was_let_in(idea):
                 await asyncio.to_thread(self.bank.add, idea.idea_id, idea.summary, idea.knobs)
         self._is_banked = True
 
@@ -209,6 +209,15 @@ class Admission:
         self.journal.record(
             IdeaEnded(idea_id=idea_id, status=status, reason=reason, attempt=None, like=like)
         )
+
+
+def _was_let_in(idea: IdeaState) -> bool:
+    """Whether an idea is what others may look like: the first version of the journal does not say
+    of all that were let in.
+    """
+    if idea.admitted or idea.ended is None:
+        return idea.admitted
+    return bool(idea.idea_hash) and (idea.ended.status != "rejected" or idea.ended.vetted)
 
 
 def _unusable(idea_id: str, number: int, round_number: int, plan: Plan) -> Idea:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.files.regular import read_regular
@@ -17,7 +17,7 @@ from hpcscientist.records.idea import Idea
 def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
     """Return a recorded idea; None where there is none.
 
-    `idea_hash` is its file's where that is known. Raises RunDirectoryError if the file is damaged,
+    `idea_hash` is its file's where that is known. Raises IdeaDamaged if the file is damaged,
     or another one.
     """
     try:
@@ -25,11 +25,11 @@ def read_idea(path: Path, idea_hash: str = "") -> Idea | None:
     except FileNotFoundError:
         return None
     if idea_hash and hash_bytes(content) != idea_hash:
-        raise RunDirectoryError(f"{path}: is not what was proposed; restore it from a backup")
+        raise IdeaDamaged(f"{path}: is not what was proposed; restore it from a backup")
     try:
         return Idea.model_validate_json(content)
     except ValidationError as error:
-        raise RunDirectoryError(f"{path}: is damaged; restore it from a backup") from error
+        raise IdeaDamaged(f"{path}: is damaged; restore it from a backup") from error
 
 
 def record_idea(path: Path, idea: Idea) -> str:
@@ -59,14 +59,14 @@ def proposed(idea: Idea, idea_hash: str) -> IdeaProposed:
 def known_idea(path: Path, idea_hash: str = "") -> Idea:
     """Return an idea that was recorded; `idea_hash` is its file's where that is known.
 
-    Raises RunDirectoryError if it is gone or damaged.
+    Raises IdeaDamaged if it is gone or damaged.
     """
     try:
         idea = read_idea(path, idea_hash)
     except OSError as error:
-        raise RunDirectoryError(
+        raise IdeaDamaged(
             f"{path}: cannot be read: {error.strerror}; restore it from a backup"
         ) from error
     if idea is None:
-        raise RunDirectoryError(f"{path}: is gone; restore it from a backup")
+        raise IdeaDamaged(f"{path}: is gone; restore it from a backup")
     return idea

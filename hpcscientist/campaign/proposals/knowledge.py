@@ -116,7 +116,9 @@ class Knowledge:
         best = max(improved, key=lambda i: gain(judged[i].comparison, self.metric))
         return Leader(
             idea_id=best,
-            proposal=known_idea(self.paths.idea(best).idea).proposal,
+            proposal=known_idea(
+                self.paths.idea(best).idea, self.state.ideas[best].idea_hash
+            ).proposal,
             effect=effect_of(judged[best].comparison, self.metric),
         )
 

@@ -46,10 +46,7 @@ class Vetting:
         """Return an idea that goes on; None for one whose end is recorded. Raises EndpointError."""
         if idea.arm == "control":  # a search knows no literature, and cannot but fit the recipe
             return Vetted(idea=idea)
-        standing = self.state.ideas[idea.idea_id]
-        if standing.ended is not None and standing.ended.status == "rejected":
-            return None
-        if standing.ended is None and not standing.attempts:  # else what was said then stands
+        if not self.state.ideas[idea.idea_id].attempts:  # else what was said then stands
             reason = await self._objection(idea)
             if reason is not None:
                 ended = IdeaEnded(

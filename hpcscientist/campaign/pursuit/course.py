@@ -17,7 +17,7 @@ from hpcscientist.campaign.pursuit.tryout import Tried
 from hpcscientist.campaign.specs import trial_name
 from hpcscientist.campaign.standing import IdeaState
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import IdeaPaths
@@ -51,7 +51,7 @@ class Course:
         return self.state.ideas[self.idea.idea_id]
 
     def files(self, number: int) -> Mapping[str, str]:
-        """Return the code of a version; 0: the reference. Raises RunDirectoryError."""
+        """Return the code of a version; 0: the reference. Raises IdeaDamaged."""
         return self.draft(number).files if number else self.reference
 
     def remember(self, number: int, draft: Draft) -> None:
@@ -59,7 +59,7 @@ class Course:
         self._drafts[number] = draft
 
     def draft(self, number: int) -> Draft:
-        """Return a version as it was recorded. Raises RunDirectoryError where it is another."""
+        """Return a version as it was recorded. Raises IdeaDamaged where it is another."""
         known = self._drafts.get(number)
         if known is None:
             known = self._drafts[number] = self._read(number)
@@ -80,12 +80,12 @@ class Course:
         return self.piloted(number)
 
     def review(self, number: int) -> CodeReview:
-        """Return what a reviewer found of a version. Raises RunDirectoryError."""
+        """Return what a reviewer found of a version. Raises IdeaDamaged."""
         return _read(self.paths.review(number), CodeReview)
 
     def reading(self, number: int) -> AnalysisReply | None:
         """Return what an analyst made of the runs, the time `number`; None without a usable
-        reply. Raises RunDirectoryError.
+        reply. Raises IdeaDamaged.
         """
         path = self.paths.reading(number)
         return _read(path, AnalysisReply) if path.exists() else None
@@ -126,13 +126,13 @@ class Course:
         idea, code = self.standing, self.paths.code(number)
         draft = attempts.load(self.paths, number)
         if draft is None or hash_texts(draft.files) != idea.code_hashes[number]:
-            raise RunDirectoryError(
+            raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "
                 "launch anew"
             )
         known = idea.note_hashes[number]
         if known not in ("", hash_bytes(draft.note.encode())):
-            raise RunDirectoryError(
+            raise IdeaDamaged(
                 f"{code.parent}: its note is not what was recorded; restore it from a backup"
             )
         return draft
@@ -142,4 +142,4 @@ def _read(path: Path, kind: type[V]) -> V:
     try:
         return kind.model_validate_json(read_regular(path, follow=False))
     except (OSError, ValidationError) as error:
-        raise RunDirectoryError(f"{path}: is gone or damaged; restore it from a backup") from error
+        raise IdeaDamaged(f"{path}: is gone or damaged; restore it from a backup") from error

@@ -11,7 +11,7 @@ from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.regular import read_regular
@@ -69,7 +69,7 @@ class Craft:
 
     def planned(self, brief: Brief) -> tuple[Brief, str] | None:
         """Return an idea with the plan that is on record, and a remark on that: why there is none,
-        or what was cut of it; None where nothing is on record. Raises RunDirectoryError.
+        or what was cut of it; None where nothing is on record. Raises IdeaDamaged.
         """
         idea_id = brief.idea.idea_id
         reason = self.state.ideas[idea_id].gave_up.get("plan")
@@ -79,7 +79,7 @@ class Craft:
         return None if known is None else (brief.model_copy(update={"plan": known[0]}), known[1])
 
     def _known_plan(self, idea_id: str) -> tuple[ExperimentPlan, str] | None:
-        """A plan that is recorded, with its remark. Raises RunDirectoryError where its file is
+        """A plan that is recorded, with its remark. Raises IdeaDamaged where its file is
         gone or was changed.
         """
         event, path = self.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
@@ -92,7 +92,7 @@ class Craft:
             what = "is not what was planned"
         except (OSError, ValidationError) as error:
             what = f"cannot be read: {error.strerror if isinstance(error, OSError) else 'damaged'}"
-        raise RunDirectoryError(f"{path}: {what}; restore it from a backup")
+        raise IdeaDamaged(f"{path}: {what}; restore it from a backup")
 
     def give_up(self, idea_id: str, task: str, reason: str, attempt: int = 0) -> None:
         """Record that a task comes to nothing, so that drivers that resume go on without, too.

@@ -106,9 +106,10 @@ class Diary:
         """Note what stands in the end, and its values."""
         values = {} if attempt is None else self._figures(attempt)
         left = status == "scored" and not values
-        self._note(
+        self._entries.append(
             notes.Concluded(status=status, attempt=attempt, values=values, reason=reason, left=left)
         )
+        self._write(durable=True)  # nobody writes it after this
 
     def _measured(self, tried: Trial, budget: str, values: Values) -> None:
         outcome = tried.outcome
@@ -123,8 +124,11 @@ class Diary:
 
     def _note(self, entry: notes.Entry) -> None:
         self._entries.append(entry)
+        self._write(durable=False)  # a driver that resumes writes it anew
+
+    def _write(self, *, durable: bool) -> None:
         path = self.tryout.paths.idea(self.brief.idea.idea_id).notes
-        write_text(path, notes.render(self._entries), durable=False)  # drivers write it anew
+        write_text(path, notes.render(self._entries), durable=durable)
 
 
 def _once(tried: Trial) -> Values:

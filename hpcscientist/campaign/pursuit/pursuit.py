@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ class Pursuit:
     asking: Asking
     analysis: Analysis | None
     _open: dict[str, _Open] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def brief(self, idea_id: str) -> None:
         """Have an idea vetted, looked up and planned. Raises EndpointError, RunDirectoryError."""
@@ -63,28 +65,36 @@ class Pursuit:
         brief = await self.craft.plan(vetted)
         parts = () if brief.plan is None else tuple(brief.plan.ablations)
         self.journal.record(IdeaBriefed(idea_id=idea_id, parts=parts))
-        await self.open(idea_id)
+        self._open[idea_id] = self._opened(brief)
 
-    async def open(self, idea_id: str) -> Course:
-        """Return what was made for an idea that is briefed. Raises RunDirectoryError."""
-        known = self._open.get(idea_id)
-        if known is not None:
-            return known.course
-        idea = self._idea(idea_id)
-        brief = Brief(idea=idea, concepts=await self.vetting.concepts(idea))
+    async def _at_hand(self, idea_id: str) -> _Open | None:
+        """What was made for an idea that is briefed; None where it is open no more. Raises
+        IdeaDamaged.
+        """
+        async with self._opening:  # two of its trials may have ended at once
+            if idea_id not in self._open:
+                idea = self._idea(idea_id)
+                brief = Brief(idea=idea, concepts=await self.vetting.concepts(idea))
+                if idea_id not in self.state.progress.open:
+                    return None
+                self._open[idea_id] = self._opened(brief)
+            return self._open[idea_id]
+
+    def _opened(self, brief: Brief) -> _Open:
         planned, remark = self.craft.planned(brief) or (brief, "")
-        place = self.tryout.paths.idea(idea_id)
-        reference = self.tryout.specs.recipe.reference
-        course = Course(planned, reference, self.state, place)
+        place = self.tryout.paths.idea(brief.idea.idea_id)
+        course = Course(planned, self.tryout.specs.recipe.reference, self.state, place)
         diary = Diary(self.tryout, planned)
         diary.planned(remark)
-        # Two of its trials may have ended at once.
-        return self._open.setdefault(idea_id, _Open(course, diary)).course
+        return _Open(course, diary)
 
     async def take(self, action: Take) -> None:
         """Take a step in which no trial runs. Raises EndpointError, RunDirectoryError."""
         idea_id, step = action.idea_id, action.step
-        course = await self.open(idea_id)
+        opened = await self._at_hand(idea_id)
+        if opened is None:
+            return
+        course = opened.course
         match step:
             case Write():
                 await self._write(course, step)
@@ -106,12 +116,13 @@ class Pursuit:
     async def note(self, idea_id: str) -> None:
         """Write down what has happened since the last time. Raises RunDirectoryError."""
         idea = self.state.ideas[idea_id]
-        if idea.briefed is None:
+        if idea.briefed is None or idea_id not in self.state.progress.open:
             return
-        strategy = self.rules.strategies.of(idea.number, idea.arm, idea.briefed.parts)
-        told = strategy.next(Known(self.state, self.rules, idea)).told
-        course = await self.open(idea_id)
-        self._open[idea_id].diary.tell(course, told)
+        opened = await self._at_hand(idea_id)
+        if opened is not None:
+            strategy = self.rules.strategies.of(idea.number, idea.arm, idea.briefed.parts)
+            told = strategy.next(Known(self.state, self.rules, idea)).told
+            opened.diary.tell(opened.course, told)
 
     async def _write(self, course: Course, step: Write) -> None:
         idea_id, version = course.idea.idea_id, step.version
@@ -132,15 +143,19 @@ class Pursuit:
 
     def _set_aside(self, idea_id: str, last: SetAside) -> None:
         """Record that an idea waits for the machine."""
-        self._open.pop(idea_id)
-        self.journal.record(
-            IdeaSetAside(
-                idea_id=idea_id,
-                generation=self.state.generation,
-                trial_id=last.trial_id,
-                reason=last.reason,
-            )
+        self._leave(idea_id, last.trial_id, last.reason)
+
+    def leave(self, idea_id: str, why: str) -> None:
+        """Leave an idea to the next driver: it is not what was recorded."""
+        self._leave(idea_id, "", why)
+
+    def _leave(self, idea_id: str, trial_id: str, reason: str) -> None:
+        self._open.pop(idea_id, None)
+        generation = self.state.generation
+        event = IdeaSetAside(
+            idea_id=idea_id, generation=generation, trial_id=trial_id, reason=reason
         )
+        self.journal.record(event)
 
     def _idea(self, idea_id: str) -> Idea:
         path = self.tryout.paths.idea(idea_id).idea

@@ -11,7 +11,7 @@ from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.idea import BASELINE_ID, Attempt
@@ -26,11 +26,14 @@ class DueTrials:
     trials: TrialRunner
     state: CampaignState
 
-    async def run(self, action: RunTrial) -> TrialReport:
-        """Have a run come to its end. Raises RunDirectoryError where the attempt's code is not
-        what is on record, and what `TrialRunner.once` raises.
+    def spec(self, action: RunTrial) -> TrialSpec:
+        """Return what is to run. Raises IdeaDamaged where the idea or its attempt's code is not
+        what is on record.
         """
-        spec = self._spec(action).model_copy(update={"run": action.run})
+        return self._spec(action).model_copy(update={"run": action.run})
+
+    async def run(self, spec: TrialSpec) -> TrialReport:
+        """Have it come to its end. Raises what `TrialRunner.once` raises."""
         return await self.trials.once(spec)
 
     def _spec(self, action: RunTrial) -> TrialSpec:
@@ -40,7 +43,7 @@ class DueTrials:
         standing = self.state.ideas[action.idea_id]
         code, known = paths.code(number), standing.code_hashes[number]
         if not code.is_dir() or hash_tree(code) != known:
-            raise RunDirectoryError(
+            raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "
                 "launch anew"
             )
@@ -54,7 +57,7 @@ class DueTrials:
                 return self.specs.step(idea, attempt, index, tokens)
             case Stage.CONFIRM:
                 seeds = _spent(standing.spent).seeds
-                return self.specs.confirm(idea, attempt, seeds, tokens)[index]
+                return self.specs.confirm(idea, attempt, index, seeds[index], tokens)
             case _:
                 (spec,) = self.specs.full(idea, attempt, tokens, range(index, index + 1))
                 return spec
@@ -62,7 +65,7 @@ class DueTrials:
     def _of_reference(self, action: RunTrial) -> TrialSpec:
         if action.stage is Stage.CONFIRM:
             seeds = _spent(self.state.baseline_spent).seeds
-            return self.specs.confirm_baseline(seeds)[action.index]
+            return self.specs.confirm_baseline(action.index, seeds[action.index])
         return self.specs.reference(action.stage, action.index, action.attempt)
 
 

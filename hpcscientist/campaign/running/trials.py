@@ -36,7 +36,7 @@ from hpcscientist.records.outcome import (
     Scored,
 )
 from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import Stage, TrialReport, TrialSpec
 from hpcscientist.results import store
 
 # A disk with less than this is full: a result file and a log would not fit.
@@ -102,10 +102,6 @@ class TrialRunner:
             await self.backend.run([spec], self._started, self._ended)
         return self._collect(spec)
 
-    def is_given_up(self, trial_id: str) -> bool:
-        """Whether the machine spoilt a trial under two drivers."""
-        return self.state.trials[trial_id].run > self.retries + 1
-
     async def _run(self, spec: TrialSpec) -> TrialReport:
         while True:
             trial = self.state.trials.get(spec.trial_id)
@@ -152,9 +148,10 @@ class TrialRunner:
                 trial.result.unlink(missing_ok=True)
             trial.out.mkdir(parents=True, exist_ok=True)
             if not _holds(trial, spec):
-                # A driver that resumes writes it again unless it is whole: see `_holds`.
-                text = spec.model_dump_json(indent=1)
-                write_atomic(trial.spec, text.encode(), durable=False)
+                # A driver that resumes writes it again unless it is whole: see `_holds`. Without it
+                # a result is none, and the trial runs again; that is not for the test split.
+                text = spec.model_dump_json(indent=1).encode()
+                write_atomic(trial.spec, text, durable=spec.stage is Stage.CONFIRM)
         except OSError as error:
             raise DiskFull(
                 f"{trial.root}: cannot be written: {error.strerror}; mend that and run "

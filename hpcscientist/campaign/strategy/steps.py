@@ -180,7 +180,7 @@ class Write(Step[Written | GaveUp]):
 
 @dataclass(frozen=True, slots=True)
 class Pilot(Step[Piloted]):
-    """Keep a version as an attempt, and run its pilot."""
+    """Run the pilot of a version."""
 
     priority: ClassVar[int] = 2
     version: Version

@@ -130,7 +130,7 @@ def rules_of(shape: Shape) -> Rules:
         ),
         metric=METRIC,
         published=None,
-        judging=Judging(hopeless=0.0, piloted=True, catches_nothing_done=True),
+        judging=Judging(hopeless=0.5, piloted=True, catches_nothing_done=True),
         proposing=Proposing(in_order=shape.in_order, follows=shape.follows, batch=2),
         confirmation=Confirmation(enabled=True, early=shape.early),
         strategies=Strategies(
@@ -208,6 +208,7 @@ class World:
                 raise Killed
 
         busy: dict[str, Action] = {}
+        done: set[str] = set()  # what is recorded of them is all, and nobody has noticed yet
         memory = Memory()
         now = 1000.0 * generation
         if generation == 1:
@@ -219,7 +220,8 @@ class World:
             if self.decisions % 7 == 0:
                 assert found == decide(state, self.rules, busy.keys(), now)
             self._check(state, found.actions, busy)
-            self._check_room(state, [*busy.values(), *found.actions])
+            under_way = [action for key, action in busy.items() if key not in done]
+            self._check_room(state, [*under_way, *found.actions])
             for action in found.actions:
                 busy[action.key] = action
                 if isinstance(action, RunTrial):
@@ -231,8 +233,13 @@ class World:
                 continue
             now += 0.01
             key = draw.choice(list(busy))
-            for event in self.events(busy[key], state, now):
-                record(event)
+            if key not in done:
+                for event in self.events(busy[key], state, now):
+                    record(event)
+                done.add(key)
+                if draw.random() < 0.3:
+                    continue
+            done.discard(key)
             del busy[key]
         return state
 
@@ -306,18 +313,19 @@ class World:
 
     def _run(self, action: RunTrial, state: CampaignState, now: float) -> Iterator[Event]:
         name, run = action.trial_id, action.run
-        yield TrialStarted(trial_id=name, run=run, generation=state.generation)
         outcome = self.results.get((name, run))
-        if outcome is None:
+        if outcome is None:  # else an earlier driver had it started, and did not see its end
             outcome = self.results[name, run] = self._outcome(action, state)
+            yield TrialStarted(trial_id=name, run=run, generation=state.generation)
         usage = Usage(started_at=now - 1, ended_at=now, node=f"n{int(self.chance(name, run)) % 3}")
         same = action.stage is Stage.PILOT and self.chance("idle", name) < 10
+        predicted = "reference" if same or action.idea_id == BASELINE_ID else name
         report = TrialReport(
             trial_id=name,
             run=run,
             outcome=outcome,
             usage=usage,
-            predictions_hash="reference" if same or action.idea_id == BASELINE_ID else name,
+            predictions_hash=predicted if isinstance(outcome, Scored) else None,
         )
         yield TrialEnded(idea_id=action.idea_id, report=report, at=now)
 
@@ -326,7 +334,9 @@ class World:
         own = state.ideas.get(action.idea_id)
         learned = "" if own is None else own.idea_hash
         if run <= self.luck.patience and self.chance("machine", name, run) < self.luck.spoilt:
-            return MachineFailed(failure=MachineFailure.NODE, detail="gone")
+            lost = self.chance("lost", name, run) < 30
+            failure = MachineFailure.LOST if lost else MachineFailure.NODE
+            return MachineFailed(failure=failure, detail="gone")
         if action.idea_id != BASELINE_ID and self.chance("fails", name, learned) < self.luck.fails:
             return IdeaFailed(failure=IdeaFailure.ERROR, detail="ValueError")
         return Scored(metrics={"m": 1 + self.chance("value", name, learned)})
