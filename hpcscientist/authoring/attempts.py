@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpcscientist.files.atomic import write_text
+from hpcscientist.files.atomic import sync_folder, write_text
 from hpcscientist.files.hashing import hash_texts, hash_tree, tree_files
 from hpcscientist.files.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.rundir import IdeaPaths
@@ -31,10 +31,11 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
-    write_text(folder / "diff.patch", patch(previous_files, draft.files))
-    write_text(folder / _NOTE, draft.note + "\n")
+    write_text(folder / "diff.patch", patch(previous_files, draft.files), listed=False)
+    write_text(folder / _NOTE, draft.note + "\n", listed=False)
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)
+    sync_folder(folder)
     idea_id = paths.root.name
     return Attempt(idea_id=idea_id, number=number, code_hash=code_hash, note=draft.note)
 
@@ -97,7 +98,10 @@ def _replace(code: Path, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, text)
+            write_text(path, text, listed=False)
+        for inner in {folder for name in files for folder in (temporary / name).parents}:
+            if inner.is_relative_to(temporary):
+                sync_folder(inner)
         if code.is_dir():
             shutil.rmtree(code)
         temporary.rename(code)

@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def figures(counts: Mapping[int, int] = COUNTS, script: Script | None = None) ->
         taken = []
         for _ in range(runs):
             with tempfile.TemporaryDirectory(prefix="hpcsci-bench-") as folder:
-                seconds, bound = asyncio.run(_campaign(Path(folder), ideas, script))
+                seconds, bound = asyncio.run(campaign(Path(folder), ideas, script))
             taken.append(seconds)
         seconds = statistics.median(taken)
         found.append(
@@ -89,7 +89,13 @@ def figures(counts: Mapping[int, int] = COUNTS, script: Script | None = None) ->
     return found
 
 
-async def _campaign(folder: Path, ideas: int, script: Script) -> tuple[float, float]:
+async def campaign(
+    folder: Path,
+    ideas: int,
+    script: Script,
+    backend_of: Callable[[RunPaths, int, Mapping[str, float]], ScriptedBackend] = ScriptedBackend,
+) -> tuple[float, float]:
+    """Run one in `folder`/run; return its makespan in seconds, and the lower bound of that."""
     recipe = load(create("bench", folder))
     paths = RunPaths(folder / "run")
     paths.trials.mkdir(parents=True)
@@ -101,7 +107,7 @@ async def _campaign(folder: Path, ideas: int, script: Script) -> tuple[float, fl
     entry = recipe.spec.entry
     model = ScriptedModel(script.latency_s, entry, recipe.reference[entry])
     seconds: dict[str, float] = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
-    backend = Dispatcher(ScriptedBackend(paths, script.slots, seconds))
+    backend = Dispatcher(backend_of(paths, script.slots, seconds))
     wired = assemble(config, recipe, session, model_minds(model, config, recipe, session), backend)
     begin = time.perf_counter()
     await wired.conductor.run()

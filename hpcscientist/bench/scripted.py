@@ -90,5 +90,9 @@ class ScriptedBackend(CrowdBackend):
             outcome=Scored(metrics={metric.name: value for metric in trial.metrics}),
             usage=Usage(started_at=begin, ended_at=time.time()),
         )
-        store.write_result(self._paths.trial(trial.trial_id), trial, report)
+        self.write(trial, report)
         return Ended(run_of(trial), EndState.ENDED, ended_at=time.time(), began_at=begin)
+
+    def write(self, trial: TrialSpec, report: TrialReport) -> None:
+        """Do what a worker does at its end."""
+        store.write_result(self._paths.trial(trial.trial_id), trial, report)

@@ -152,14 +152,22 @@ def sweep(as_json: bool, folder: Path, marks: tuple[int, ...], **given: Any) -> 
     type=click.IntRange(1),
     help="So many ideas that are open, or have ended [100, 1000, 10000, 100000].",
 )
-def conduct(as_json: bool, counts: tuple[int, ...]) -> None:
-    """What one decision of the driver costs, and taking a campaign up again.
+@click.option(
+    "--driven",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Ideas of the campaign of which is told what a driver does for a trial.",
+)
+def conduct(as_json: bool, counts: tuple[int, ...], driven: int) -> None:
+    """What one decision of the driver costs, taking a campaign up again, and what a driver asks of
+    disk and processor for each trial.
 
-    Of histories that are made up: no trial is run, and no model asked.
+    Of histories that are made up, and of scripted ideas and trials: no model is asked.
     """
     from hpcscientist.bench.conduct import figures as found  # noqa: PLC0415 (late, as all others)
 
-    options = found.Options(tuple(sorted(set(counts))) or found.COUNTS)
+    options = found.Options(tuple(sorted(set(counts))) or found.COUNTS, driven)
     show(found.measure(options, lambda text: tell("conduct", text)), as_json)
 
 

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
+def write_atomic(
+    path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True, listed: bool = True
+) -> None:
     """Write `data` to `path` by temporary name, fsync and rename.
 
-    `durable` false leaves out the fsync, for what is written again where a power cut took it or
-    left a part. Raises OSError (ENOSPC on a full disk) and then leaves neither a temporary file
-    nor a changed `path` behind.
+    `durable` false leaves out both fsyncs, for what is written again where a power cut took it or
+    left a part; `listed` false that of the folder, where the caller goes on to `sync_folder`.
+    Raises OSError (ENOSPC on a full disk) and then leaves neither a temporary file nor a changed
+    `path` behind.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -27,7 +30,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
             if durable:
                 os.fsync(file.fileno())
         temporary.replace(path)
-        if durable:
+        if durable and listed:
             sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -43,9 +46,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str, *, durable: bool = True) -> None:
-    """Write UTF-8 text atomically; `durable` as for `write_atomic`."""
-    write_atomic(path, text.encode(), durable=durable)
+def write_text(path: Path, text: str, *, durable: bool = True, listed: bool = True) -> None:
+    """Write UTF-8 text atomically; `durable` and `listed` as for `write_atomic`."""
+    write_atomic(path, text.encode(), durable=durable, listed=listed)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -34,7 +34,9 @@ def test_a_decision_is_timed_for_each_open_idea() -> None:
 
 
 def test_the_command_prints_all_of_them() -> None:
-    done = CliRunner().invoke(cli, ["bench", "conduct", "--json", "--at", "3", "--at", "5"])
+    done = CliRunner().invoke(
+        cli, ["bench", "conduct", "--json", "--at", "3", "--at", "5", "--driven", "2"]
+    )
     assert done.exit_code == 0, done.output
     names = [figure["name"] for figure in json.loads(done.stdout)]
     assert names == [
@@ -44,4 +46,6 @@ def test_the_command_prints_all_of_them() -> None:
         "a decision with 5 open ideas",
         "taking up 3 ideas",
         "taking up 5 ideas",
+        "fsyncs a trial, 2 ideas",
+        "driver's CPU time a trial, 2 ideas",
     ]

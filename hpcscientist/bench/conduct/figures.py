@@ -2,6 +2,7 @@
 
 A decision is timed as the loop makes it: after a trial has ended, with what was wanted of all
 other ideas remembered. Taking up again is timed beside reading the journal and parsing its lines.
+Last, what a driver does for each trial of a campaign: see `driver`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from hpcscientist.bench.conduct import history
+from hpcscientist.bench.conduct.driver import costs
 from hpcscientist.bench.figure import Figure
 from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.trials import Memory
@@ -37,9 +39,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How many ideas have ended, or are open: a figure each."""
+    """How many ideas have ended, or are open: a figure each; and how many a driver is given."""
 
     counts: tuple[int, ...] = COUNTS
+    driven: int = 64
 
 
 def measure(options: Options, tell: Tell) -> list[Figure]:
@@ -57,6 +60,8 @@ def measure(options: Options, tell: Tell) -> list[Figure]:
     for count in options.counts:
         tell(f"a journal of {count} ideas")
         shown.append(resuming(count))
+    tell(f"a campaign of {options.driven} ideas")
+    shown += costs(options.driven)
     return shown
 
 

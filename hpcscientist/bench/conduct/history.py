@@ -38,7 +38,7 @@ def rules_of(ideas: int, in_flight: int) -> Rules:
         settings=Settings(ideas=ideas),
         metric=_METRIC,
         published=None,
-        judging=Judging(hopeless=0.0, piloted=False, catches_nothing_done=False),
+        judging=Judging(hopeless=0.5, piloted=True, catches_nothing_done=False),
         proposing=Proposing(),
         confirmation=Confirmation(enabled=True, early=False),
         strategies=Strategies(
@@ -68,6 +68,7 @@ def begun() -> Iterator[Event]:
     )
     for index in range(SEEDS):
         yield from _trial(BASELINE_ID, Stage.BASELINE, index)
+    yield from _trial(BASELINE_ID, Stage.PILOT, 0)
 
 
 def ended(number: int) -> Iterator[Event]:

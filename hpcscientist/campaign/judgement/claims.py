@@ -21,7 +21,7 @@ from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_limits
 from hpcscientist.campaign.standing import TrialState
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.files.atomic import sync_folder, write_atomic
+from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_file, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe import packed
@@ -87,7 +87,7 @@ class _Archive:
         elif not _link(self.whole, path):
             # Where the disk knows no links, or no more of this file: the next ones are of the copy.
             if not self._is_whole(path):
-                write_atomic(path, self.data)
+                write_atomic(path, self.data, listed=False)
             known = self.whole.stat()
             os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
         self.whole = path
@@ -126,8 +126,7 @@ def _link(whole: Path, path: Path) -> bool:
     try:
         temporary.unlink(missing_ok=True)
         os.link(whole, temporary)
-        temporary.replace(path)
-        sync_folder(path.parent)
+        temporary.replace(path)  # the folder is synced with the claim
     except OSError:
         temporary.unlink(missing_ok=True)
         return False
