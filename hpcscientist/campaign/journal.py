@@ -14,7 +14,6 @@ Not covered: who may write. See `campaign.lock`.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import threading
@@ -129,6 +128,8 @@ class Journal:
 
     async def settled(self) -> None:
         """Return when all that was recorded so far is on the disk. Raises DiskFull."""
+        import asyncio  # noqa: PLC0415 (`hpcsci status` reads journals, and is quick without it)
+
         if self._unwritten:
             await asyncio.sleep(0)  # what is recorded in the same turn of the loop goes with it
         self.flush()
