@@ -4,7 +4,8 @@
 
 MOMENT is `never`, or KIND:N:before, KIND:N:torn or KIND:N:after: at the N-th event of a kind
 the process is killed before the event is written, with half of its line written, or after.
-`upgraded`: never, and by another version of the package, whose prompts are others.
+chat_line:N:after: when the N-th reply is on the disk. `upgraded`: never, and by another version of
+the package, whose prompts are others.
 Every call that reaches the playbook leaves a line in ASKED_FILE.
 """
 
@@ -20,6 +21,7 @@ from jinja2 import Template
 from hpcscientist.campaign import drive
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.cli.main import run
+from hpcscientist.models import recorded
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.model import ModelReply, ModelRequest
 
@@ -56,6 +58,9 @@ def _upgrade() -> None:
 
 
 def _die_at(kind: str, ordinal: str, when: str) -> None:
+    if kind == "chat_line":
+        _die_at_reply(int(ordinal))
+        return
     append = Journal._append
     seen = 0
 
@@ -74,6 +79,22 @@ def _die_at(kind: str, ordinal: str, when: str) -> None:
         append(self, data)
 
     Journal._append = appended  # type: ignore[method-assign]
+
+
+def _die_at_reply(ordinal: int) -> None:
+    """Die when a reply is in its chat, and nothing else is done about it."""
+    append = recorded._append
+    seen = 0
+
+    def appended(path: Path, line: bytes) -> int:
+        nonlocal seen
+        start = append(path, line)
+        seen += 1
+        if seen == ordinal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return start
+
+    recorded._append = appended  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
