@@ -6,9 +6,9 @@ any line by a kill; each prefix is a history that might have been. What goes on 
 may be recorded from there.
 
 A line is `{"v": 3, "n": 1, "t": seconds, "event": {...}}`; see `campaign.upcasting` for those of
-earlier versions. A torn last line (the driver was killed while writing) is cut off when the driver
-opens the journal, and ignored by readers; an unreadable line anywhere else is an error, for then
-the file was changed by somebody.
+earlier versions. A torn last group (the driver was killed while writing, or the power was cut) is
+cut off from where it is torn when the driver opens the journal, and ignored by readers; an
+unreadable line anywhere else is an error, for then the file was changed by somebody.
 Not covered: who may write. See `campaign.lock`.
 """
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcscientist.campaign.upcasting import Line, Reader
+from hpcscientist.campaign.upcasting import Line, Reader, are_one_group, group
 from hpcscientist.errors import DiskFull, RunDirectoryError
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.events import Event
@@ -90,7 +90,7 @@ class Journal:
         if event.key in self._keys:
             return False
         line = Line(n=self._lines + 1, t=round(time.time(), 3), event=event)
-        self._unwritten.append(line.model_dump_json().encode() + b"\n")
+        self._unwritten.append(line.model_dump_json(exclude={"c"}).encode() + b"\n")
         if self._notify is None:
             try:
                 self.flush()
@@ -123,7 +123,7 @@ class Journal:
             count = len(self._unwritten)  # more may come meanwhile
             if count:
                 self._guard()
-                self._append(b"".join(self._unwritten))
+                self._append(group(self._unwritten))
                 del self._unwritten[:count]
 
     async def settled(self) -> None:
@@ -188,7 +188,9 @@ def _parse(path: Path) -> Iterator[tuple[Line, int]]:
                 try:
                     line = reader.line(text)
                 except ValueError as error:
-                    if b"\n" not in file.read():  # a torn block can end in a newline of its own
+                    # What follows a torn part may be whole, and the part may hold a newline.
+                    rest = file.read().split(b"\n")[:-1]
+                    if not rest or are_one_group([text, *rest]):
                         return
                     raise RunDirectoryError(
                         f"{path}:{number}: is damaged; restore the file from a backup"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.upcasting import Reader
+from hpcscientist.campaign.upcasting import Reader, are_one_group
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.events import Event
 
@@ -14,7 +14,7 @@ from hpcscientist.records.events import Event
 class JournalTail:
     """The state of a campaign as its journal grows.
 
-    A last line that cannot be read is not finished yet. Where a line was taken back (the
+    A last group that cannot be read is not finished yet. Where a line was taken back (the
     writer's disk was full, or a driver cut a torn line off) the journal is read anew.
     """
 
@@ -68,7 +68,7 @@ class JournalTail:
             try:
                 line = self._reader.line(text)
             except ValueError as error:
-                if number == len(whole):
+                if number == len(whole) or are_one_group(whole[number - 1 :]):
                     break
                 raise _Unexpected(self._lines + 1) from error
             if line.n != self._lines + 1:

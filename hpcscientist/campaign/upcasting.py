@@ -9,7 +9,7 @@ that say by their defaults that they were lacking; its lines are read as they st
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,12 +36,37 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class Line(Record):
-    """A line of the journal: its version, its number, its time in seconds since the epoch."""
+    """A line of the journal: its version, its number, its time in seconds since the epoch; `c`: it
+    continues what was written together with the line before it.
+    """
 
     v: int = VERSION
+    c: bool = False
     n: int
     t: float
     event: Event
+
+
+def group(lines: Sequence[bytes]) -> bytes:
+    """Return lines of this version as they are written together."""
+    mark = _CURRENT + b'"c":true,'
+    return b"".join([*lines[:1], *(mark + line.removeprefix(_CURRENT) for line in lines[1:])])
+
+
+def are_one_group(lines: Iterable[bytes]) -> bool:
+    """Whether all of these lines that are whole may have been written together with what was
+    before them. A group of which a power cut took parts, wherever in it, was not on the disk yet,
+    and nothing was done about it.
+    """
+    return not any(map(_begins_a_group, lines))
+
+
+def _begins_a_group(text: bytes) -> bool:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(raw, dict) and "event" in raw and raw.get("c") is not True
 
 
 class Reader:

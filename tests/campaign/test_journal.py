@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.campaign import journal
 from hpcscientist.campaign.journal import Journal
+from hpcscientist.campaign.tail import JournalTail
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
 from hpcscientist.records.events import CampaignStarted, Event, NoteTaken
 
@@ -195,6 +196,47 @@ class TestGroups:
         lines = journal.read_lines(tmp_path / "j")
         assert [line.n for line in lines] == list(range(1, 401))
         assert {line.event.key for line in lines} == {note.key for note in notes}
+
+    @given(at=st.integers(0, 700), length=st.integers(1, 700), count=st.integers(1, 6))
+    def test_whatever_a_power_cut_took_of_the_last_group_none_of_the_others_is_lost(
+        self, at: int, length: int, count: int, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        path = tmp_path_factory.mktemp("cut") / "j"
+        write(path, NOTES)
+        opened = Journal(path, lambda event: None)
+        with opened.grouped(lambda: None):
+            for number in range(count):
+                opened.record(NoteTaken(name=f"last {number}", text="x" * 50))
+        opened.close()
+        whole, known = path.read_bytes(), len(b"".join(path.read_bytes().splitlines(True)[:4]))
+        assert len(NOTES) == 4
+        begin = known + at % (len(whole) - known)
+        end = min(begin + length, len(whole))
+        holed = whole[:begin] + b"\0" * (end - begin) + whole[end:]  # a page that was not written
+        path.write_bytes(holed)
+        kept = journal.read(path)
+        assert kept[:4] == NOTES
+        assert [e.key for e in kept[4:]] == [f"note_taken/last {n}" for n in range(len(kept) - 4)]
+        tail = JournalTail(path)
+        assert tail.read() == kept
+        Journal(path, lambda event: None).close()
+        assert path.read_bytes() == whole[: len(path.read_bytes())]
+        assert journal.read(path) == kept
+
+    def test_a_hole_before_a_later_group_is_damage(self, tmp_path: Path) -> None:
+        path = tmp_path / "j"
+        for names in ("abc", "de"):
+            opened = Journal(path, lambda event: None)
+            with opened.grouped(lambda: None):
+                for name in names:
+                    opened.record(NoteTaken(name=name, text=""))
+            opened.close()
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([lines[0], b"\0" * 20 + b"\n", *lines[2:]]))
+        with pytest.raises(RunDirectoryError, match="j:2: is damaged"):
+            journal.read(path)
+        with pytest.raises(RunDirectoryError, match="j:2: is damaged"):
+            JournalTail(path).read()
 
     def test_closing_writes_what_waits(self, tmp_path: Path) -> None:
         opened = Journal(tmp_path / "j", lambda event: None)

@@ -111,7 +111,8 @@ def _history(ended: int, opened: Iterable[int]) -> Iterable[Event]:
 def _write(path: Path, events: Iterable[Event]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for number, event in enumerate(events, 1):
-            file.write(Line(n=number, t=float(number), event=event).model_dump_json() + "\n")
+            line = Line(n=number, t=float(number), event=event)
+            file.write(line.model_dump_json(exclude={"c"}) + "\n")
 
 
 def _parse(path: Path) -> None:
