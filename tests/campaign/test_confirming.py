@@ -195,6 +195,25 @@ async def test_a_reference_that_fails_on_the_test_split_says_nothing_of_the_idea
     assert {event.idea_id for event in confirm_queued(bench)} == {BASELINE_ID}
 
 
+async def test_a_driver_that_was_killed_before_it_said_so_leaves_that_to_the_next(
+    tmp_path: Path,
+) -> None:
+    bench = CampaignBench(tmp_path, ideas=1)
+
+    def broken(spec: TrialSpec) -> Outcome:
+        if on_test(spec, BASELINE_ID):
+            return IdeaFailed(failure=IdeaFailure.ERROR, detail="KeyError: 'test'")
+        return judge(spec)
+
+    await bench.drive(broken, ScriptedProposer(*WORDS))
+    lines = bench.paths.journal.read_bytes().splitlines(keepends=True)
+    said = next(n for n, line in enumerate(lines) if b"nothing can be confirmed" in line)
+    bench.paths.journal.write_bytes(b"".join(lines[:said]))
+    assert not any(n.startswith("nothing can be confirmed") for n in read_rows(bench.paths).notes)
+    await bench.drive(broken, ScriptedProposer(*WORDS))
+    assert any(n.startswith("nothing can be confirmed") for n in read_rows(bench.paths).notes)
+
+
 @pytest.mark.parametrize("whose", [TRUE, BASELINE_ID])
 async def test_what_the_machine_fails_is_no_evidence_and_resume_tries_anew(
     tmp_path: Path, whose: str
