@@ -47,8 +47,8 @@ from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.worker import MODULE as WORKER_MODULE
 from hpcscientist.worker.element import MODULE as ELEMENT_MODULE
-from hpcscientist.worker.local import run_trial
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ def _open_backend(
     config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
 ) -> Backend:
     if config.backend == "local":
-        return LocalBackend(session.paths, config.slots, run_trial)
+        return LocalBackend(session.paths, config.slots, WORKER_MODULE)
     if config.settings.serving.trials_inside and session.job_id:
         engines = plane.engines if plane else inside.NO_ENGINES
         needs = recipe.spec.resources

@@ -178,7 +178,7 @@ class RunPaths:
 
     @property
     def submission(self) -> Path:
-        """Where submitit keeps its pickles; emptied as trials end."""
+        """What is kept of jobs while they are queued or run; emptied as trials end."""
         return self.root / ".submitit"
 
     @property

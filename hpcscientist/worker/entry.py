@@ -75,7 +75,7 @@ def _stop_requests() -> Iterator[threading.Event]:
         stop.set()
 
     before = {number: signal.signal(number, request) for number in _STOPPING}
-    # A backend may have started us with signals blocked; see backends/local.py.
+    # Who started the driver, or Slurm, may have blocked them, and that is inherited.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     try:
         yield stop

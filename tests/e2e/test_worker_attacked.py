@@ -26,16 +26,16 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 DEADLINE_S = 6.0  # of a pilot
 DRIVERS = 6  # an attack may end one driver after another, but not for ever
 
-# Who runs it, by what they were started as: workers and their guards, and submitit's controllers.
+# Who runs it, by what they were started as: workers, and their guards, which are forked.
 OTHERS = """
 import ctypes, os, signal, time
-def theirs(word):
+def theirs():
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             line = open(f"/proc/{pid}/cmdline", "rb").read()
         except OSError:
             continue
-        if word in line and int(pid) != os.getpid():
+        if b'hpcscientist.worker' in line and int(pid) != os.getpid():
             yield int(pid)
 segment = ctypes.CDLL(None).shmget(0x4711, 4096, 0o1600)
 open("/dev/shm/left-behind", "w").write("x")
@@ -43,10 +43,10 @@ open("/dev/shm/left-behind", "w").write("x")
 LINGER = "while True: time.sleep(60)\n"
 ATTACKS = {
     "kills all": "try: os.kill(-1, signal.SIGKILL)\nexcept OSError: pass\n",
-    "kills workers": "for pid in theirs(b'submit'): os.kill(pid, signal.SIGKILL)\n",
-    "asks workers to end": "for pid in theirs(b'.submitted'): os.kill(pid, signal.SIGTERM)\n",
-    "stops workers": "for pid in theirs(b'submit'): os.kill(pid, signal.SIGSTOP)\n",
-    "traces workers": "for pid in theirs(b'.submitted'): ctypes.CDLL(None).ptrace(16, pid, 0, 0)\n",
+    "kills workers": "for pid in theirs(): os.kill(pid, signal.SIGKILL)\n",
+    "asks workers to end": "for pid in theirs(): os.kill(pid, signal.SIGTERM)\n",
+    "stops workers": "for pid in theirs(): os.kill(pid, signal.SIGSTOP)\n",
+    "traces workers": "for pid in theirs(): ctypes.CDLL(None).ptrace(16, pid, 0, 0)\n",
 }
 
 # The first process of the namespace. What it leaves of its children's ends with it.

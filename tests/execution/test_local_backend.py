@@ -19,14 +19,14 @@ from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends import local, stopping
-from hpcscientist.execution.backends.local import Launch, LocalBackend, sweep
+from hpcscientist.execution.backends.local import LocalBackend, sweep
 from hpcscientist.execution.presence import Presence
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.runs import Ended, EndState
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
-from hpcscientist.worker.local import run_trial
+from hpcscientist.worker import MODULE as WORKER_MODULE
 
 DRIVER = """
 import asyncio, pathlib, sys
@@ -34,13 +34,13 @@ from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import TrialSpec
-from hpcscientist.worker.local import run_trial
+from hpcscientist.worker import MODULE as WORKER_MODULE
 paths = RunPaths(pathlib.Path(sys.argv[1]))
 specs = [TrialSpec.model_validate_json(paths.trial(n).spec.read_bytes()) for n in sys.argv[2:]]
 told = lambda spec: print("started", flush=True)
 
 async def drive():
-    backend = Dispatcher(LocalBackend(paths, len(specs), run_trial))
+    backend = Dispatcher(LocalBackend(paths, len(specs), WORKER_MODULE))
     await backend.run(specs, told, lambda spec, ended: None)
 
 asyncio.run(drive())
@@ -97,7 +97,7 @@ async def test_what_killed_drivers_left_of_ended_jobs_is_removed(
     processes.kill_trees(jobs)
     await until_gone([*jobs, *processes.marked(CAMPAIGN, "killed")])
     assert len(list((tmp_path / "scratch").iterdir())) == 2
-    await Dispatcher(LocalBackend(bench.run, 1, run_trial)).close()
+    await Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE)).close()
     assert [folder.name for folder in bench.run.submission.iterdir()] == ["alive-1"]
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     sweep(bench.run)
@@ -114,7 +114,7 @@ async def test_a_worker_that_died_with_its_driver_is_told_lost(bench: Bench) -> 
     processes.kill_trees(jobs)
     await until_gone(jobs)
     told: list[Ended | None] = []
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     await backend.run([spec], nothing, lambda spec, ended: told.append(ended))
     await backend.close()
     (ended,) = told
@@ -128,7 +128,7 @@ async def test_a_worker_that_died_with_its_driver_is_told_lost(bench: Bench) -> 
 async def test_a_worker_that_was_stopped_on_purpose_is_not_lost(bench: Bench) -> None:
     spec = bench.trial("await_file(TRIAL.parent.parent / 'go') or predict()")
     paths = bench.run.trial(spec.trial_id)
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
     async with asyncio.timeout(300):
         while presence.live_worker(paths) is None:  # noqa: ASYNC110 (another process)
@@ -137,7 +137,7 @@ async def test_a_worker_that_was_stopped_on_purpose_is_not_lost(bench: Bench) ->
     with pytest.raises(asyncio.CancelledError):
         await call
     (bench.run.root / "go").touch()
-    again = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    again = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     told: list[Ended | None] = []
     await again.run([spec], nothing, lambda spec, ended: told.append(ended))
     assert [ended.state for ended in told if ended] == [EndState.ENDED]
@@ -156,7 +156,7 @@ async def test_the_deadline_of_a_worker_that_stands_still_is_kept_by_the_driver(
     spec = spec.model_copy(update={"limits": limits})
     paths = bench.run.trial(spec.trial_id)
     told: list[Ended | None] = []
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     call = asyncio.create_task(backend.run([spec], nothing, lambda spec, ended: told.append(ended)))
     await suspend(paths)
     await asyncio.wait_for(call, 300)
@@ -176,7 +176,7 @@ async def test_a_job_that_had_not_begun_is_replaced(bench: Bench) -> None:
     body = "count = TRIAL.parent.parent / 'count'\ncount.open('a').write('x')\npredict()"
     spec = bench.trial(body)
     killed_driver(bench.run, spec.trial_id, ready=[])
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     await backend.run([spec], nothing, nothing)
     await backend.close()
     report = read_result(bench.run.trial(spec.trial_id))
@@ -192,7 +192,7 @@ async def test_a_worker_of_another_host_counts_as_lost(bench: Bench) -> None:
     started = psutil.Process().create_time()
     elsewhere = Presence(host=socket.gethostname() + "x", pid=os.getpid(), started=started, run=1)
     paths.worker.write_text(elsewhere.model_dump_json())
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     await backend.run([spec], nothing, nothing)
     assert paths.result.exists()
 
@@ -213,7 +213,7 @@ async def test_a_worker_that_does_not_listen_is_killed(
     monkeypatch.setattr(stopping, "_PATIENCE_S", 0.5)
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
     await suspend(paths)
     await backend.close()
@@ -233,7 +233,7 @@ async def test_a_worker_that_hangs_is_given_up(
     spec = bench.trial("daemon(linger); await_file(OUT / 'daemon'); linger('main')", deadline_s=1e6)
     paths = bench.run.trial(spec.trial_id)
     told: list[Ended | None] = []
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     call = asyncio.create_task(backend.run([spec], nothing, lambda spec, ended: told.append(ended)))
     await suspend(paths)  # it hears no SIGTERM either
     assert not told
@@ -257,22 +257,27 @@ def test_a_worker_has_the_time_that_its_scorer_may_take(bench: Bench) -> None:
     assert local._longest_s(longer) == local._longest_s(spec) + 1000.0
 
 
-@pytest.mark.parametrize("given", ["4,5", None])
-def test_gpus_reach_the_worker_as_the_driver_has_them(
-    monkeypatch: pytest.MonkeyPatch, given: str | None
+@pytest.mark.parametrize(("asked", "has"), [(0, ("4", "5")), (1, ("4",)), (2, ("4", "5"))])
+async def test_a_worker_has_the_gpus_of_its_own(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, asked: int, has: tuple[str, ...]
 ) -> None:
-    seen: list[str | None] = []
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # what submitit sets
-    Launch(lambda _: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")), given)("trial")
-    assert seen == [given]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    spec = bench.trial("predict()")
+    spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"gpus": asked})})
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
+    await backend.run([spec], nothing, nothing)
+    await backend.close()
+    worker = presence.read(bench.run.trial(spec.trial_id))
+    assert worker is not None
+    assert worker.gpus == has
 
 
 async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("submitit.LocalExecutor.submit", refuse)
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    monkeypatch.setattr(local, "Job", refuse)
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     with pytest.raises(DiskFull, match="make room"):
         await backend.run([bench.trial("predict()")], nothing, nothing)
 
@@ -280,7 +285,7 @@ async def test_no_space_to_submit_is_said(bench: Bench, monkeypatch: pytest.Monk
 async def test_a_worker_runs_without_numpy_and_threads(bench: Bench) -> None:
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
-    backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+    backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
     call = asyncio.create_task(backend.run([spec], nothing, nothing))
     await suspend(paths)
     worker = presence.live_worker(paths)

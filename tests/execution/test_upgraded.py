@@ -16,7 +16,7 @@ from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.records.events import CampaignStarted
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialSpec
-from hpcscientist.worker.local import run_trial
+from hpcscientist.worker import MODULE as WORKER_MODULE
 
 
 def upgraded(spec: TrialSpec) -> TrialSpec:
@@ -29,15 +29,14 @@ async def test_its_specification_is_left_alone(bench: Bench) -> None:
     spec = bench.trial("note('begun'); await_file(OUT / 'go on'); predict()")
     paths = bench.run.trial(spec.trial_id)
     before = paths.spec.read_bytes()
-    code = f"from hpcscientist.worker.local import run_trial; run_trial({str(paths.root)!r})"
     state = CampaignState()
     journal = Journal(bench.run.journal, state.apply)
     journal.record(CampaignStarted(campaign_id=CAMPAIGN))
-    with subprocess.Popen([sys.executable, "-c", code]) as worker:  # noqa: ASYNC220
+    with subprocess.Popen([sys.executable, "-m", WORKER_MODULE, str(paths.root)]) as worker:  # noqa: ASYNC220
         async with asyncio.timeout(300):
             while not (paths.out / "begun").exists():  # noqa: ASYNC110 (another process's file)
                 await asyncio.sleep(0.02)
-        backend = Dispatcher(LocalBackend(bench.run, 1, run_trial))
+        backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
         runner = TrialRunner(bench.run, journal, state, backend, generation=1, retries=0, pause_s=0)
         call = asyncio.create_task(runner.run([upgraded(spec)]))
         async with asyncio.timeout(300):

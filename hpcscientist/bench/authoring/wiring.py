@@ -28,7 +28,7 @@ from hpcscientist.models.roles import Roles
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import ReplyRecorded
 from hpcscientist.records.model import ModelReply, ModelRequest
-from hpcscientist.worker.local import run_trial
+from hpcscientist.worker import MODULE as WORKER_MODULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def wire(
         os.environ.pop(variable, None)  # the clients have them; workers need not
     journal = Journal(paths.journal, state.apply, lambda: _check(prepared, lock))
     model = _recorded(roles, prepared, journal, spent)
-    backend = Dispatcher(LocalBackend(paths, config.slots, run_trial))
+    backend = Dispatcher(LocalBackend(paths, config.slots, WORKER_MODULE))
     trials = TrialRunner(
         paths=paths,
         journal=journal,

@@ -29,8 +29,8 @@ from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, Tr
 from hpcscientist.records.idea import Attempt
 from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec
+from hpcscientist.worker import MODULE as WORKER_MODULE
 from hpcscientist.worker.element import MODULE as ELEMENT_MODULE
-from hpcscientist.worker.local import run_trial
 
 Tell = Callable[[str], None]
 
@@ -180,7 +180,7 @@ class Again:
     def _backend(self, own: str, trials: int) -> Backend:
         slots = min(trials, self.config.slots)
         if self.config.backend == "local":
-            return LocalBackend(self.paths, slots, run_trial)
+            return LocalBackend(self.paths, slots, WORKER_MODULE)
         return SlurmBackend(*(self.paths, self.config.site, own, ELEMENT_MODULE), slots=slots)
 
     def _said(self, report: TrialReport, state: CampaignState, total: int) -> None:

@@ -1,10 +1,7 @@
-"""Trials as local processes, on submitit's LocalExecutor: one job a trial.
+"""Trials as processes of this machine, each the worker's own command in a session of its own.
 
-submitit's defaults that bite, and what is done about them: it throttles submissions by
-sleeping (an executor a job), names files by process id, which is reused (a folder a job),
-never cleans up (we do), overwrites CUDA_VISIBLE_DEVICES (handed on by `Launch`), imports NumPy
-before it loads a call (`submitted`; no setting for that, so a private property is replaced), and
-its controller dies noisily of the terminal's Ctrl-C (submitted with SIGINT blocked).
+Not submitit's LocalExecutor: it costs a second interpreter a trial, to keep a deadline that is kept
+here, and it imports NumPy before it loads a call, which starts threads in a process that forks.
 
 A candidate that runs among all the user's processes may stop or trace its worker, which then keeps
 no deadline; so the driver does, from outside.
@@ -17,27 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
-import shlex
-import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import submitit
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.execution.backends.machine import gpu_names, memory_mb
-from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slots import Held, Need, Slots
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
-from hpcscientist.execution.backends.submitted import MODULE as SUBMITTED
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
@@ -46,37 +36,17 @@ from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
 
-__all__ = ["Launch", "LocalBackend", "sweep"]
+__all__ = ["LocalBackend", "sweep"]
 
 _POLL_S = 0.05
-_SLACK_S = 120.0  # our own deadlines come first; submitit's is for a worker that hangs
+_SLACK_S = 120.0  # for the worker, beside what its candidate and its scorer may take
+_LOG = "log"
 _LOG_TAIL = 16 * 1024
 _OVERTIME_S = 10.0  # past its deadline a worker that runs ends its candidate within a tick
 _HELD_S = 3.0  # and one that was stopped for so long does not
 _STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What a job runs: the worker's entry, with the GPUs as the driver has them."""
-
-    entry: Callable[[str], None]
-    visible_gpus: str | None
-
-    def __call__(self, trial_dir: str) -> None:
-        """Run one trial."""
-        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        if self.visible_gpus is not None:
-            os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
-        self.entry(trial_dir)
-
-
-class _Executor(submitit.LocalExecutor):
-    """submitit's executor, whose jobs start without NumPy."""
-
-    @property
-    def _submitit_command_str(self) -> str:
-        return f"{self.python} -u -m {SUBMITTED} {shlex.quote(str(self.folder))}"
+Job = subprocess.Popen[bytes]
 
 
 class LocalBackend(CrowdBackend):
@@ -85,11 +55,10 @@ class LocalBackend(CrowdBackend):
     Trials start as soon as there are memory and GPUs for them.
     """
 
-    def __init__(self, paths: RunPaths, slots: int, entry: Callable[[str], None]) -> None:
-        """Submit nothing yet. Raises UsageError for a run directory that no job can lie in."""
-        refuse_patterns(paths.root)
+    def __init__(self, paths: RunPaths, slots: int, module: str) -> None:
+        """Start nothing yet. `module` is what a trial is run by: see `worker.__main__`."""
         super().__init__(slots)
-        self._paths, self._entry = paths, entry
+        self._paths, self._module = paths, module
         self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
 
     async def sweep(self) -> None:
@@ -108,10 +77,10 @@ class LocalBackend(CrowdBackend):
         adopted = presence.live_worker(paths, trial.run)
         # What runs already does, whoever waits.
         held = await self._slots.take(need) if adopted is None else self._take_over(need, paths)
-        job: submitit.Job[None] | None = None
+        job: Job | None = None
         try:
             if adopted is None:
-                job = self._submit(trial, folder, held)
+                job = self._start(trial, folder, held)
             self.began(trial)
             why = await self._waited(trial, paths, job)
             said = self._clear_up(trial, paths, folder)
@@ -129,36 +98,39 @@ class LocalBackend(CrowdBackend):
         known = presence.read(paths)
         return self._slots.take_now(need, known.gpus if known is not None else ())
 
-    def _submit(self, trial: TrialSpec, folder: Path, held: Held) -> submitit.Job[None]:
-        if folder.exists():  # a driver killed while it submitted left a job that has not begun
+    def _start(self, trial: TrialSpec, folder: Path, held: Held) -> Job:
+        """Start a worker, apart from the terminal's Ctrl-C. Raises DiskFull, OSError."""
+        if folder.exists():  # a driver that was killed left a worker that has not begun
             _end_named(folder)
-        visible = ",".join(held.gpus) or os.environ.get("CUDA_VISIBLE_DEVICES")
-        launch = Launch(self._entry, visible)
+        environment = dict(os.environ)
+        if held.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(held.gpus)
+        where = self._paths.trial(trial.trial_id).root.absolute()
         try:
-            executor = _Executor(folder=folder)
-            executor.update_parameters(
-                timeout_min=math.ceil(_longest_s(trial) / 60),
-                stderr_to_stdout=True,
-                signal_delay_s=1,
-            )
-            with _sigint_blocked():
-                return executor.submit(launch, str(self._paths.trial(trial.trial_id).root))
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / _LOG).open("wb") as log:
+                return Job(
+                    [sys.executable, "-m", self._module, where, str(trial.run), folder],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
         except OSError as error:
             _end_named(folder)
             if error.errno in NO_SPACE:
                 raise DiskFull(f"no space to submit below {folder.parent}: make room") from error
             raise
 
-    async def _waited(
-        self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
-    ) -> str:
-        """Wait until neither the job nor a worker of this run is alive.
+    async def _waited(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> str:
+        """Wait until no worker of this run is alive.
 
         Return why they had to be ended, "" where they ended by themselves.
         """
         begun = moving = time.monotonic()
         last = begun
-        while (job is not None and not job.done()) or presence.live_worker(paths, trial.run):
+        while (job is not None and job.poll() is None) or presence.live_worker(paths, trial.run):
             now = time.monotonic()
             # Where this process stood still too, somebody suspended all of us.
             if now - last > _HELD_S / 2 or not self._stands_still(trial, paths, job):
@@ -167,17 +139,15 @@ class LocalBackend(CrowdBackend):
             if now > begun + trial.limits.deadline_s + _OVERTIME_S and now > moving + _HELD_S:
                 await self._stop(trial, paths, job)
                 return "the worker was stopped or traced past its candidate's deadline"
-            if now > begun + _longest_s(trial) + 60:  # a hung worker whose controller is gone
+            if now > begun + _longest_s(trial):
                 await self._stop(trial, paths, job)
                 return "" if paths.result.exists() else "the worker hung"
             await asyncio.sleep(_POLL_S)
         return ""
 
-    def _stands_still(
-        self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
-    ) -> bool:
-        """Tell whether somebody stops or traces the worker or its controller."""
-        pids = [] if job is None else [int(job.job_id)]
+    def _stands_still(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> bool:
+        """Tell whether somebody stops or traces the worker."""
+        pids = [] if job is None else [job.pid]
         worker = presence.live_worker(paths, trial.run)
         if worker is not None:
             pids.append(worker.pid)
@@ -187,30 +157,26 @@ class LocalBackend(CrowdBackend):
                     return True
         return False
 
-    async def _stop(
-        self, trial: TrialSpec, paths: TrialPaths, job: submitit.Job[None] | None
-    ) -> None:
+    async def _stop(self, trial: TrialSpec, paths: TrialPaths, job: Job | None) -> None:
         """End the worker and its tree: asked first, killed after a while."""
-        controller = [] if job is None or job.done() else [psutil.Process(int(job.job_id))]
 
         def alive() -> list[psutil.Process]:
+            if job is not None and job.poll() is None:
+                return [psutil.Process(job.pid)]
             worker = presence.live_worker(paths, trial.run)
-            return ([] if worker is None else [worker]) + [p for p in controller if _runs(p)]
+            return [] if worker is None else [worker]
 
         await stop_processes(alive)
-        if job is not None:
-            job.done()  # reaps the controller
         _end_marked(trial)
 
     def _clear_up(self, trial: TrialSpec, paths: TrialPaths, folder: Path) -> str:
-        """Remove what submitit, or a worker that was killed, left of an ended trial.
+        """Remove what a worker left of an ended trial, also one that was killed.
 
         Return what a lost worker said.
         """
         said = ""
         if not paths.result.exists():
-            logs = sorted(folder.glob("*_log.out"))
-            said = "".join(read_tail(path, _LOG_TAIL) for path in logs)
+            said = read_tail(folder / _LOG, _LOG_TAIL)
             _end_marked(trial)
             scratch.remove_of(paths)
         folders.remove(folder)
@@ -247,17 +213,3 @@ def _end_named(folder: Path) -> None:
 
 def _end_marked(trial: TrialSpec) -> None:
     processes.end_marked(trial.provenance.campaign_id, trial.trial_id)
-
-
-def _runs(process: psutil.Process) -> bool:
-    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-
-
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Block SIGINT, as children inherit; one that arrives meanwhile is delivered after."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

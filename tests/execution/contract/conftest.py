@@ -24,8 +24,8 @@ from hpcscientist.execution.backends.steps.command import Allocation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.site import Site, SlurmSite, WatchSite
+from hpcscientist.worker import MODULE as WORKER_MODULE
 from hpcscientist.worker.element import MODULE
-from hpcscientist.worker.local import run_trial
 from hpcscientist.worker.step import MODULE as STEP_MODULE
 
 __all__ = ["real_allocation", "stand_in_allocation"]
@@ -83,7 +83,7 @@ def opened(
 
     def backend(paths: RunPaths, slots: int) -> Backend:
         if kind == "local":
-            return LocalBackend(paths, slots, run_trial)
+            return LocalBackend(paths, slots, WORKER_MODULE)
         if allocation is not None:
             return StepsBackend(paths, site, allocation, CAMPAIGN, STEP_MODULE, slots=slots)
         return SlurmBackend(paths, site, CAMPAIGN, MODULE, slots=slots)

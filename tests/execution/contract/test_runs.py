@@ -23,6 +23,7 @@ from hpcscientist.records.runs import Ended
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
+from hpcscientist.worker import MODULE as WORKER_MODULE
 
 Make = Callable[[RunPaths, int], Dispatcher]
 
@@ -99,9 +100,8 @@ async def test_a_worker_left_by_a_killed_driver_is_waited_for(bench: Bench, make
         "note(f'run-{os.getpid()}')\nawait_file(TRIAL.parent.parent / 'go')\npredict()"
     )
     paths = bench.run.trial(spec.trial_id)
-    code = f"from hpcscientist.worker.local import run_trial; run_trial({str(paths.root)!r})"
     started: list[str] = []
-    with subprocess.Popen([sys.executable, "-c", code]) as worker:  # noqa: ASYNC220
+    with subprocess.Popen([sys.executable, "-m", WORKER_MODULE, str(paths.root)]) as worker:  # noqa: ASYNC220
         await until(lambda: any(paths.out.glob("run-*")))
         backend = make(bench.run, 1)
         call = asyncio.create_task(
