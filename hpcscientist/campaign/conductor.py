@@ -4,14 +4,18 @@
 
 All that is decided by is in the journal's fold, so recovery is no second way through the code: a
 driver that resumes decides what is lacking, and what is under way in a scheduler it adopts.
+
+An endpoint that does not answer ends nothing that can do without it: what asks it is held, trials
+go on, and of what is held one is tried again now and then. The driver stops once nothing else is
+left to do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from hpcscientist.campaign.conduct.actions import Finish, Stop
 from hpcscientist.campaign.conduct.decide import decide
@@ -23,12 +27,15 @@ from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import (
     BaselineFailed,
     BaselineNoisy,
+    EndpointError,
     HpcsciError,
     MachineTrouble,
     RunDirectoryError,
 )
+from hpcscientist.records.events import NoteTaken
 
 _FLUSH_S = 0.5
+_ASKED_AGAIN_S, _SELDOM_S = 30.0, 600.0  # an endpoint that did not answer; twice as long each time
 _ERRORS: dict[str, type[HpcsciError]] = {
     "machine": MachineTrouble,
     "damaged": RunDirectoryError,
@@ -59,13 +66,14 @@ class Conductor:
 
     async def _run(self, stale: _Stale) -> None:
         self.performers.catch_up()
-        memory = Memory()
+        memory, held = Memory(), _Held()
         under_way: dict[asyncio.Task[None], str] = {}
         try:
             while True:
                 self.journal.flush()
                 stale.clear()
-                busy = set(under_way.values())
+                begun = under_way.values()
+                busy = {*begun, *held.waiting(begun, self.now())}
                 found = decide(self.state, self.rules, busy, self.now(), memory)
                 for action in found.actions:
                     if isinstance(action, Stop | Finish):
@@ -76,12 +84,29 @@ class Conductor:
                         return
                     task = asyncio.create_task(self.performers.perform(action), name=action.key)
                     under_way[task] = action.key
-                await self._wait(under_way, stale, found.wake_at)
+                if held.error is not None:
+                    self._go_on_without(held.error, under_way, found.wake_at)
+                wake_at = min(filter(None, (found.wake_at, held.again_at)), default=None)
+                await self._wait(under_way, held, stale, wake_at)
         finally:
             await _end(under_way)
 
+    def _go_on_without(
+        self, error: EndpointError, under_way: dict[asyncio.Task[None], str], wake_at: float | None
+    ) -> None:
+        """Raise the error of an endpoint once nothing goes on that can do without it."""
+        if not under_way and wake_at is None:
+            raise error
+        if any(key.startswith("run/") for key in under_way.values()):
+            text = f"{error}; trials go on meanwhile, and it is asked again"
+            self.journal.record(NoteTaken(name="endpoint", text=text))
+
     async def _wait(
-        self, under_way: dict[asyncio.Task[None], str], stale: _Stale, wake_at: float | None
+        self,
+        under_way: dict[asyncio.Task[None], str],
+        held: _Held,
+        stale: _Stale,
+        wake_at: float | None,
     ) -> None:
         """Wait until something has been done, or until it is time to look again."""
         pause_s = None if wake_at is None else max(0.0, wake_at - self.now())
@@ -92,13 +117,56 @@ class Conductor:
             )
         finally:
             flush.cancel()
-        ended = [task for task in under_way if task in done]
-        for task in ended:
-            del under_way[task]
-        errors = [error for task in ended if (error := task.exception()) is not None]
+        errors = []
+        for task in [task for task in under_way if task in done]:
+            key, error = under_way.pop(task), task.exception()
+            if isinstance(error, EndpointError):
+                held.hold(key, error, self.now())
+            elif error is not None:
+                errors.append(error)
+            else:
+                held.ended_well(key)
         if errors:
             # Of several what people can mend.
             raise next((e for e in errors if isinstance(e, HpcsciError)), errors[0])
+
+
+@dataclass(slots=True)
+class _Held:
+    """What waits for an endpoint: keys of actions, and when one of them is tried again."""
+
+    error: EndpointError | None = None  # the last; None where nothing is held
+    again_at: float | None = None
+    _keys: dict[str, None] = field(default_factory=dict)
+    _tried: str = ""
+    _pause_s: float = 0.0
+
+    def waiting(self, under_way: Collection[str], now: float) -> set[str]:
+        """Return what is not begun now: once it is time, all but one."""
+        if self._tried and self._tried not in under_way:  # it was not wanted any more
+            self._tried = ""
+            self.error, self.again_at = (self.error, now) if self._keys else (None, None)
+        if self._keys and self.again_at is not None and now >= self.again_at:
+            self._tried, self.again_at = next(iter(self._keys)), None
+            del self._keys[self._tried]
+        return set(self._keys)
+
+    def hold(self, key: str, error: EndpointError, now: float) -> None:
+        """Hold what failed for want of an answer."""
+        self._keys[key] = None
+        self.error = error
+        if key == self._tried:
+            self._tried, self._pause_s = "", min(2 * self._pause_s, _SELDOM_S)
+            self.again_at = now + self._pause_s
+        elif not self._tried and self.again_at is None:
+            self._pause_s = _ASKED_AGAIN_S
+            self.again_at = now + self._pause_s
+
+    def ended_well(self, key: str) -> None:
+        """Hold nothing any more, if this is what was tried again."""
+        if key == self._tried:
+            self._keys.clear()
+            self._tried, self.error, self.again_at = "", None, None
 
 
 class _Stale:

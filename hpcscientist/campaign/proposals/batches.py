@@ -62,11 +62,11 @@ class Batches:
         """
         batch = self.of(number, round_number)
         first = batch[0]
-        if first not in self._found:
+        if first not in self._found or _failed(self._found[first]):
             asked = self._asked(first, batch, task)
             found = self._found[first] = asyncio.create_task(self._find(asked))
             # Where a campaign is stopped nobody may be left who asks how it ended.
-            found.add_done_callback(lambda task: task.cancelled() or task.exception())
+            found.add_done_callback(_failed)
         # One idea that is cancelled takes nothing from the others.
         directions = await asyncio.shield(self._found[first])
         own = batch.index(number)
@@ -95,3 +95,8 @@ class Batches:
         if self.record is not None:
             self.record.begin(leader, _FIRST_CALL, asked)
         return asked
+
+
+def _failed(task: asyncio.Task[tuple[Direction | None, ...]]) -> bool:
+    """Whether it has ended, and has found nothing: then it is asked anew."""
+    return task.done() and (task.cancelled() or task.exception() is not None)
