@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from click.testing import CliRunner
+import pytest
 
 from hpcscientist.bench.conduct import figures, history
 from hpcscientist.campaign.conduct.actions import RunTrial
@@ -33,12 +33,10 @@ def test_a_decision_is_timed_for_each_open_idea() -> None:
     assert len(figures.decisions(ended=3, opened=4)) == 4
 
 
-def test_the_command_prints_all_of_them() -> None:
-    done = CliRunner().invoke(
-        cli, ["bench", "conduct", "--json", "--at", "3", "--at", "5", "--driven", "2"]
-    )
-    assert done.exit_code == 0, done.output
-    names = [figure["name"] for figure in json.loads(done.stdout)]
+def test_the_command_prints_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "conduct", "--json", "--at", "3", "--at", "5", "--driven", "2"]
+    cli.main(arguments, standalone_mode=False)
+    names = [figure["name"] for figure in json.loads(capsys.readouterr().out)]
     assert names == [
         "a decision after 3 ideas",
         "a decision after 5 ideas",
