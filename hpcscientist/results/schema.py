@@ -54,10 +54,14 @@ _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("data_hash", pa.string(), "hash of the prepared data"),
     ("image_hash", pa.string(), "hash of the container image, if any"),
     ("predictions_hash", pa.string(), "hash of the scored predictions"),
-    ("package_version", pa.string(), "version of hpcscientist"),
+    ("package_version", pa.string(), "version of hpcscientist that ran it"),
     ("model", pa.string(), "model that wrote the code"),
     ("tokens", pa.int64(), "model tokens spent on the idea when the trial was queued"),
-    ("package_hash", pa.string(), "hash of the package; null before version 2"),
+    (
+        "package_hash",
+        pa.string(),
+        "hash of the driver's package; null if another version ran it, and before version 2",
+    ),
 )
 
 SCHEMA: Any = pa.schema(

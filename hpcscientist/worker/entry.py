@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from hpcscientist import __version__
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import presence, trial
 from hpcscientist.files.rundir import TrialPaths
@@ -34,7 +35,7 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
     space for the result: then there is none.
     """
     paths = TrialPaths(Path(trial_dir).absolute())
-    spec = TrialSpec.model_validate_json(paths.spec.read_bytes())
+    spec = _as_run_here(TrialSpec.model_validate_json(paths.spec.read_bytes()))
     if run is not None and spec.run != run:
         return
     with _stop_requests() as stop:
@@ -64,6 +65,18 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
             if error.errno not in NO_SPACE:
                 raise
             sys.exit(f"hpcsci worker: no space for {paths.result}: {error.strerror}")
+
+
+def _as_run_here(spec: TrialSpec) -> TrialSpec:
+    """Return what the result is to say was run: by this version, whichever the driver was of.
+
+    A trial may have been queued for days while the package was upgraded.
+    """
+    known = spec.provenance
+    if known.package_version == __version__:
+        return spec
+    own = {"package_version": __version__, "package_hash": ""}  # the driver's is not ours
+    return spec.model_copy(update={"provenance": known.model_copy(update=own)})
 
 
 @contextmanager

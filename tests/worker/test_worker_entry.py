@@ -12,11 +12,12 @@ import psutil
 import pytest
 from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
 
+from hpcscientist import __version__
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
-from hpcscientist.results.store import read_result, write_result
+from hpcscientist.results.store import read_result, read_table, write_result
 from hpcscientist.worker import entry
 
 
@@ -184,6 +185,23 @@ def test_a_result_says_which_slurm_job_it_is_from(
         monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "10")
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
     assert said == ["12", "10_3"]
+
+
+@pytest.mark.parametrize(
+    ("queued", "kept"), [("0", None), (__version__, "of the driver")], ids=["older", "same"]
+)
+def test_a_result_says_which_version_ran_it(bench: Bench, queued: str, kept: str | None) -> None:
+    spec = bench.trial("predict()")
+    driver = {"package_version": queued, "package_hash": "of the driver"}
+    changed = spec.model_copy(update={"provenance": spec.provenance.model_copy(update=driver)})
+    paths = bench.run.trial(spec.trial_id)
+    paths.spec.write_text(changed.model_dump_json())
+    entry.run_trial(str(paths.root))
+    table = read_table(paths.result)
+    assert table is not None
+    assert table["package_version"].to_pylist() == [__version__]
+    assert table["package_hash"].to_pylist() == [kept]
+    assert paths.spec.read_text() == changed.model_dump_json()
 
 
 def test_a_result_names_its_node_as_slurm_does(
