@@ -7,7 +7,7 @@ It remembers nothing: each proposal is a fresh sampler's, seeded by the idea's n
 outcomes in its task. So what it proposes follows from these alone: whoever asks, a driver that
 resumed or one with other slots, whatever came in between.
 
-The sampler reckons with each outcome that it is told, so a proposal would take longer and longer.
+The sampler reckons with each outcome that it is told, so proposals would take longer and longer.
 Old outcomes weigh little in it (Watanabe, arXiv 2304.11127, section 3.2), but for the best, of
 which it takes at most 25 for good. So it is told the best 25 and the latest, MOST_TOLD in all.
 """
@@ -42,7 +42,7 @@ class SearchProposer:
 
     def __init__(self, recipe: Recipe, seed: int) -> None:
         """Raise UsageError if the recipe has no knobs, or one that holds no value."""
-        import optuna  # noqa: PLC0415 (heavy)
+        from hpcscientist.ideation.sampling import Sampling  # noqa: PLC0415 (heavy)
 
         spec = recipe.spec
         if not spec.knobs:
@@ -52,26 +52,13 @@ class SearchProposer:
             )
         self._seed = seed
         self._metric = spec.primary
-        self._distributions = {knob.name: _distribution(knob, spec.name) for knob in spec.knobs}
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        distributions = {knob.name: _distribution(knob, spec.name) for knob in spec.knobs}
+        self._sampling = Sampling(distributions, self._metric.direction)
 
     async def propose(self, task: ProposalTask) -> Proposed:
         """Ask a fresh sampler for the next setting, told what scored of the task's outcomes."""
-        from optuna import create_study, samplers  # noqa: PLC0415 (heavy)
-        from optuna.trial import create_trial  # noqa: PLC0415 (heavy)
-
         told = self._told(task.scores)
-        sampler = samplers.TPESampler(
-            seed=idea_seed(self._seed, task.number),
-            n_startup_trials=STARTUP_TRIALS,
-            multivariate=False,
-        )
-        study = create_study(direction=self._metric.direction.value, sampler=sampler)
-        study.add_trials(
-            create_trial(params=past.knobs, distributions=self._distributions, value=past.value)
-            for past in told
-        )
-        knobs = study.ask(self._distributions).params
+        knobs = self._sampling.ask(idea_seed(self._seed, task.number), STARTUP_TRIALS, told)
         return Proposed(
             proposal=self._describe(task.number, knobs),
             shown=tuple(past.idea_id for past in told),
