@@ -40,11 +40,13 @@ async def test_it_is_asked_again_while_trials_are_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conductor, "_ASKED_AGAIN_S", 0.0)
-    answers = asyncio.Event()
+    answers, begun = asyncio.Event(), asyncio.Event()
 
     class Recovering(ScriptedProposer):
         async def propose(self, task: ProposalTask) -> Proposed:
             proposed = await super().propose(task)
+            if task.number > 1:
+                await begun.wait()  # a trial is under way by then
             if task.number > 1 and len(self.tasks) < 6:  # one of two is asked again at a time
                 raise GONE
             if task.number > 1:
@@ -57,6 +59,7 @@ async def test_it_is_asked_again_while_trials_are_under_way(
         self: ScriptedTrials, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd
     ) -> None:
         if any(spec.idea_id == "idea-0001" for spec in trials):
+            begun.set()
             await answers.wait()
         await run(self, trials, on_start, on_end)
 

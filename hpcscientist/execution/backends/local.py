@@ -26,6 +26,7 @@ from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.execution.backends.machine import gpu_names, memory_mb
+from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slots import Held, Need, Slots
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.trial import node_name
@@ -56,7 +57,11 @@ class LocalBackend(CrowdBackend):
     """
 
     def __init__(self, paths: RunPaths, slots: int, module: str) -> None:
-        """Start nothing yet. `module` is what a trial is run by: see `worker.__main__`."""
+        """Start nothing yet. `module` is what a trial is run by: see `worker.__main__`.
+
+        Raises UsageError for a run directory with which a campaign could not go to Slurm.
+        """
+        refuse_patterns(paths.root)
         super().__init__(slots)
         self._paths, self._module = paths, module
         self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
