@@ -37,6 +37,13 @@ def on_test(spec: TrialSpec, idea_id: str) -> bool:
     return spec.split is Split.TEST and spec.idea_id == idea_id
 
 
+def without_a_baseline(spec: TrialSpec) -> Outcome:
+    """The same, but for the reference, which fails on the test split."""
+    if on_test(spec, BASELINE_ID):
+        return IdeaFailed(failure=IdeaFailure.ERROR, detail="KeyError: 'test'")
+    return judge(spec)
+
+
 def row_of(bench: CampaignBench, idea_id: str) -> ResultRow:
     return next(row for row in read_rows(bench.paths).rows if row.idea_id == idea_id)
 
@@ -178,19 +185,13 @@ async def test_a_reference_that_fails_on_the_test_split_says_nothing_of_the_idea
     tmp_path: Path,
 ) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
-
-    def broken(spec: TrialSpec) -> Outcome:
-        if on_test(spec, BASELINE_ID):
-            return IdeaFailed(failure=IdeaFailure.ERROR, detail="KeyError: 'test'")
-        return judge(spec)
-
-    await bench.drive(broken, ScriptedProposer(*WORDS))
+    await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     row = row_of(bench, TRUE)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, None)
     assert "confirmation is open: baseline-a1-confirm-0 failed" in str(row.reason)
     notes = read_rows(bench.paths).notes
     assert any(n.startswith("nothing can be confirmed: baseline-a1-confirm-0") for n in notes)
-    await bench.drive(broken, ScriptedProposer(*WORDS))
+    await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     assert spent_of(bench) == [], "no look is spent where nothing can be compared"
     assert {event.idea_id for event in confirm_queued(bench)} == {BASELINE_ID}
 
@@ -199,18 +200,12 @@ async def test_a_driver_that_was_killed_before_it_said_so_leaves_that_to_the_nex
     tmp_path: Path,
 ) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
-
-    def broken(spec: TrialSpec) -> Outcome:
-        if on_test(spec, BASELINE_ID):
-            return IdeaFailed(failure=IdeaFailure.ERROR, detail="KeyError: 'test'")
-        return judge(spec)
-
-    await bench.drive(broken, ScriptedProposer(*WORDS))
+    await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     lines = bench.paths.journal.read_bytes().splitlines(keepends=True)
     said = next(n for n, line in enumerate(lines) if b"nothing can be confirmed" in line)
     bench.paths.journal.write_bytes(b"".join(lines[:said]))
     assert not any(n.startswith("nothing can be confirmed") for n in read_rows(bench.paths).notes)
-    await bench.drive(broken, ScriptedProposer(*WORDS))
+    await bench.drive(without_a_baseline, ScriptedProposer(*WORDS))
     assert any(n.startswith("nothing can be confirmed") for n in read_rows(bench.paths).notes)
 
 
