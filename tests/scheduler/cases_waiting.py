@@ -66,16 +66,22 @@ async def submit_limit_that_is_known(w: World) -> None:
 
 @case()
 async def submit_limit_that_is_to_be_found_out(w: World) -> None:
-    """Slurm refuses ten; half as many are tried, and the rest when there is room."""
+    """Slurm refuses ten; half as many are tried, and each of the rest when there is room.
+
+    They end one by one: how many ends the driver knows of at once would be luck.
+    """
     w.site(slurm={"qos": "limited", "max_submit": 100})
     await w.start(*TEN, memory_mb=100)
     await w.begin(*TEN[:5])
     await w.look("five run", lambda q: all(q.state(name) == "RUNNING" for name in TEN[:5]))
-    await w.tell("finish", *TEN[:5])
-    await w.begin(*TEN[5:])
+    for ending, waiting in zip(TEN[:5], TEN[5:], strict=True):
+        await w.tell("finish", ending)
+        await w.look(f"{ending} ended", lambda q, n=ending: q.state(n) == "COMPLETED", rounds=0)
+        await w.submitted(waiting, times=1)
+        await w.begin(waiting)
     await w.tell("finish", *TEN[5:])
     await w.end()
-    w.check(**dict.fromkeys(TEN, "scored"), jobs=range(2, 7))
+    w.check(**dict.fromkeys(TEN, "scored"), jobs=6)
     assert "submit limit" in w.notes()
 
 

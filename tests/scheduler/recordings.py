@@ -38,6 +38,8 @@ _OWN = re.compile(
 # later than the rest, and of an array whose end it heard of before its start it has but one row.
 _TOLD = re.compile(r"^(JOB\d+|OTHER\d+)[^|]*\|([A-Z_]+)[^|]*\|([^|]*)\|([^|]*)\|.*")
 _NOT_ENDED = ("PENDING", "RUNNING", "REQUEUED", "SUSPENDED")
+# How an array may be seen before the look that shows it.
+_BEGINS = ("PENDING", "CONFIGURING", "RUNNING")
 
 
 _NOTHING = Answer()
@@ -206,11 +208,24 @@ _TABLES = ("squeue", "sacct")
 
 
 def _queue_differs(before: list[Said], now: list[Said], later: set[str]) -> str | None:
-    """Compare what squeue said: a row of `later` may be there already."""
-    early = _rows(now) - _rows(before)
-    if early <= later:
+    """Compare what squeue said: a row of `later` may be there already.
+
+    So may an array of `later` that this look did not show yet: in which state is luck.
+    """
+    old = _rows(before)
+    early = _rows(now) - old
+    coming = {_job(row) for row in later} - {_job(row) for row in old}
+    if all(row in later or (_job(row) in coming and _state(row) in _BEGINS) for row in early):
         now = [_without(one, early) for one in now]
     return _differ(before, now)
+
+
+def _job(row: str) -> str:
+    return row.partition(BAR)[0]
+
+
+def _state(row: str) -> str:
+    return [*row.split(BAR), "", ""][2]
 
 
 def _accounts_differ(recorded: Recording, now: Section) -> str | None:

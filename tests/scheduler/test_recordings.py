@@ -70,3 +70,13 @@ def test_a_row_may_come_a_look_sooner_and_not_a_look_later() -> None:
     sooner = changed("squeue", 2, "JOB1|0|", f"{last}\nJOB1|0|")
     assert difference(recorded, sooner) is None
     assert "squeue" in str(difference(sooner, recorded))
+
+
+def test_an_array_may_be_there_a_look_sooner_waiting_or_running() -> None:
+    recorded = read(CASE)
+    waits = "JOB2|0-1%2|PENDING|None||hpcsci-CAMPAIGN-BATCH2|hpcsci:CAMPAIGN:BATCH2|JOB2|batch"
+    assert difference(recorded, changed("squeue", 2, "JOB1|0|", f"{waits}\nJOB1|0|")) is None
+    for other in (waits.replace("JOB2", "JOB3"), waits.replace("PENDING", "FAILED")):
+        assert "squeue" in str(
+            difference(recorded, changed("squeue", 2, "JOB1|0|", f"{other}\nJOB1|0|"))
+        )
