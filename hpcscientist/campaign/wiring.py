@@ -33,22 +33,20 @@ from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.campaign.serving.beside import Beside
 from hpcscientist.campaign.session import Session
+from hpcscientist.campaign.sites import choosing
+from hpcscientist.campaign.sites.allocation import Allocation
+from hpcscientist.campaign.sites.cluster import Cluster
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.execution.backends.local import LocalBackend
-from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.files import sealed
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.models.open import open_models, role_specs
-from hpcscientist.ports.backend import Backend
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.trial import Isolation, Split
-from hpcscientist.worker import MODULE as WORKER_MODULE
-from hpcscientist.worker.element import MODULE as ELEMENT_MODULE
 
 
 @dataclass(slots=True)
@@ -135,23 +133,12 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
 def _backend(
     config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
 ) -> Dispatcher:
-    backend = _open_backend(config, recipe, session, plane)
-    return journalled(backend, session.journal, session.state, session.generation, session.note)
-
-
-def _open_backend(
-    config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
-) -> Backend:
-    if config.backend == "local":
-        return LocalBackend(session.paths, config.slots, WORKER_MODULE)
-    if config.settings.serving.trials_inside and session.job_id:
+    site = choosing.of(config)
+    if isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:
         engines = plane.engines if plane else inside.NO_ENGINES
-        needs = recipe.spec.resources
-        return inside.open_backend(session.paths, config, session.job_id, needs, engines)
-
-    return SlurmBackend(
-        *(session.paths, config.site, config.campaign_id, ELEMENT_MODULE), slots=config.slots
-    )
+        site = Allocation(*(site.why, site.profile), session.job_id, recipe.spec.resources, engines)
+    backend = site.open(session.paths, config.campaign_id, config.slots)
+    return journalled(backend, session.journal, session.state, session.generation, session.note)
 
 
 def assemble(

@@ -54,7 +54,7 @@ def header(plan: LaunchPlan) -> None:
         f"{seeds_said(settings.loop, spec.seeds)}{_fresh(plan)}",
         "findings": str(rule_of(settings)),
         "cost": headline(costs.estimate(plan)),
-        "backend": f"{place.backend}: {place.why}{_submission(plan)}",
+        "backend": f"{place.backend}: {place.where.why}{_submission(plan)}",
         "sandbox": isolation.statement(place.isolation, place.site.host),
         "image": place.image or "",
         "library": shelf.statement(settings, plan.recipe) if plan.steps else "",
@@ -64,7 +64,7 @@ def header(plan: LaunchPlan) -> None:
         "idle": costs.idle(plan),
         "run dir": str(plan.run_dir),
     }
-    for name, text in lines.items():
+    for name, text in [*lines.items(), *(("note", note) for note in place.notes)]:
         if text:
             click.echo(f"{name:8} {printable(text)}", err=True)
 

@@ -45,7 +45,7 @@ def placed(recipe: Recipe, folder: Path, **given: object) -> Placement:
 def test_without_slurm_trials_run_here(recipe: Recipe, programs: Path, tmp_path: Path) -> None:
     placement = placed(recipe, tmp_path, local={"slots": 3})
     assert (placement.backend, placement.slots, placement.in_flight) == ("local", 3, 6)
-    assert "no Slurm" in placement.why
+    assert "no Slurm" in placement.where.why
 
 
 def test_a_trial_that_asks_for_more_gpus_than_there_are(
@@ -88,7 +88,7 @@ def test_auto_asks_the_controller(
     add(programs, "scontrol", says)
     placement = placed(recipe, tmp_path)
     assert placement.backend == backend
-    assert "controller" in placement.why
+    assert "controller" in placement.where.why
 
 
 def test_said_local_is_local(recipe: Recipe, programs: Path, tmp_path: Path) -> None:

@@ -42,15 +42,19 @@ NO_ENGINES = Engines()
 
 
 def open_backend(
-    paths: RunPaths, config: CampaignConfig, job_id: str, resources: Resources, engines: Engines
+    paths: RunPaths,
+    site: Site,
+    campaign_id: str,
+    job_id: str,
+    resources: Resources,
+    engines: Engines,
 ) -> StepsBackend:
     """Return the backend that runs trials as steps of a job. Raises SchedulerError, UsageError."""
-    site = config.site
     held = site.controller.gpus
     gpus = NodeGpus(held=held, kept=held - engines.gpus)
     allocation = find_allocation(Slurm(site.watch.command_s), job_id, gpus)
     slots = len(allocation.nodes) * slots_of_node(site, resources, engines)
-    return StepsBackend(paths, site, allocation, config.campaign_id, MODULE, slots=slots)
+    return StepsBackend(paths, site, allocation, campaign_id, MODULE, slots=slots)
 
 
 def slots_of_node(site: Site, resources: Resources, engines: Engines = NO_ENGINES) -> int:

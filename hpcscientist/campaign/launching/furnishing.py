@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from hpcscientist.campaign import frozen, remains
 from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.launching.launch import LaunchPlan, not_empty
 from hpcscientist.campaign.proposals import earlier, shelf
-from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import sealed
@@ -27,7 +25,7 @@ from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models import playbook
 from hpcscientist.models.keywords import KeywordEmbedder
-from hpcscientist.recipe import data, load
+from hpcscientist.recipe import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +81,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
     embedder = plan.embedder or KeywordEmbedder()
     paths = claimed.paths
     try:
-        roots = default_data_root(settings), default_private_root(settings)
-        prepared = data.prepare(recipe, *roots)
+        prepared = placement.home.prepare(recipe)
         campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
         sealed.make_campaign_key(campaign_id)
         copied = _snapshot(plan, paths)
@@ -95,7 +92,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             package_version=__version__,
             package_hash=package_hash(),
-            python=sys.executable,
+            python=placement.home.python,
             recipe_name=recipe.spec.name,
             recipe_origin=str(recipe.folder),
             model_spec=copied.get(plan.model_spec, plan.model_spec),

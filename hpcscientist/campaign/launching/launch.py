@@ -162,8 +162,8 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
     placement = place(settings, recipe, folder)
     if settings.nodes and placement.backend != "slurm":
         raise UsageError(
-            f"--nodes {settings.nodes}: trials run on this machine ({placement.why}), and only "
-            "Slurm can run a job that drives them; leave --nodes out, or give --backend slurm"
+            f"--nodes {settings.nodes}: trials run on this machine ({placement.where.why}), and "
+            "only Slurm can run a job that drives them; leave --nodes out, or give --backend slurm"
         )
     # The control arm asks no model, whatever the configuration names for the roles.
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)

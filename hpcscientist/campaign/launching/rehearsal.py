@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,11 +10,12 @@ from pathlib import Path
 
 from hpcscientist import __version__
 from hpcscientist.campaign.launching.placement import image_of
+from hpcscientist.campaign.sites.machine import ThisMachine
+from hpcscientist.campaign.sites.site import Home
 from hpcscientist.campaign.specs import trial_limits
-from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.site import load_site
-from hpcscientist.execution import isolation, trial
+from hpcscientist.execution import trial
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.files.rundir import TrialPaths
@@ -50,19 +50,23 @@ def rehearse(recipe: Recipe, settings: Settings) -> Iterator[Rehearsal]:
 
     Each runs in a temporary folder, as it is asked for.
     """
-    prepared = data.prepare(recipe, default_data_root(settings), default_private_root(settings))
+    home = Home.of(settings)
+    here = ThisMachine("a recipe is tried here", load_site(settings.site, Path.cwd()))
+    prepared = home.prepare(recipe)
     image = image_of(settings, recipe, Path.cwd())
     for budget in (Budget.PILOT, *(step.name for step in recipe.spec.budgets.steps)):
-        yield _run(recipe, settings, prepared, image, budget)
+        yield _run(recipe, settings, (here, home), prepared, image, budget)
 
 
 def _run(
     recipe: Recipe,
     settings: Settings,
+    place: tuple[ThisMachine, Home],
     prepared: data.PreparedData,
     image: str | None,
     budget: Budget | StepName,
 ) -> Rehearsal:
+    here, home = place
     reference = recipe.folder / "reference"
     with tempfile.TemporaryDirectory(prefix="hpcsci-check-") as folder:
         paths = TrialPaths(Path(folder))
@@ -86,11 +90,11 @@ def _run(
                 scorer=str(recipe.scorer),
                 scorer_hash=hash_file(recipe.scorer),
                 predictions=recipe.spec.predictions,
-                python=sys.executable,
+                python=home.python,
                 image=image,
             ),
-            isolation=isolation.choose(image),
-            host=load_site(settings.site, Path.cwd()).host,
+            isolation=here.isolation(image),
+            host=here.profile.host,
             provenance=Provenance(
                 campaign_id="rehearsal",
                 package_version=__version__,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 
 from hpcscientist import __version__
@@ -79,7 +78,7 @@ def _provisional(plan: LaunchPlan) -> CampaignConfig:
         campaign_id=f"{plan.recipe.spec.name}-00000000",
         created=_UNKNOWN,
         package_version=__version__,
-        python=sys.executable,
+        python=place.home.python,
         recipe_name=plan.recipe.spec.name,
         recipe_origin=str(plan.recipe.folder),
         recipe_hash=_UNKNOWN,

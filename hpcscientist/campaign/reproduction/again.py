@@ -15,22 +15,18 @@ from hpcscientist.campaign.reproduction.recorded import Recorded, read_idea
 from hpcscientist.campaign.reproduction.shared import baseline_reports
 from hpcscientist.campaign.running.dispatcher import journalled
 from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.sites import choosing
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble
-from hpcscientist.execution.backends.local import LocalBackend
-from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim, Measured
 from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded
 from hpcscientist.records.idea import Attempt
 from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec
-from hpcscientist.worker import MODULE as WORKER_MODULE
-from hpcscientist.worker.element import MODULE as ELEMENT_MODULE
 
 Tell = Callable[[str], None]
 
@@ -145,8 +141,9 @@ class Again:
         generation: int,
     ) -> list[TrialReport]:
         loop = self.config.settings.loop
+        own, slots = specs[0].provenance.campaign_id, min(len(specs), self.config.slots)
         backend = journalled(
-            self._backend(specs[0].provenance.campaign_id, len(specs)),
+            choosing.of(self.config).open(self.paths, own, slots),
             *(journal, state, generation),
             notify=lambda name, text: self.tell(text),
         )
@@ -176,12 +173,6 @@ class Again:
             return work.result()
         finally:
             await backend.close()
-
-    def _backend(self, own: str, trials: int) -> Backend:
-        slots = min(trials, self.config.slots)
-        if self.config.backend == "local":
-            return LocalBackend(self.paths, slots, WORKER_MODULE)
-        return SlurmBackend(*(self.paths, self.config.site, own, ELEMENT_MODULE), slots=slots)
 
     def _said(self, report: TrialReport, state: CampaignState, total: int) -> None:
         done = state.count_trials("scored") + state.count_trials("failed")

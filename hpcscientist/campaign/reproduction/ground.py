@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.launching.placement import Kind, choose_backend
-from hpcscientist.config.layers import default_data_root, default_private_root
+from hpcscientist.campaign.sites import choosing
+from hpcscientist.campaign.sites.site import Home
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.place import expanded
-from hpcscientist.recipe import data
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.trial import Isolation, Split
@@ -54,6 +51,7 @@ def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
     if wanted.site:
         words["site"] = wanted.site
     settings = settings.model_copy(update=words)
+    site = choosing.choose(settings, wanted.folder)
     return CampaignConfig(
         campaign_id=claim.campaign_id,
         created="",
@@ -71,8 +69,8 @@ def config_of(claim: Claim, wanted: Wanted) -> CampaignConfig:
         isolation=claim.isolation,
         image=claim.image,
         image_hash=claim.image_hash,
-        backend=choose_backend(settings)[0],
-        site=load_site(settings.site, wanted.folder, settings.slurm),
+        backend=site.kind,
+        site=site.profile,
         slots=_SLOTS,
         in_flight=1,
         lag=1,
@@ -122,8 +120,7 @@ def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[st
             if config.has_intact_data():
                 return {}
             return f"the prepared data below {view.parent} are not those that were recorded"
-    roots = default_data_root(settings), default_private_root(settings)
-    prepared = data.prepare(recipe, *roots)
+    prepared = Home.of(settings).prepare(recipe)
     if prepared.data_hash != config.data_hash:
         return "the data that the recipe's prepare.py makes now are not those that were recorded"
     return {
@@ -133,21 +130,15 @@ def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[st
 
 
 def _place(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> dict[str, object]:
-    """Backend, site and trials at once."""
-    settings = wanted.settings
+    """Backend, site profile and trials at once."""
     overrides = {name: value for name, value in wanted.words.model_dump().items() if value}
-    site = load_site(wanted.site, wanted.folder) if wanted.site else config.site
-    site = site.model_copy(update={"slurm": site.slurm.model_copy(update=overrides)})
-    kind: Kind = "slurm" if (wanted.backend or config.backend) == "slurm" else "local"
-    if kind == "slurm":
-        choose_backend(settings.model_copy(update={"backend": kind}))  # raises where there is none
-    elif config.isolation is Isolation.APPTAINER and shutil.which("apptainer") is None:
-        raise UsageError(
-            "it was measured in a container, and this machine has no Apptainer; install it, "
-            "or give --backend slurm"
-        )
-    cores = len(os.sched_getaffinity(0))
-    slots = settings.local.slots or max(1, cores // recipe.spec.resources.cpus)
-    if kind == "slurm":
-        slots = config.slots if config.backend == "slurm" else _SLOTS
-    return {"backend": kind, "site": site, "slots": slots}
+    profile = load_site(wanted.site, wanted.folder) if wanted.site else config.site
+    profile = profile.model_copy(update={"slurm": profile.slurm.model_copy(update=overrides)})
+    kind = wanted.backend or config.backend
+    moved = {"backend": kind, "site": profile, "settings": wanted.settings}
+    site = choosing.of(config.model_copy(update=moved))
+    site.require(config.isolation)
+    slots = site.slots(recipe.spec)
+    if slots is None:
+        slots = config.slots if config.backend == site.kind else _SLOTS
+    return {"backend": site.kind, "site": profile, "slots": slots}
