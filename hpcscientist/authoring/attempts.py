@@ -31,7 +31,8 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
-    write_text(folder / "diff.patch", patch(previous_files, draft.files), listed=False)
+    # For people alone: what a power cut takes of it, both versions tell too.
+    write_text(folder / "diff.patch", patch(previous_files, draft.files), durable=False)
     write_text(folder / _NOTE, draft.note + "\n", listed=False)
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)

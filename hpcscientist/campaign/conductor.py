@@ -17,13 +17,21 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from hpcscientist.campaign.conduct.actions import Finish, Stop
+from hpcscientist.campaign.conduct.actions import (
+    Action,
+    Brief,
+    Finish,
+    Propose,
+    Stop,
+    Take,
+)
 from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.trials import Memory
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.state import CampaignState
+from hpcscientist.campaign.strategy.steps import Read, Review, Write
 from hpcscientist.errors import (
     BaselineFailed,
     BaselineNoisy,
@@ -70,11 +78,12 @@ class Conductor:
         under_way: dict[asyncio.Task[None], str] = {}
         try:
             while True:
-                self.journal.flush()
-                stale.clear()
                 begun = under_way.values()
                 busy = {*begun, *held.waiting(begun, self.now())}
                 found = decide(self.state, self.rules, busy, self.now(), memory)
+                if stale.event.is_set() or any(map(_acts, found.actions)):
+                    self.journal.flush()
+                    stale.clear()
                 for action in found.actions:
                     if isinstance(action, Stop | Finish):
                         self.performers.catch_up()
@@ -129,6 +138,17 @@ class Conductor:
         if errors:
             # Of several what people can mend.
             raise next((e for e in errors if isinstance(e, HpcsciError)), errors[0])
+
+
+def _acts(action: Action) -> bool:
+    """Whether what was recorded must be on the disk before this: it asks a model or a library, or
+    ends this driver. All else records more, or waits for the disk itself (`Journal.settled`).
+    """
+    match action:
+        case Take(_, step):
+            return isinstance(step, Write | Review | Read)
+        case _:
+            return isinstance(action, Propose | Brief | Stop | Finish)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """The journal: append-only, one writer, on the disk before anything is done about it.
 
-Events that arrive together are written and synced together (`grouped`): the loop flushes before it
-decides, and whoever does what cannot be done again (`settled`) before that. A group may be cut at
+Events that arrive together are written and synced together (`grouped`): the loop flushes before
+anything is done about them, and soon where nothing is; whoever does what cannot be done again waits
+for that (`settled`). A group may be cut at
 any line by a kill; each prefix is a history that might have been. What goes on in other threads
 may be recorded from there.
 

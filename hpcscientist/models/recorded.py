@@ -20,7 +20,6 @@ from typing import NamedTuple, NoReturn, TypeVar
 from pydantic import ValidationError
 
 from hpcscientist.errors import DiskFull, ReplyError, RunDirectoryError
-from hpcscientist.files.atomic import sync_folder
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
@@ -290,8 +289,11 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
 
 
 def _append(path: Path, line: bytes) -> int:
-    """Append and fsync; return where the line starts. After an OSError the file is as before."""
-    new = not path.exists()
+    """Append and fsync; return where the line starts. After an OSError the file is as before.
+
+    The file itself may go in a power cut until what was made of its first replies lies beside it,
+    durably: till then nothing else of them does.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         start = os.fstat(descriptor).st_size
@@ -305,8 +307,6 @@ def _append(path: Path, line: bytes) -> int:
             raise
     finally:
         os.close(descriptor)
-    if new:
-        sync_folder(path.parent)
     return start
 
 

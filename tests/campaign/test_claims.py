@@ -99,7 +99,7 @@ async def test_the_recipe_comes_before_the_claim_and_where_it_cannot_the_claim_d
     idea.claim.unlink()
     idea.recipe.unlink()
     wrote: list[str] = []
-    monkeypatch.setattr(claims, "write_atomic", lambda path, data: wrote.append(path.name))
+    monkeypatch.setattr(claims, "write_atomic", lambda path, data, **_: wrote.append(path.name))
     Claims(bench.paths, bench.config, bench.recipe, state).write("idea-0001")
     assert wrote == ["recipe.tar", "claim.json"]
     changed = bench.config.model_copy(update={"recipe_hash": "other"})

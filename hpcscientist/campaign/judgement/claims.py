@@ -126,7 +126,7 @@ def _link(whole: Path, path: Path) -> bool:
     try:
         temporary.unlink(missing_ok=True)
         os.link(whole, temporary)
-        temporary.replace(path)  # the folder is synced with the claim
+        temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)
         return False
@@ -134,8 +134,11 @@ def _link(whole: Path, path: Path) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
+    """Write a claim that is not there, or not whole: not durably, for it is written once more in
+    the end where a power cut took it.
+    """
     if not path.is_file() or path.read_bytes() != data:
-        write_atomic(path, data)
+        write_atomic(path, data, durable=False)
 
 
 def encode(claim: Claim) -> bytes:

@@ -109,7 +109,7 @@ class Diary:
         self._entries.append(
             notes.Concluded(status=status, attempt=attempt, values=values, reason=reason, left=left)
         )
-        self._write(durable=True)  # nobody writes it after this
+        self._write(durable=True)  # nobody writes it after this: never in part
 
     def _measured(self, tried: Trial, budget: str, values: Values) -> None:
         outcome = tried.outcome
@@ -128,7 +128,7 @@ class Diary:
 
     def _write(self, *, durable: bool) -> None:
         path = self.tryout.paths.idea(self.brief.idea.idea_id).notes
-        write_text(path, notes.render(self._entries), durable=durable)
+        write_text(path, notes.render(self._entries), durable=durable, listed=False)
 
 
 def _once(tried: Trial) -> Values:
