@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic_core import to_json
-
 from hpcscientist.records.events import (
     AttemptReviewed,
     AuthorGaveUp,
@@ -62,12 +60,8 @@ class TrialState:
 
     def end(self, report: TrialReport, generation: int, at: float = 0.0) -> None:
         """Take note of how it ended, under the driver of a generation, `at` by its clock."""
-        # Numbers that are none too: a metric may be NaN, which no JSON holds.
-        self._report = to_json(report.model_dump(), inf_nan_mode="constants")
-        self.spoilt, self.ended_at = (
-            isinstance(report.outcome, MachineFailed),
-            at,
-        )
+        self._report = report.model_dump_json().encode()
+        self.spoilt, self.ended_at = isinstance(report.outcome, MachineFailed), at
         # What an earlier driver had started has cost this one nothing.
         if self.spoilt and not 0 < self.driver < generation:
             self.failures = self.failed_in(generation) + 1

@@ -91,7 +91,9 @@ class CampaignState:
             ) from error
 
     def _apply(self, event: Event) -> None:
-        match event:
+        match event:  # most events are a trial's
+            case TrialQueued() | TrialStarted() | TrialEnded() | BatchQueued():
+                self._apply_trial(event)
             case CampaignStarted():
                 self.campaign_id = event.campaign_id
             case DriverStarted():
@@ -113,8 +115,6 @@ class CampaignState:
                 self.compacted = event.trials
             case ReplyRecorded():
                 self._apply_reply(event)
-            case TrialQueued() | BatchQueued() | TrialStarted() | TrialEnded():
-                self._apply_trial(event)
             case _:
                 self._apply_idea(event)
 
@@ -217,8 +217,6 @@ class CampaignState:
 
     def _apply_trial(self, event: TrialQueued | BatchQueued | TrialStarted | TrialEnded) -> None:
         match event:
-            case BatchQueued():
-                self.intents.queued(event)
             case TrialQueued():
                 queued = TrialState(
                     event.trial_id,
@@ -264,6 +262,8 @@ class CampaignState:
                 self.gpu_s += usage.gpu_s
                 cpu_s, gpu_s = self.used.get(trial.idea_id, (0.0, 0.0))
                 self.used[trial.idea_id] = cpu_s + usage.cpu_s, gpu_s + usage.gpu_s
+            case BatchQueued():
+                self.intents.queued(event)
 
     def _settle(self, trial: TrialState) -> None:
         """Take note of a trial that came to an end which stands."""

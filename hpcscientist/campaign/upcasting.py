@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ConfigDict
+
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.regular import read_regular
@@ -39,6 +41,8 @@ class Line(Record):
     """A line of the journal: its version, its number, its time in seconds since the epoch; `c`: it
     continues what was written together with the line before it.
     """
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")  # as `TrialReport`
 
     v: int = VERSION
     c: bool = False

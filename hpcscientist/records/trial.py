@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.outcome import Outcome
@@ -152,6 +152,9 @@ class Usage(Record):
 
 class TrialReport(Record):
     """What came of a trial. `predictions_hash` is None unless predictions were scored."""
+
+    # A metric may be no number, which no JSON holds.
+    model_config = ConfigDict(ser_json_inf_nan="constants")
 
     trial_id: str
     run: int

@@ -14,7 +14,9 @@ from hpcscientist.campaign import journal
 from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.tail import JournalTail
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
-from hpcscientist.records.events import CampaignStarted, Event, NoteTaken
+from hpcscientist.records.events import CampaignStarted, Event, NoteTaken, TrialEnded
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import TrialReport, Usage
 
 NOTES = [NoteTaken(name=f"note {i}", text=f"wörds\n{i}") for i in range(4)]
 
@@ -261,3 +263,16 @@ class TestGroups:
 
 def _no_space(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_metric_that_is_no_number_can_be_read_again(tmp_path: Path) -> None:
+    outcome = Scored(metrics={"accuracy": float("nan"), "loss": float("-inf")})
+    report = TrialReport(
+        trial_id="a", run=1, outcome=outcome, usage=Usage(started_at=1.0, ended_at=2.0, cpu_s=1.0)
+    )
+    log = Journal(tmp_path / "journal.jsonl", lambda event: None)
+    log.record(TrialEnded(idea_id="idea-0001", report=report))
+    log.close()
+    (event,) = journal.read(tmp_path / "journal.jsonl")
+    assert isinstance(event, TrialEnded)
+    assert str(event.report.outcome) == str(outcome)
