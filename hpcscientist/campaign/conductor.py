@@ -32,6 +32,7 @@ from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import Read, Review, Write
+from hpcscientist.campaign.warming import warm_up
 from hpcscientist.errors import (
     BaselineFailed,
     BaselineNoisy,
@@ -69,8 +70,12 @@ class Conductor:
         whatever was recorded by then is kept, and a new conductor goes on from there.
         """
         stale = _Stale(asyncio.get_running_loop())
-        with self.journal.grouped(stale.soon):
-            await self._run(stale)
+        warm = asyncio.create_task(asyncio.to_thread(warm_up))
+        try:
+            with self.journal.grouped(stale.soon):
+                await self._run(stale)
+        finally:
+            warm.cancel()
 
     async def _run(self, stale: _Stale) -> None:
         self.performers.catch_up()
