@@ -21,15 +21,15 @@ from pathlib import Path
 from hpcscientist import __version__
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.scripted import ScriptedBackend, ScriptedModel
-from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.minds import model_minds
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import assemble
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.trial import Budget, Isolation, Split

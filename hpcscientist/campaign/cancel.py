@@ -13,11 +13,7 @@ from typing import Any
 
 import psutil
 
-from hpcscientist.campaign import frozen, remains
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs.dispatch import open_slurm
-from hpcscientist.campaign.lock import STALE_S, DriverLock, read_holder
-from hpcscientist.campaign.status import read_state
 from hpcscientist.errors import CampaignBusy, SchedulerSilent
 from hpcscientist.execution import folders
 from hpcscientist.execution.backends.slurm import controller_job
@@ -25,6 +21,10 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.execution.backends.stopping import clear_submission, sweep
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, remains
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.lock import STALE_S, DriverLock, read_holder
+from hpcscientist.history.status import read_state
 
 # Seconds: how long a driver may take to see the request, and to stop its own processes.
 WAIT_S = STALE_S + 30.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.standing import TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.results.compact import compact

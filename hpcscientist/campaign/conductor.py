@@ -28,9 +28,7 @@ from hpcscientist.campaign.conduct.actions import (
 from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.trials import Memory
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.performers import Performers
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import Read, Review, Write
 from hpcscientist.campaign.warming import warm_up
 from hpcscientist.errors import (
@@ -41,6 +39,8 @@ from hpcscientist.errors import (
     MachineTrouble,
     RunDirectoryError,
 )
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import NoteTaken
 
 _FLUSH_S = 0.5

@@ -17,15 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.halting import conduct
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.launching import likeness
-from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.serving.beside import Beside, beside, serves
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import Wired, wire
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import (
@@ -39,6 +34,11 @@ from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.state import CampaignState
 from hpcscientist.models.serving.plane import Tell
 from hpcscientist.records.events import (
     CampaignEnded,

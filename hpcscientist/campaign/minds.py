@@ -11,9 +11,9 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.authoring.planner import Planner
 from hpcscientist.authoring.reading import RunAnalyst
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.session import Session
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.feasibility import FeasibilityJudge
 from hpcscientist.ideation.novelty import NoveltyJudge

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.results.aggregate import Overview
 

@@ -26,9 +26,9 @@ from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.pursuit import Pursuit
 from hpcscientist.campaign.running.due import DueTrials
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import Conclude
 from hpcscientist.errors import IdeaDamaged
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Stage
 

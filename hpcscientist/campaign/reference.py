@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 from hpcscientist.feedback.decision import better_by
+from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Scored

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import NoteTaken
 
 

@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 
 from hpcscientist import __version__
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec, StepSpec
 from hpcscientist.records.idea import BASELINE_ID, Attempt, Idea

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hpcscientist.authoring.measures import Quality
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.fates import fate
 from hpcscientist.campaign.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.campaign.judgement.duplicates import repeated, said
@@ -19,10 +18,11 @@ from hpcscientist.campaign.judgement.steadiness import drifted
 from hpcscientist.campaign.missing import Missing, missing
 from hpcscientist.campaign.pursuit.quality import measure
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.status import SECONDS_PER_HOUR, read_state
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.status import SECONDS_PER_HOUR, read_state
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import IdeaEnded
 from hpcscientist.records.finding import Comparison, Finding, ResultRow, Verdict

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.ruling import rules_of
 from hpcscientist.campaign.conductor import Conductor
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs import inside
 from hpcscientist.campaign.judgement.claims import Claims
 from hpcscientist.campaign.judgement.confirmation import Confirming
@@ -37,10 +35,12 @@ from hpcscientist.campaign.sites import choosing
 from hpcscientist.campaign.sites.allocation import Allocation
 from hpcscientist.campaign.sites.cluster import Cluster
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import sealed
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.embedder import Embedder

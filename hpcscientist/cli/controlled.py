@@ -9,11 +9,9 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.jobs.controller import control
 from hpcscientist.campaign.jobs.dispatch import dispatch, open_slurm
 from hpcscientist.campaign.jobs.follow import Follower
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.cli.options import run_directory, settings_from
 from hpcscientist.cli.progress import Progress
 from hpcscientist.config.layers import default_private_root
@@ -22,6 +20,8 @@ from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
+from hpcscientist.history import frozen
+from hpcscientist.history.state import CampaignState
 
 
 class Detached(Interrupted):

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.costs import estimate as costs
 from hpcscientist.campaign.drive import drive
 from hpcscientist.campaign.jobs.dispatch import is_controlled
@@ -29,6 +28,7 @@ from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError
 from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
+from hpcscientist.history import frozen
 from hpcscientist.recipe import staging
 
 NOTHING_SCORED = 3

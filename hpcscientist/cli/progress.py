@@ -13,10 +13,10 @@ from hpcscientist.campaign.costs.seeding import seeds_said
 from hpcscientist.campaign.judgement.judging import rule_of
 from hpcscientist.campaign.launching import likeness
 from hpcscientist.campaign.proposals import earlier, shelf
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.cli.costs import headline
 from hpcscientist.execution import isolation
 from hpcscientist.files.text import one_line, printable
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import (
     DriverStarted,
     Event,

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign import status as reading
 from hpcscientist.campaign.costs import spending
 from hpcscientist.campaign.jobs.standing import standing_of
 from hpcscientist.campaign.judgement.judging import rule_of
@@ -16,6 +14,8 @@ from hpcscientist.cli.costs import footer
 from hpcscientist.cli.options import run_directory
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
+from hpcscientist.history import frozen
+from hpcscientist.history import status as reading
 
 
 @click.command()

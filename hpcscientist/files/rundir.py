@@ -129,7 +129,7 @@ class RunPaths:
 
     @property
     def launching(self) -> Path:
-        """Held by a launch until there is a campaign; see `campaign.remains`."""
+        """Held by a launch until there is a campaign; see `history.remains`."""
         return self.root / ".launching"
 
     @property

@@ -1,7 +1,7 @@
 """The journal's events. Every event has a `key`; an event whose key is known is not repeated.
 
 They carry what is decided by, or the hash of the file that does: a driver that resumes, of a later
-version perhaps, finds it. What an earlier version wrote is read by `campaign.upcasting`.
+version perhaps, finds it. What an earlier version wrote is read by `history.upcasting`.
 """
 
 from __future__ import annotations

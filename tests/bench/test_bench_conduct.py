@@ -9,8 +9,8 @@ import pytest
 from hpcscientist.bench.conduct import figures, history
 from hpcscientist.campaign.conduct.actions import RunTrial
 from hpcscientist.campaign.conduct.decide import decide
-from hpcscientist.campaign.state import fold
 from hpcscientist.cli.main import cli
+from hpcscientist.history.state import fold
 from hpcscientist.records.trial import Stage
 
 

@@ -14,17 +14,17 @@ from event_kit import driver_started
 
 from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.wiring import Wired, assemble
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.ports.author import Author
 from hpcscientist.ports.proposer import Proposer

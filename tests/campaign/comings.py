@@ -15,7 +15,6 @@ from hpcscientist.campaign.conduct.actions import (
     Spend,
     Take,
 )
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
     Climb,
@@ -26,6 +25,7 @@ from hpcscientist.campaign.strategy.steps import (
     SetAside,
     Write,
 )
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import (
     AttemptReviewed,
     AttemptWritten,

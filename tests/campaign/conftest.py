@@ -9,9 +9,9 @@ from comings import FREE, comes_to
 
 from hpcscientist.campaign.conduct.actions import Action
 from hpcscientist.campaign.conductor import Conductor
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.performers import Performers
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import Event
 
 record, run, perform = Journal.record, Conductor.run, Performers.perform

@@ -15,9 +15,9 @@ from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign.judgement.arms import compare
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.standing import IdeaState, TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import MachineTrouble, PlaybookExhausted
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.records.idea import Arm, Idea, idea_id_of
 from hpcscientist.records.trial import Stage, TrialReport, Usage

@@ -16,10 +16,10 @@ import pytest
 from test_grounded import Grounded, Jittery, playbook
 
 from hpcscientist.bench.campaigns import loop
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.proposals import shelf
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.models.recorded import Call
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.reproduction.shared import baseline_reports
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.records.events import Event, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.trial import TrialSpec

@@ -12,10 +12,11 @@ import pytest
 from bench_campaign import CampaignBench
 from queue_stand_in import install
 
-from hpcscientist.campaign import cancel, frozen
+from hpcscientist.campaign import cancel
 from hpcscientist.errors import CampaignBusy
 from hpcscientist.execution.backends.slurm import backend, sweep
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 
 # What a driver on Slurm may take: for its trials, and for what is left of its arrays.
 STOPPING_S = backend._STOP_PATIENCE_S + sweep.PATIENCE_S
@@ -75,7 +76,7 @@ def test_a_driver_that_never_lets_go_is_named(
 DRIVER = """
 import os, signal, sys, time
 from pathlib import Path
-from hpcscientist.campaign.lock import DriverLock
+from hpcscientist.history.lock import DriverLock
 lock = DriverLock(Path(sys.argv[1]))
 
 def ended(number, frame):

@@ -9,12 +9,12 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 from event_kit import trial_queued
 
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.judgement import claims
 from hpcscientist.campaign.judgement.claims import Claims, derive, encode
 from hpcscientist.campaign.specs import trial_seeds
-from hpcscientist.campaign.state import CampaignState, fold
 from hpcscientist.files.hashing import hash_file, hash_tree
+from hpcscientist.history import journal
+from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.recipe import packed
 from hpcscientist.recipe.packed import Packed, read
 from hpcscientist.records.claim import Claim

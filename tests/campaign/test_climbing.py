@@ -13,12 +13,12 @@ from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.campaign import frozen, journal
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.reproduction.recorded import read as read_recorded
-from hpcscientist.campaign.status import read_state
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import BaselineFailed, UsageError
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.status import read_state
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import BudgetDecided, Event, SeedsDecided
 from hpcscientist.records.finding import Verdict

@@ -13,9 +13,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 from event_kit import driver_started
 
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.status import status
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import (
     BaselineFailed,
@@ -25,6 +23,8 @@ from hpcscientist.errors import (
     ReplyError,
     RunDirectoryError,
 )
+from hpcscientist.history import journal
+from hpcscientist.history.status import status
 from hpcscientist.ideation.search import STARTUP_TRIALS
 from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.finding import Verdict

@@ -10,15 +10,15 @@ import pytest
 from bench_campaign import CampaignBench
 from queue_stand_in import QueueStandIn, install
 
-from hpcscientist.campaign import frozen, journal
 from hpcscientist.campaign.jobs import controller
 from hpcscientist.campaign.jobs.chain import FRUITLESS_LINKS, Chain
 from hpcscientist.campaign.jobs.controller import control
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.lock import STALE_S
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import CampaignBusy, CampaignError, Interrupted, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.lock import STALE_S
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import CampaignEnded, Event
 
 

@@ -15,8 +15,8 @@ from hpcscientist.campaign.costs.calls import calls
 from hpcscientist.campaign.costs.weighing import mean_shown, weigh
 from hpcscientist.campaign.launching import launch
 from hpcscientist.campaign.launching.launch import LaunchPlan
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.ports.model import Model
 from hpcscientist.records.authoring import Brief, FixTask, GaveUp

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from checkpoint_kit import write_model
 
-from hpcscientist.campaign import drive, frozen
+from hpcscientist.campaign import drive
 from hpcscientist.campaign.launching import furnishing, launch
-from hpcscientist.campaign.status import read_state, status
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.status import read_state, status
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.records.site import ControllerSite, Site
 

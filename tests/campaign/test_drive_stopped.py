@@ -11,12 +11,12 @@ import pytest
 from bench_campaign import CampaignBench
 
 from hpcscientist.campaign import drive
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.status import status
 from hpcscientist.campaign.wiring import Wired
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import status
 
 
 @pytest.mark.parametrize("outlives", [True, False])

@@ -19,18 +19,18 @@ from bench_campaign import ScriptedTrials, scored
 from jinja2 import Template
 
 from hpcscientist import __version__
-from hpcscientist.campaign import frozen, journal
-from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.minds import model_minds
 from hpcscientist.campaign.proposals import shelf
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.steps import steps
 from hpcscientist.campaign.wiring import assemble
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import steps
 from hpcscientist.errors import EndpointError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import Call
 from hpcscientist.recipe.load import Recipe, load, shipped_folder

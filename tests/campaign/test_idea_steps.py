@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hpcscientist.campaign.steps import steps
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import steps
 from hpcscientist.records.model import ROLES
 
 

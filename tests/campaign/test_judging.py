@@ -10,11 +10,11 @@ import pytest
 import tomli_w
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.costs import spending
 from hpcscientist.campaign.judgement.judging import judge, rule_of
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.feedback.decision import Rule
+from hpcscientist.history import frozen
 from hpcscientist.records.finding import Finding, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.launching import furnishing, launch
 from hpcscientist.campaign.launching.launch import LaunchPlan
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RecipeError, UsageError
+from hpcscientist.history import frozen
 from hpcscientist.recipe.load import shipped_folder
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sentence_kit import model_folder
 
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.launching import furnishing, launch, likeness
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
 
 
 def launched(folder: Path, model: str = "") -> CampaignConfig:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.losses import Losses
 from hpcscientist.errors import MachineTrouble
+from hpcscientist.history.losses import Losses
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Outcome, Scored
 from hpcscientist.records.trial import Stage, TrialReport, TrialSpec, Usage

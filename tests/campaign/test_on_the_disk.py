@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
-from hpcscientist.campaign import journal
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.upcasting import Line
+from hpcscientist.history import journal
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.upcasting import Line
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.events import Event, IdeaBriefed, IdeaEnded, TrialEnded, TrialQueued
 from hpcscientist.records.outcome import Outcome

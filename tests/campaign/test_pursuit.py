@@ -9,11 +9,11 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, ScriptedTrials, scored
 
 from hpcscientist.authoring import attempts
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.strategy.line import NOTHING_DONE
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble
+from hpcscientist.history import journal
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.authoring import Brief, CompleteTask, Draft, ExtendTask, GaveUp
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten

@@ -9,14 +9,14 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 from event_kit import driver_started
 
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.costs import spending
 from hpcscientist.campaign.costs.spending import overlap, servings, spent, tokens_by_role
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.state import CampaignState, fold
-from hpcscientist.campaign.status import status
 from hpcscientist.campaign.summary import read_rows
-from hpcscientist.campaign.upcasting import Line
+from hpcscientist.history import journal
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.history.status import status
+from hpcscientist.history.upcasting import Line
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,

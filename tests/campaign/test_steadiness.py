@@ -13,13 +13,13 @@ import pytest
 import tomli_w
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.judgement.steadiness import rerun_with, reruns_at_most
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import BaselineNoisy
+from hpcscientist.history import frozen
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Stage, TrialSpec

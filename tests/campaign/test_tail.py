@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.tail import JournalTail
+from hpcscientist.campaign.jobs.tail import JournalTail
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.history.journal import Journal
 from hpcscientist.records.events import CampaignEnded, CampaignStarted, Event, NoteTaken
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench
 
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.wiring import wire
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_image, hash_tree
+from hpcscientist.history import frozen
+from hpcscientist.history.journal import Journal
 from hpcscientist.records.trial import Isolation
 
 

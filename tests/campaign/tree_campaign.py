@@ -9,8 +9,8 @@ from random import Random
 
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedTrials, scored
 
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
+from hpcscientist.history import journal
 from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,

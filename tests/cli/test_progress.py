@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from event_kit import idea_proposed
 
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.cli.progress import Progress
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ProposalsExhausted
 
 EVIL = idea_proposed(title="a\x1b]0;owned\x07 title\nwith two lines")

@@ -12,8 +12,8 @@ from typing import Any
 
 from tiny_recipe import write_recipe
 
-from hpcscientist.campaign import journal
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.results import store
 
 LIMIT_S = 540  # a hang, not a slow machine; below the limit that pytest has for a test

@@ -15,7 +15,7 @@ import psutil
 from campaigns import TinyCampaign
 from slurm_kit import Cluster, QueuedJob
 
-from hpcscientist.campaign import frozen, journal
+from hpcscientist.history import frozen, journal
 from hpcscientist.models.open import API_KEY_VARIABLE
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event, TrialEnded
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from campaigns import TinyCampaign, hpcsci
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import BudgetDecided
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

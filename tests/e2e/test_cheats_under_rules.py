@@ -28,9 +28,9 @@ from hostile_recipe import BETTER, labels_of, write_playbook, write_recipe
 from rules import RULES, judged_by
 from tiny_recipe import propose
 
-from hpcscientist.campaign import frozen, journal
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.sealed import ROOT_VARIABLE
+from hpcscientist.history import frozen, journal
 from hpcscientist.records.events import AttemptWritten, SeedsDecided, SplitSpent
 from hpcscientist.results.rows import unsealed
 from hpcscientist.system import processes

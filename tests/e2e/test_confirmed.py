@@ -13,7 +13,7 @@ import pytest
 from campaigns import TinyCampaign, hpcsci
 from cheats import unsound
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import SplitSpent, TrialQueued
 from hpcscientist.records.trial import Split, Stage, TrialSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from campaigns import TinyCampaign, hpcsci
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.root, pytest.mark.full]
 

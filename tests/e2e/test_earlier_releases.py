@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from campaigns import TinyCampaign, hpcsci
 
-from hpcscientist.campaign import journal
-from hpcscientist.campaign.upcasting import VERSION
+from hpcscientist.history import journal
+from hpcscientist.history.upcasting import VERSION
 from hpcscientist.records.events import (
     DriverStarted,
     IdeaEnded,

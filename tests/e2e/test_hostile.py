@@ -12,7 +12,7 @@ from cheats import FOLLOW, FORGE, SPOIL, adding
 from rules import judged_by
 from tiny_recipe import propose
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 
 pytestmark = pytest.mark.e2e
 

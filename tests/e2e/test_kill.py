@@ -14,8 +14,8 @@ from typing import Any, get_args
 import pytest
 from campaigns import TinyCampaign, hpcsci
 
-from hpcscientist.campaign import journal
 from hpcscientist.files.hashing import hash_tree
+from hpcscientist.history import journal
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
 
@@ -219,7 +219,7 @@ HOLD = """
 import sys
 import time
 from pathlib import Path
-from hpcscientist.campaign.lock import DriverLock
+from hpcscientist.history.lock import DriverLock
 lock = DriverLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -13,9 +13,9 @@ import pytest
 from campaigns import HPCSCI, hpcsci
 
 from hpcscientist.bench.sweep.driver import CAMPAIGN
-from hpcscientist.campaign import journal
-from hpcscientist.campaign.lock import read_holder
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.history.lock import read_holder
 from hpcscientist.records.events import IdeaEnded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

@@ -14,8 +14,8 @@ from campaigns import PLAIN, TinyCampaign, hpcsci
 from tiny_recipe import RATE, edit, idea, propose, write_recipe
 
 from hpcscientist import __version__
-from hpcscientist.campaign import frozen
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
+from hpcscientist.history import frozen
 from hpcscientist.results import scan, schema
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

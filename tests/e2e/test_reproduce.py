@@ -19,9 +19,9 @@ from forging import change, change_recorded, forge
 from reproducible import BROKEN, CERTAIN, CHANCE, UNCHANGED, copy, launch, row_of
 from test_signals import heed_sigint, wait_until
 
-from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.sealed import ROOT_VARIABLE
+from hpcscientist.history.lock import DriverLock
 from hpcscientist.results.compact import compact
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 
-from hpcscientist.campaign import journal
-from hpcscientist.campaign.lock import read_holder
+from hpcscientist.history import journal
+from hpcscientist.history.lock import read_holder
 
 pytestmark = pytest.mark.e2e
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 
-from hpcscientist.campaign import frozen
 from hpcscientist.cli.main import run
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import Settings
 from hpcscientist.files import sealed
+from hpcscientist.history import frozen
 from hpcscientist.system import processes
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,7 @@ import pytest
 from campaigns import TinyCampaign
 from tiny_recipe import RATE, edit, idea, propose
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import AttemptWritten
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

@@ -16,7 +16,7 @@ from campaigns import PLAIN, TinyCampaign, hpcsci
 from cheats import PREDICT
 from tiny_recipe import edit
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import AttemptWritten, TrialEnded
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage, TrialSpec

@@ -18,7 +18,7 @@ from campaigns import HPCSCI, LIMIT_S, PLAIN, TinyCampaign
 from cheats import adding
 from tiny_recipe import RATE, edit, idea, propose
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded, TrialStarted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

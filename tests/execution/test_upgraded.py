@@ -8,11 +8,11 @@ import sys
 
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.running.trials import TrialRunner
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import CampaignStarted
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialSpec

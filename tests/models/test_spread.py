@@ -18,11 +18,11 @@ from misbehaving_endpoint import Endpoint as Server
 from misbehaving_endpoint import answer, completion, error, hang, trickle
 from ray_kit import RayNode, kill, ray_node, skip_without_ray
 
-from hpcscientist.campaign import journal
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ReplyError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.history.journal import Journal
 from hpcscientist.models.fanout_ray import RayCluster, RayFanOut
 from hpcscientist.models.fanout_threads import ThreadFanOut
 from hpcscientist.models.recorded import RecordedModel

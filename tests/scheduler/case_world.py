@@ -28,16 +28,16 @@ from event_kit import driver_started
 from recordings import Names
 from trialkit import Bench
 
-from hpcscientist.campaign import journal as journals
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.running.dispatcher import journalled
 from hpcscientist.campaign.running.trials import TrialRunner
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.queue import AccountRow, QueueRow
 from hpcscientist.execution.backends.slurm.states import Phase, phase
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal as journals
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import CampaignStarted, NoteTaken, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.site import Site

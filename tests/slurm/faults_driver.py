@@ -16,15 +16,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.lock import DriverLock
 from hpcscientist.campaign.running.dispatcher import journalled
 from hpcscientist.campaign.running.trials import TrialRunner
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import HpcsciError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import CampaignStarted, DriverStarted, NoteTaken
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.worker.element import MODULE

@@ -16,8 +16,8 @@ from faults_kit import LIMIT_S, until
 from slurm_kit import Cluster
 from trialkit import Bench
 
-from hpcscientist.campaign import journal
 from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.history import journal
 from hpcscientist.records.events import Event, NoteTaken, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.trial import TrialReport, TrialSpec

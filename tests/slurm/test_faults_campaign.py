@@ -16,7 +16,7 @@ from faults_kit import LIMIT_S, until
 from faults_trials import IMPATIENT
 from slurm_kit import Cluster, QueuedJob
 
-from hpcscientist.campaign import frozen, journal
+from hpcscientist.history import frozen, journal
 
 pytestmark = [pytest.mark.slurm, pytest.mark.e2e]
 

@@ -24,7 +24,7 @@ from hostile_kit import (
 from hostile_listener import listening, own_addresses
 from slurm_kit import Cluster
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome, Scored
 from hpcscientist.records.trial import TrialReport

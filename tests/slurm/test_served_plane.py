@@ -22,7 +22,7 @@ from served_kit import LIMIT_S, READY_S, Served, below
 from served_stranger import STRANGER, check_refused, files_of, knock, outcome, readable
 from slurm_kit import Cluster, engine_python
 
-from hpcscientist.campaign import journal
+from hpcscientist.history import journal
 from hpcscientist.records.events import IdeaEnded
 
 pytestmark = [pytest.mark.slurm, pytest.mark.serving, pytest.mark.timeout(1800)]

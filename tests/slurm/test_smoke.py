@@ -15,8 +15,8 @@ from faults_commands import held
 from faults_kit import until
 from slurm_kit import ROOT, Cluster
 
-from hpcscientist.campaign import journal
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
 from hpcscientist.records.trial import TrialReport
 

@@ -10,17 +10,17 @@ from hpcscientist.bench.authoring.outcomes import MODES, Mode, Written
 from hpcscientist.bench.authoring.preparing import Prepared
 from hpcscientist.bench.authoring.proposals import Proposals
 from hpcscientist.bench.authoring.trying import Bench, Spent, Tell
-from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.files.lock import Lock
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.bench.campaigns.measuring import Ran, measured
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.drive import Observer, drive
 from hpcscientist.campaign.launching import furnishing, launch
 from hpcscientist.campaign.launching.rendering import check
@@ -19,6 +18,7 @@ from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 
 Tell = Callable[[str], None]
 

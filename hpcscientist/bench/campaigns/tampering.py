@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.campaign import frozen, journal
 from hpcscientist.campaign.judgement import claims
-from hpcscientist.campaign.state import fold
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.state import fold
 from hpcscientist.recipe.load import load
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.outcome import Scored

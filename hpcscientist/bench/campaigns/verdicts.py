@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign import frozen
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.records.base import Record
 from hpcscientist.records.reproduction import Reproduction
 

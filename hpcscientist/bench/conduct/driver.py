@@ -16,8 +16,8 @@ from pathlib import Path
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.makespan import Script, campaign
 from hpcscientist.bench.scripted import ScriptedBackend
-from hpcscientist.campaign import journal
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
 from hpcscientist.records.trial import TrialReport, TrialSpec
 

@@ -21,9 +21,9 @@ from hpcscientist.bench.conduct.driver import costs
 from hpcscientist.bench.figure import Figure
 from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.trials import Memory
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.state import CampaignState, fold
-from hpcscientist.campaign.upcasting import Line
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.history.upcasting import Line
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.trial import Stage

@@ -20,10 +20,10 @@ from statistics import median
 from hpcscientist.bench.campaigns.running import run
 from hpcscientist.bench.child import peak_mb
 from hpcscientist.bench.sweep.samples import SAMPLES, Sample
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import Settings
 from hpcscientist.files import sealed
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import Event, IdeaEnded
 
 CAMPAIGN = "campaign"

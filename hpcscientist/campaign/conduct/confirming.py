@@ -8,7 +8,7 @@ from hpcscientist.campaign.conduct import actions
 from hpcscientist.campaign.conduct.actions import Judge, Spend
 from hpcscientist.campaign.conduct.trials import Wanted
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.standing import IdeaState, TrialState
+from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.records.trial import Stage

@@ -29,9 +29,9 @@ from hpcscientist.campaign.conduct.known import Known
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.trials import Memory, Wanted
 from hpcscientist.campaign.specs import trial_name
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import AnyStep, Climb, Pilot, Seeds
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.trial import Stage
 
 

@@ -14,8 +14,6 @@ from hpcscientist.campaign.conduct.trials import is_lost, is_used_up
 from hpcscientist.campaign.pursuit.effort import given_up
 from hpcscientist.campaign.reference import does_nothing, hopeless
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.standing import IdeaState, TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
     AnyStep,
@@ -31,6 +29,8 @@ from hpcscientist.campaign.strategy.steps import (
     Write,
     Written,
 )
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, Scored

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from hpcscientist.campaign.conduct.actions import Admit, Propose
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.trials import Wanted
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import Arm
 
 

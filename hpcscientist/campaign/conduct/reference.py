@@ -10,7 +10,7 @@ from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.conduct.trials import Wanted
 from hpcscientist.campaign.judgement import steadiness
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
 from hpcscientist.records.trial import Stage, TrialReport

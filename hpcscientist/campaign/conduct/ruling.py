@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hpcscientist.authoring.tree import Bounds
 from hpcscientist.campaign.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.judgement import judging
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.plan import Plan
@@ -13,6 +12,7 @@ from hpcscientist.campaign.strategy.measuring import Measuring
 from hpcscientist.campaign.strategy.strategies import Strategies
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import most_seeds, schedule_of, steps_of
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
 

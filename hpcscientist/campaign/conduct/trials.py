@@ -11,8 +11,8 @@ from hpcscientist.campaign.conduct import actions
 from hpcscientist.campaign.conduct.actions import Action, RunTrial
 from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.specs import trial_name
-from hpcscientist.campaign.standing import IdeaState, TrialState
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.trial import Stage
 
 Mark = tuple[object, ...]

@@ -9,8 +9,8 @@ from typing import Literal
 from hpcscientist.authoring.coder import FIX_REPAIRS, WRITE_REPAIRS
 from hpcscientist.authoring.planner import REPAIRS as PLAN_REPAIRS
 from hpcscientist.campaign.costs.versions import RUNS, versions
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 from hpcscientist.models.structured import REPAIRS
 from hpcscientist.records.model import Role, role_of
 

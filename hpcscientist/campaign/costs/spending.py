@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from hpcscientist.campaign import frozen, journal
 from hpcscientist.campaign.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.campaign.judgement.judging import judge
-from hpcscientist.campaign.state import CampaignState, fold
-from hpcscientist.campaign.upcasting import Line
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.history.upcasting import Line
 from hpcscientist.recipe.load import load
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 
 MENDS = 1  # guess: how often an idea's code is mended
 RUNS = 2  # guess: further runs of an idea, or ablations of its plan

@@ -22,8 +22,8 @@ from hpcscientist.campaign.costs.samples import (
     traceback,
 )
 from hpcscientist.campaign.costs.versions import versions
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 from hpcscientist.errors import ReplyError
 from hpcscientist.feedback.summary import CHARACTERS_A_TOKEN
 from hpcscientist.ideation.directions import DirectionFinder

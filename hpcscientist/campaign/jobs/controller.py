@@ -16,15 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hpcscientist.campaign import frozen, journal
 from hpcscientist.campaign.drive import Observer, drive
 from hpcscientist.campaign.jobs import chain
 from hpcscientist.campaign.jobs.chain import Chain
 from hpcscientist.campaign.jobs.dispatch import Tell, job_of, open_slurm
 from hpcscientist.campaign.jobs.succession import Succession
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.lock import BEAT_S, STALE_S, DriverLock
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import (
     CampaignBusy,
     CampaignError,
@@ -35,6 +31,10 @@ from hpcscientist.errors import (
 )
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.lock import BEAT_S, STALE_S, DriverLock
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event, NoteTaken
 
 # Longer than a dead driver's heartbeat can look alive.

@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.records.site import Site
 
 PATIENCE_S = 120.0

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from hpcscientist.campaign.drive import Observer
 from hpcscientist.campaign.jobs.dispatch import Tell
 from hpcscientist.campaign.jobs.standing import describe, in_order
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.tail import JournalTail
+from hpcscientist.campaign.jobs.tail import JournalTail
 from hpcscientist.errors import CampaignError, Interrupted, SchedulerError
 from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
@@ -22,6 +21,7 @@ from hpcscientist.execution.backends.slurm.queue import QueueRow
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
+from hpcscientist.history.state import CampaignState
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.serving import models as serving
 from hpcscientist.campaign.serving import nodes
 from hpcscientist.campaign.serving.nodes import Kept
@@ -21,6 +20,7 @@ from hpcscientist.execution.backends.steps.backend import StepsBackend
 from hpcscientist.execution.backends.steps.command import find_allocation
 from hpcscientist.execution.backends.steps.gpus import NodeGpus
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.serving.drafting import memory_of_node
 from hpcscientist.models.serving.layout import MIB, Layout, Machine
 from hpcscientist.models.serving.memory import WORKER_RESERVE

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.jobs.dispatch import is_controlled, open_slurm
 from hpcscientist.errors import RunDirectoryError, SchedulerError
 from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.queue import QueueRow
 from hpcscientist.execution.backends.slurm.states import Phase, can_never_run
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 
 _NO_REASON = ("", "None", "(null)")
 

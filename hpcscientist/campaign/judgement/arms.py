@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.records.idea import Arm
 from hpcscientist.records.trial import Direction, Stage

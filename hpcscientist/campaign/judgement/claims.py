@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_limits
-from hpcscientist.campaign.standing import TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_file, hash_texts
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.standing import TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe import packed
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim, Evidence, Measured

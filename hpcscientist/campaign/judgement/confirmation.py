@@ -13,15 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.campaign.conduct.actions import Judge, Spend
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import judging
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ConfirmationSetAside, IdeasJudged, NoteTaken, SplitSpent
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.idea import BASELINE_ID

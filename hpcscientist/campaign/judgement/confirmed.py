@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign.judgement import duplicates
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import IdeaState, TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.confirmation import judge, refuse
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.finding import Confirmation, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import IdeaState, TrialState
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Scored
 

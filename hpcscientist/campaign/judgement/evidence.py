@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from hpcscientist.authoring.learning import symptom
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import IdeaState, TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.models.recorded import Call
 from hpcscientist.models.structured import Unusable, parse
 from hpcscientist.recipe.schema import RecipeSpec

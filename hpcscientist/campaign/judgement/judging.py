@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 from hpcscientist.campaign.judgement import duplicates
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.feedback.effort import correction, schedule_of
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.finding import Finding
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import MetricSpec

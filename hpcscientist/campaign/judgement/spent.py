@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import SplitGuarded
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Split, Stage, TrialSpec

@@ -17,14 +17,14 @@ import bisect
 from dataclasses import dataclass
 from functools import cache
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, trial_name
-from hpcscientist.campaign.standing import TrialState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback import selfcheck
 from hpcscientist.feedback.drift import LASTING, Rerun, drift, listing
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.standing import TrialState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.idea import BASELINE_ID

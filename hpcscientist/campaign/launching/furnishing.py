@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.campaign import frozen, remains
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.launching.launch import LaunchPlan, not_empty
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.config.settings import PathSettings
@@ -23,6 +21,8 @@ from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, remains
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models import playbook
 from hpcscientist.models.keywords import KeywordEmbedder
 from hpcscientist.recipe import load

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hpcscientist.campaign import remains
 from hpcscientist.campaign.costs.versions import ONE, Versions, versions
 from hpcscientist.campaign.jobs import inside
 from hpcscientist.campaign.judgement.steadiness import reruns_at_most
@@ -18,13 +17,14 @@ from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.campaign.proposals.earlier import EarlierIdea
 from hpcscientist.campaign.reference import is_piloted
 from hpcscientist.campaign.serving import models as serving
-from hpcscientist.campaign.steps import Step, steps
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step, steps
 from hpcscientist.errors import UsageError
 from hpcscientist.execution import isolation
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import remains
 from hpcscientist.models.embedding import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
 from hpcscientist.models.serving import drafting, weights

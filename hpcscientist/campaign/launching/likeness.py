@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
 from hpcscientist.files.place import expanded
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.embedding import open_embedder
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.events import NoteTaken

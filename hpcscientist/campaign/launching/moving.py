@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign.lock import read_holder
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import CampaignBusy, UsageError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.lock import read_holder
 
 
 def change_site(paths: RunPaths, site: str, overrides: SlurmOverrides, folder: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import time
 
 from hpcscientist import __version__
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.jobs.dispatch import make_job
 from hpcscientist.campaign.launching.launch import LaunchPlan
 from hpcscientist.campaign.running.gathering import make_batch
@@ -17,6 +16,7 @@ from hpcscientist.execution.backends.slurm import controller_job, submit
 from hpcscientist.execution.backends.slurm.batches import record_of
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.records.trial import Split
 from hpcscientist.worker import element
 

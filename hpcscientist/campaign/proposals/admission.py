@@ -10,15 +10,15 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
 from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, ProposalsExhausted

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.fates import fate
 from hpcscientist.campaign.proposals.idea_file import read_idea
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.status import read_state
 from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignError, RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.place import expanded, resolved
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.status import read_state
 from hpcscientist.ideation.bank import Bank, Banked
 from hpcscientist.records.base import Record
 from hpcscientist.records.finding import ResultRow, Verdict

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.proposing import Reference

@@ -17,13 +17,13 @@ from hpcscientist.campaign.judgement.duplicates import repeated, said
 from hpcscientist.campaign.judgement.judging import judge
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.finding import Finding, Verdict
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
 from hpcscientist.records.proposing import ArchiveEntry, Leader, PastScore

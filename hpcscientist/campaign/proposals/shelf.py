@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hpcscientist.campaign.frozen import CampaignConfig
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.place import expanded
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.load import Recipe

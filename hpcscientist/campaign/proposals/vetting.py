@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import IdeaEnded, NoteTaken
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.survey import ConceptRecord

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Course
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory, trial_name, trial_seeds
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import Climb, Seeds
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback import online
 from hpcscientist.feedback.decision import Rule
 from hpcscientist.feedback.effort import Decision, Schedule, climb, decide, promote, schedule_of
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BudgetDecided, SeedsDecided
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Scored

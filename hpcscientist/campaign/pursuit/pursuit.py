@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from hpcscientist.campaign.conduct.actions import Take
 from hpcscientist.campaign.conduct.known import Known
 from hpcscientist.campaign.conduct.rules import Rules
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.pursuit.asking import Asking
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.craft import Craft
 from hpcscientist.campaign.pursuit.diary import Diary
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
     Conclude,
@@ -25,6 +23,8 @@ from hpcscientist.campaign.strategy.steps import (
     SetAside,
     Write,
 )
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import Brief, GaveUp
 from hpcscientist.records.events import IdeaBriefed, IdeaEnded, IdeaSetAside
 from hpcscientist.records.idea import Idea

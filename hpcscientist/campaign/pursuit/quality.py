@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hpcscientist.authoring.measures import Judged, Quality, quality
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.state import CampaignState
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
 
 
 def measure(state: CampaignState) -> Quality | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.authoring import attempts, curves
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import Draft
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import Attempt, AttemptKind

@@ -7,9 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.halting import STOP_SIGNALS
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.reproduction import folder
 from hpcscientist.campaign.reproduction.recorded import Recorded, read_idea
 from hpcscientist.campaign.reproduction.shared import baseline_reports
@@ -17,10 +15,12 @@ from hpcscientist.campaign.running.dispatcher import journalled
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.sites import choosing
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble
 from hpcscientist.files import sealed
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim, Measured
 from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcscientist.campaign import journal
 from hpcscientist.campaign.judgement.claims import encode
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.execution.backends.patterns import refuse_patterns
@@ -20,6 +19,7 @@ from hpcscientist.files import sealed
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.events import CampaignStarted
 

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.sites import choosing
 from hpcscientist.campaign.sites.site import Home
 from hpcscientist.config.settings import Settings, SlurmOverrides
@@ -15,6 +14,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files import sealed
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.place import expanded
+from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.trial import Isolation, Split

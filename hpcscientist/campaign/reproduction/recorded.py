@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign import frozen
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.proposals.idea_file import known_idea
-from hpcscientist.campaign.standing import IdeaState
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.status import read_state
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import read_state
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.idea import Idea

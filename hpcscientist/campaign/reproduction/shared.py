@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hpcscientist.campaign import journal
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Scored

@@ -15,8 +15,8 @@ from hpcscientist.campaign.judgement import claims
 from hpcscientist.campaign.reproduction import handed
 from hpcscientist.campaign.reproduction.recorded import Recorded, read_claim
 from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.standing import TrialState
 from hpcscientist.files.hashing import hash_tree, package_hash
+from hpcscientist.history.standing import TrialState
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.idea import BASELINE_ID

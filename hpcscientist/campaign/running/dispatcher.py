@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.running.gathering import Durations, arrange, make_batch, shape
 from hpcscientist.campaign.running.waiting import Entry, OnEnd, OnStart
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.events import BatchQueued
 from hpcscientist.records.runs import (

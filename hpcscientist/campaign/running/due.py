@@ -10,9 +10,9 @@ from hpcscientist.campaign.conduct.actions import RunTrial
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_tree
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.idea import BASELINE_ID, Attempt
 from hpcscientist.records.trial import Stage, TrialReport, TrialSpec

@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from hpcscientist.campaign.journal import Journal
 from hpcscientist.campaign.judgement import spent
 from hpcscientist.campaign.running.waiting import Runs
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import DiskFull, MachineTrouble
 from hpcscientist.execution import ending, presence
 from hpcscientist.execution.leftovers import keep_log
@@ -27,6 +25,8 @@ from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import takes
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
 from hpcscientist.records.outcome import (
     IdeaFailed,

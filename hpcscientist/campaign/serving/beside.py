@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.campaign import frozen
 from hpcscientist.campaign.jobs import inside
 from hpcscientist.campaign.jobs.inside import Engines
 from hpcscientist.campaign.serving import models as serving
@@ -19,6 +18,7 @@ from hpcscientist.campaign.serving.plane_model import PlaneModel
 from hpcscientist.config.settings import Settings
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.models import spread
 from hpcscientist.models.client import OpenAIModel
 from hpcscientist.models.fanout import open_fan_out

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign.lock import DriverLock, read_holder
 from hpcscientist.campaign.serving import models as serving
 from hpcscientist.campaign.serving import nodes
 from hpcscientist.config.settings import ServingSettings, Settings
@@ -26,6 +25,7 @@ from hpcscientist.errors import (
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.history.lock import DriverLock, read_holder
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving import interpreter, weights
 from hpcscientist.models.serving.drafting import Allocation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcscientist.campaign.frozen import CampaignConfig
 from hpcscientist.campaign.sites.cluster import Cluster
 from hpcscientist.campaign.sites.machine import ThisMachine
 from hpcscientist.campaign.sites.site import TrialSite
@@ -12,6 +11,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.history.frozen import CampaignConfig
 
 # Asking whether Slurm is here must not hold a launch up.
 _PING_S = 10.0

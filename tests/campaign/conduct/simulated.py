@@ -30,7 +30,6 @@ from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.campaign.conduct.rules import Confirmation, Judging, Proposing, Rules
 from hpcscientist.campaign.conduct.trials import Memory
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.state import CampaignState, fold
 from hpcscientist.campaign.strategy.measuring import Measuring
 from hpcscientist.campaign.strategy.steps import (
     Abandon,
@@ -45,6 +44,7 @@ from hpcscientist.campaign.strategy.steps import (
 from hpcscientist.campaign.strategy.strategies import Strategies
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.feedback.effort import Schedule
+from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.records.events import (
     AttemptReviewed,
     AttemptWritten,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated import CONFIRMED, Luck, Shape, World, drive
 
 from hpcscientist.campaign.judgement.steadiness import rerun_with
-from hpcscientist.campaign.state import CampaignState, fold
+from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.records.events import SplitSpent, TrialEnded
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, Scored

@@ -9,7 +9,7 @@ from simulated import Shape, rules_of
 from hpcscientist.campaign.conduct.actions import RunTrial
 from hpcscientist.campaign.conduct.trials import Wanted
 from hpcscientist.campaign.specs import trial_name
-from hpcscientist.campaign.state import fold
+from hpcscientist.history.state import fold
 from hpcscientist.records.events import TrialEnded, TrialStarted
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, MachineFailure

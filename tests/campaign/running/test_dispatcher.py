@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from trialkit import Bench
 
-from hpcscientist.campaign.journal import Journal, read
 from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
-from hpcscientist.campaign.state import CampaignState
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.history.journal import Journal, read
+from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BatchQueued, TrialQueued
 from hpcscientist.records.runs import (
     Accepted,

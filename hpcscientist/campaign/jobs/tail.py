@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.upcasting import Reader, are_one_group
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.history.state import CampaignState
+from hpcscientist.history.upcasting import Reader, are_one_group
 from hpcscientist.records.events import Event
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal
 
-from hpcscientist.campaign.intents import Intents
-from hpcscientist.campaign.losses import Losses
-from hpcscientist.campaign.progress import Progress
-from hpcscientist.campaign.standing import IdeaState, Phase, TrialState
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.history.losses import Losses
+from hpcscientist.history.progress import Progress
+from hpcscientist.history.standing import IdeaState, Intents, Phase, TrialState
 from hpcscientist.records.events import (
     AttemptReviewed,
     AttemptWritten,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcscientist.campaign import journal, remains
-from hpcscientist.campaign.lock import read_holder
-from hpcscientist.campaign.state import CampaignState, fold
 from hpcscientist.errors import NoRunDirectory
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal, remains
+from hpcscientist.history.lock import read_holder
+from hpcscientist.history.state import CampaignState, fold
 
 SECONDS_PER_HOUR = 3600.0
 

@@ -10,14 +10,14 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, ValidationError
 
-from hpcscientist.campaign import remains
-from hpcscientist.campaign.steps import Step
 from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import sealed, toml
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import remains
 from hpcscientist.models.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.base import Record
@@ -41,7 +41,7 @@ class CampaignConfig(Record):
     where a candidate without a sandbox can read it. `role_specs` are those of the roles that
     ask a language model; left out, all have `model_spec`. `site` is the merged profile; its
     file is not read again. `library` is the folder of the library that ideas are grounded in, ""
-    for none, and `library_hash` its fingerprint; `steps` are those of `campaign.steps`.
+    for none, and `library_hash` its fingerprint; `steps` are those of `config.steps`.
     `embedder_hash` is the fingerprint of the embedder named `embedder`. `lag` is how far behind an
     idea the outcomes lie that the control arm proposes it from.
     """

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.progress import Frontier, Progress
+from hpcscientist.history.progress import Frontier, Progress
 
 NUMBERS = st.integers(1, 30)
 

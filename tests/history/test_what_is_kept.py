@@ -9,9 +9,9 @@ from pathlib import Path
 
 from event_kit import idea_proposed, trial_queued
 
-from hpcscientist.campaign.journal import Journal
-from hpcscientist.campaign.state import CampaignState
-from hpcscientist.campaign.upcasting import Line
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.history.upcasting import Line
 from hpcscientist.records.events import (
     AttemptWritten,
     Event,

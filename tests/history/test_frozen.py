@@ -1,0 +1,75 @@
+"""campaign.toml: what was frozen is read back, privately kept, and refused where it is damaged."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import NoRunDirectory, RunDirectoryError
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.records.site import Site, SlurmSite
+from hpcscientist.records.trial import Isolation, Split
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    return RunPaths(tmp_path)
+
+
+CONFIG = CampaignConfig(
+    campaign_id="digits-1",
+    created="2026-01-01T00:00:00+00:00",
+    package_version="0.1.0",
+    python=sys.executable,
+    recipe_name="digits",
+    recipe_origin="/recipes/digits",
+    recipe_hash="1" * 64,
+    data_hash="2" * 64,
+    views={Split.VALIDATION: "/data/v", Split.TEST: "/data/t"},
+    labels={Split.VALIDATION: "a", Split.TEST: "b"},
+    model_spec="http://h:1/v1#m",
+    model_name="m",
+    role_specs={"review": 'http://h:1/v1#"quoted" name'},
+    steps=("directions", "plan"),
+    isolation=Isolation.NONE,
+    backend="slurm",
+    site=Site(name="ours", slurm=SlurmSite(account="a", extra=("--hold",))),
+    slots=3,
+    in_flight=4,
+    lag=2,
+    settings=Settings(ideas=7),
+)
+
+
+def test_what_is_written_is_read_and_nobody_else_reads_it(paths: RunPaths) -> None:
+    frozen.write(paths, CONFIG)
+    assert frozen.read(paths) == CONFIG
+    assert stat.S_IMODE(paths.campaign.stat().st_mode) == 0o600
+
+
+def test_a_launch_of_an_older_version_ends_by_the_rules_it_began_with(paths: RunPaths) -> None:
+    frozen.write(paths, CONFIG)
+    text = paths.campaign.read_text()
+    older = [line for line in text.splitlines() if not line.startswith(("lag = ", "error_control"))]
+    paths.campaign.write_text("\n".join(older))
+    found = frozen.read(paths)
+    assert found.lag == CONFIG.in_flight
+    assert found.settings.loop.error_control == "batch"
+
+
+@pytest.mark.parametrize("spoilt", ["", "campaign_id = ", "\x00", 'campaign_id = "x"\n'])
+def test_a_damaged_one_is_refused_by_its_name(paths: RunPaths, spoilt: str) -> None:
+    paths.campaign.write_text(spoilt)
+    with pytest.raises(RunDirectoryError, match=r"campaign\.toml: cannot be read.*restore it"):
+        frozen.read(paths)
+
+
+def test_where_there_is_none_there_is_no_campaign(paths: RunPaths) -> None:
+    with pytest.raises(NoRunDirectory):
+        frozen.read(paths)
