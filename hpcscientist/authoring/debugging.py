@@ -25,7 +25,7 @@ from hpcscientist.authoring.structure import (
     local_structure,
     outline,
 )
-from hpcscientist.authoring.traceback import Frame, frames, headline
+from hpcscientist.authoring.traceback import Frame, frames, last_error
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
 from hpcscientist.models.fitting import Window
 from hpcscientist.models.materials import Part, Prompt, entries, of_template, read_only_files, tail
@@ -107,7 +107,7 @@ class Debugger:
             return Evidence(detail)
         if mode == "structure":
             return Evidence(detail, structure=outline(task.files))
-        last = headline(task.log_tail)
+        last = last_error(task.log_tail)
         if last and last not in detail:
             detail = f"{detail}\n{last}"
         own = tuple(frames(task.log_tail, task.files))

@@ -16,7 +16,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 
 MAX_FRAMES = 40
-MAX_HEADLINE = 300
+MAX_ERROR = 300
 
 # These say that another process failed, and not how.
 _OF_ANOTHER = re.compile(r"^[\w.]*\b(?:ChildFailedError|CalledProcessError)\b")
@@ -47,7 +47,7 @@ def frames(log: str, files: Mapping[str, str]) -> list[Frame]:
     return sure or _own(found, files)
 
 
-def headline(log: str) -> str:
+def last_error(log: str) -> str:
     """Return the last exception's line, else the last line that is not blank, else "".
 
     Errors that only tell that another process failed count where there is nothing else. To a
@@ -61,7 +61,7 @@ def headline(log: str) -> str:
         return ""
     last = said[-1]
     asserted = _ASSERTION.search(log) if _DEVICE_ASSERT.search(last) else None
-    return one_line(f"{last} ({asserted.group(1)})" if asserted else last, MAX_HEADLINE)
+    return one_line(f"{last} ({asserted.group(1)})" if asserted else last, MAX_ERROR)
 
 
 def _own(found: Sequence[Block], files: Mapping[str, str]) -> list[Frame]:

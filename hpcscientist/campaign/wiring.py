@@ -37,7 +37,7 @@ from hpcscientist.campaign.sites.cluster import Cluster
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
@@ -90,11 +90,11 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
         raise RunDirectoryError(
             f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
         )
-    sealed.require_campaign_key(config.campaign_id)
+    vault.require_campaign_key(config.campaign_id)
     for key in config.labels.values():
-        if not sealed.path_of(key).is_dir():
+        if not vault.path_of(key).is_dir():
             raise RunDirectoryError(
-                f"{sealed.path_of(key)}: the labels of this campaign are gone; restore them, or "
+                f"{vault.path_of(key)}: the labels of this campaign are gone; restore them, or "
                 "set paths.private to where they lie"
             )
     if not config.has_intact_image():

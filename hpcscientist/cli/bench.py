@@ -302,11 +302,11 @@ def authoring(
     from hpcscientist.bench.authoring.preparing import Options  # noqa: PLC0415
     from hpcscientist.cli.signals import interruptible  # noqa: PLC0415
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415
-    from hpcscientist.files import sealed  # noqa: PLC0415
+    from hpcscientist.files import vault  # noqa: PLC0415
     from hpcscientist.files.text import printable  # noqa: PLC0415
 
     settings = settings_from(**given)
-    sealed.use_root(default_private_root(settings))
+    vault.use_root(default_private_root(settings))
     options = Options(settings, rounds, folder, seed_ideas)
     with interruptible():
         measured = measure(options, Path.cwd(), lambda text: tell("authoring", printable(text)))

@@ -173,8 +173,8 @@ def conduct(as_json: bool, counts: tuple[int, ...], driven: int) -> None:
 
 def _settled(given: dict[str, Any]) -> Any:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (imports pydantic)
-    from hpcscientist.files import sealed  # noqa: PLC0415 (likewise)
+    from hpcscientist.files import vault  # noqa: PLC0415 (likewise)
 
     settings = settings_from(**given)
-    sealed.use_root(default_private_root(settings))
+    vault.use_root(default_private_root(settings))
     return settings

@@ -17,7 +17,7 @@ from hpcscientist.cli.progress import Progress
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.backends.slurm.controller_job import leave_job
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
@@ -39,7 +39,7 @@ def controller(directory: Path) -> int:
     paths = RunPaths(directory.absolute())
     if not own:
         raise UsageError(f"this is what the controller job runs; use `hpcsci resume {paths.root}`")
-    sealed.use_root(default_private_root(settings_from()))
+    vault.use_root(default_private_root(settings_from()))
     try:
         control(paths, own, Progress(), _tell)
     except (Interrupted, KeyboardInterrupt) as stop:

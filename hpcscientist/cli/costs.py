@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hpcscientist.campaign.costs.spending import Spending
 
 
-def headline(found: Estimate) -> str:
+def in_short(found: Estimate) -> str:
     """One line for the header of a launch."""
     said = f"experiments at most {_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}"
     if found.roles:

@@ -25,7 +25,7 @@ from hpcscientist.cli.share import share_shown
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
@@ -81,7 +81,7 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = settings_from(**options)
-    sealed.use_root(default_private_root(settings))
+    vault.use_root(default_private_root(settings))
     plan = launching.plan(settings, Path.cwd())
     if detach and not settings.nodes:
         raise UsageError("--detach is for a campaign that a job drives: give --nodes N with it")
@@ -123,7 +123,7 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     if detach and not is_controlled(config):
         raise UsageError(f"{paths.root}: no job drives this campaign; leave --detach out")
     settings = settings_from()
-    sealed.use_root(default_private_root(settings))
+    vault.use_root(default_private_root(settings))
     staging.clear(default_data_root(settings), default_private_root(settings))
     with share_shown(config.backend == "slurm"):
         return _go_on(paths, detach=detach)

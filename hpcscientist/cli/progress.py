@@ -13,7 +13,7 @@ from hpcscientist.campaign.costs.seeding import seeds_said
 from hpcscientist.campaign.judgement.judging import rule_of
 from hpcscientist.campaign.launching import likeness
 from hpcscientist.campaign.proposals import earlier, shelf
-from hpcscientist.cli.costs import headline
+from hpcscientist.cli.costs import in_short
 from hpcscientist.execution import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
@@ -53,7 +53,7 @@ def header(plan: LaunchPlan) -> None:
         f"pilot {budgets.pilot.seconds:g} s, {_steps(plan)}full {budgets.full.seconds:g} s x "
         f"{seeds_said(settings.loop, spec.seeds)}{_fresh(plan)}",
         "findings": str(rule_of(settings)),
-        "cost": headline(costs.estimate(plan)),
+        "cost": in_short(costs.estimate(plan)),
         "backend": f"{place.backend}: {place.where.why}{_submission(plan)}",
         "sandbox": isolation.statement(place.isolation, place.site.host),
         "image": place.image or "",

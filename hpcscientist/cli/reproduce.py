@@ -12,7 +12,7 @@ from hpcscientist.campaign.reproduction.ground import Wanted
 from hpcscientist.cli.options import place_options, run_directory, settings_from
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.finding import Comparison
@@ -49,7 +49,7 @@ def reproduce(
     DIR is a run directory, with --idea; or an idea's folder, DIR/ideas/ID or a copy of it.
     """
     settings, here = settings_from(), Path.cwd()
-    sealed.use_root(default_private_root(settings))
+    vault.use_root(default_private_root(settings))
     given = {name: value or "" for name, value in places.items()}
     where = {name: given.pop(name) for name in ("backend", "site", "image")}
     # Here and now, for this folder: no configuration says it, least of all one that lies there.

@@ -18,7 +18,7 @@ from typing import Any
 from hpcscientist.config.keys import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ConfigError
-from hpcscientist.files import sealed, toml
+from hpcscientist.files import toml, vault
 from hpcscientist.files.place import expanded
 
 # Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
@@ -104,4 +104,4 @@ def default_data_root(settings: Settings) -> Path:
 
 def default_private_root(settings: Settings) -> Path:
     """Where labels are kept: paths.private, or the user's state folder; never with the data."""
-    return Path(settings.paths.private or sealed.default_root()).absolute()
+    return Path(settings.paths.private or vault.default_root()).absolute()

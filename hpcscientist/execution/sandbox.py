@@ -16,7 +16,7 @@ from hpcscientist.execution import container, folders, host, image, scoring
 from hpcscientist.execution.bounded import BoundedLog
 from hpcscientist.execution.candidate import command, environment
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.trial import Isolation, TrialSpec
@@ -57,7 +57,7 @@ def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str
 def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) -> container.Places:
     """Return what a candidate sees. Raises HostUnfit."""
     secret = (
-        *(sealed.path_of(spec.sources.labels), sealed.path_of("keys")),
+        *(vault.path_of(spec.sources.labels), vault.path_of("keys")),
         *(Path(spec.sources.scorer), paths.root),
     )
     return container.Places(

@@ -23,7 +23,7 @@ from hpcscientist.execution.candidate import environment
 from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.verdict import idea_failed, machine_failed
 from hpcscientist.execution.words import headline
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.idea import BASELINE_ID
@@ -134,7 +134,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     limits = spec.limits
     # -P: a module planted beside the scorer or in its working directory is not imported.
     command = [sys.executable, "-P", "-B", spec.sources.scorer]
-    labels = sealed.path_of(spec.sources.labels)
+    labels = vault.path_of(spec.sources.labels)
     command += ["--predictions", str(predictions), "--labels", str(labels)]
     bounds = Bounds(limits.scorer_s, max(limits.scorer_mb, limits.memory_mb), limits.output_mb)
     out, err = io.BytesIO(), io.BytesIO()

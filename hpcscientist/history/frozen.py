@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
-from hpcscientist.files import sealed, toml
+from hpcscientist.files import toml, vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.rundir import RunPaths
@@ -37,7 +37,7 @@ _NO_AUTHORING = {
 class CampaignConfig(Record):
     """The frozen configuration. Paths are absolute; `created` is UTC, ISO 8601.
 
-    `labels` are keys of `files.sealed`, and `settings.paths` is left out: the file lies
+    `labels` are keys of `files.vault`, and `settings.paths` is left out: the file lies
     where a candidate without a sandbox can read it. `role_specs` are those of the roles that
     ask a language model; left out, all have `model_spec`. `site` is the merged profile; its
     file is not read again. `library` is the folder of the library that ideas are grounded in, ""
@@ -78,7 +78,7 @@ class CampaignConfig(Record):
     def has_intact_data(self) -> bool:
         """Whether the prepared data are those of the launch. Reads all of them."""
         view = Path(self.views[Split.VALIDATION])
-        labels = sealed.path_of(self.labels[Split.VALIDATION])
+        labels = vault.path_of(self.labels[Split.VALIDATION])
         return is_intact(view, labels, self.data_hash)
 
     def has_intact_image(self) -> bool:

@@ -14,8 +14,8 @@ from hpcscientist.recipe.files import (
     SEED_IDEAS,
     file_problems,
 )
-from hpcscientist.recipe.problem import Problem
 from hpcscientist.recipe.replies import playbook_problems, seed_ideas
+from hpcscientist.records.problem import Problem
 
 __all__ = ["Problem", "check"]
 

@@ -16,8 +16,8 @@ from hpcscientist.files.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.locate import Key, error_line, key_lines, line_of
-from hpcscientist.recipe.problem import Problem
 from hpcscientist.records.bounds import misfit
+from hpcscientist.records.problem import Problem
 from hpcscientist.records.trial import MetricSpec
 
 if TYPE_CHECKING:

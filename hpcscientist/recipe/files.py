@@ -12,9 +12,9 @@ from hpcscientist.files.regular import read_regular
 from hpcscientist.recipe import knobs
 from hpcscientist.recipe.document import read_text
 from hpcscientist.recipe.locate import key_lines, line_of
-from hpcscientist.recipe.problem import Problem
 from hpcscientist.recipe.schema import Knob, RecipeSpec
 from hpcscientist.recipe.tree import tree_problems
+from hpcscientist.records.problem import Problem
 
 RECIPE_FILE = "recipe.toml"
 REFERENCE = "reference"

@@ -22,10 +22,9 @@ from hpcscientist.recipe.files import (
     SEED_IDEAS,
     file_problems,
 )
-from hpcscientist.recipe.problem import Problem
 from hpcscientist.recipe.replies import seed_ideas
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.recipe.tree import copy_tree
+from hpcscientist.recipe.tree import as_error, copy_tree
 from hpcscientist.records.idea import Proposal
 
 # The recipes that come with the package; others in the same folder are somebody's own.
@@ -133,18 +132,18 @@ def load(path: Path) -> Recipe:
     folder = path.resolve()
     spec = read_document(folder / RECIPE_FILE)
     if isinstance(spec, list):
-        raise spec[0].as_error()
+        raise as_error(spec[0])
     for problem in file_problems(folder, spec):
-        raise problem.as_error()
+        raise as_error(problem)
     ideas: list[Proposal] = []
     if (folder / SEED_IDEAS).exists():
         ideas, problems = seed_ideas(folder / SEED_IDEAS)
         if problems:
-            raise problems[0].as_error()
+            raise as_error(problems[0])
     reference = folder / REFERENCE
     playbook = folder / PLAYBOOK
     if playbook.is_dir():
-        raise Problem(playbook, None, "is a folder; make it a file, or remove it").as_error()
+        raise RecipeError("is a folder; make it a file, or remove it", playbook)
     return Recipe(
         folder=folder,
         spec=spec,

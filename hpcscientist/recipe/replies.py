@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe.document import read_text
-from hpcscientist.recipe.problem import Problem
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.playbook import LARGEST, Call, PlaybookEntry
+from hpcscientist.records.problem import Problem
 from hpcscientist.records.replies import STAGES, unknown_stage
 
 

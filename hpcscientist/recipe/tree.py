@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.regular import kind_of, open_regular
-from hpcscientist.recipe.problem import Problem
+from hpcscientist.records.problem import Problem
 
 LARGEST = 2**30  # bytes of a recipe, its image left out: every campaign has a copy
 LIBRARY = "library"
@@ -47,13 +47,18 @@ def tree_problems(folder: Path, image: str | None = None) -> Iterator[Problem]:
         yield Problem(Path(error.filename or folder), None, f"cannot be read: {error.strerror}")
 
 
+def as_error(problem: Problem) -> RecipeError:
+    """Return a problem of a recipe as an exception."""
+    return RecipeError(problem.message, Path(problem.file), problem.line)
+
+
 def copy_tree(origin: Path, target: Path, image: str | None = None) -> None:
     """Copy a recipe's folder to where there is none yet, as a campaign keeps it.
 
     Raises RecipeError, before anything is copied, for what may not lie there, and OSError.
     """
     for problem in tree_problems(origin, image):
-        raise problem.as_error()
+        raise as_error(problem)
     for folder, names, _ in os.walk(origin):
         here = Path(folder)
         names[:] = [name for name in names if not _is_left_out(here / name, origin, image)]

@@ -93,7 +93,7 @@ class Limits(Record):
 
 
 class Sources(Record):
-    """Where a trial finds things: absolute paths; `labels` is a key of `files.sealed`.
+    """Where a trial finds things: absolute paths; `labels` is a key of `files.vault`.
 
     The candidate is told `data` alone.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.results.scan import scan
 from hpcscientist.results.schema import SCHEMA
@@ -34,7 +34,7 @@ def unsealed(paths: RunPaths, campaign_id: str, trials: Collection[str]) -> list
     None where the campaign's key is not on this machine: nothing can be said then. Compacted
     results bear no seals.
     """
-    if sealed.campaign_key(campaign_id) is None:
+    if vault.campaign_key(campaign_id) is None:
         return []
     loose = (trial for trial in sorted(trials) if paths.trial(trial).result.exists())
     return [trial for trial in loose if read_result(paths.trial(trial)) is None]

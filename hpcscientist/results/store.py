@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.bounds import bounded
@@ -110,7 +110,7 @@ def read_table(path: Path) -> Any | None:
 
 def _seal(campaign_id: str, code_hash: str, report: TrialReport) -> bytes:
     """Return the seal of a report; b"" for a campaign without a key, such as a benchmark's."""
-    key = sealed.campaign_key(campaign_id)
+    key = vault.campaign_key(campaign_id)
     if key is None:
         return b""
     text = f"{campaign_id}\n{code_hash}\n{report.model_dump_json()}"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.traceback import MAX_FRAMES, MAX_HEADLINE, Frame, frames, headline
+from hpcscientist.authoring.traceback import MAX_ERROR, MAX_FRAMES, Frame, frames, last_error
 
 
 def test_a_log_whose_start_is_cut_off() -> None:
@@ -15,7 +15,7 @@ def test_a_log_whose_start_is_cut_off() -> None:
         "ZeroDivisionError: division by zero\n"
     )
     assert frames(log, files) == [Frame(file="experiment.py", line=2, function="f", code="1 / 0")]
-    assert headline(log) == "ZeroDivisionError: division by zero"
+    assert last_error(log) == "ZeroDivisionError: division by zero"
 
 
 def test_a_library_s_file_of_the_same_name_is_not_ours() -> None:
@@ -29,7 +29,7 @@ def test_a_library_s_file_of_the_same_name_is_not_ours() -> None:
         "ValueError: x\n"
     )
     assert frames(log, files) == []
-    assert headline(log) == "ValueError: x"
+    assert last_error(log) == "ValueError: x"
 
 
 def test_the_longest_name_that_fits_is_taken() -> None:
@@ -46,7 +46,7 @@ def test_marks_of_ranks_and_colours_are_read_past() -> None:
         "[rank0]: \x1b[1mNameError\x1b[0m: boom\n"
     )
     assert [f.line for f in frames(log, {"experiment.py": "boom()"})] == [1]
-    assert headline(log) == "NameError: boom"
+    assert last_error(log) == "NameError: boom"
 
 
 def test_source_lines_of_newer_pythons() -> None:
@@ -58,7 +58,7 @@ def test_source_lines_of_newer_pythons() -> None:
     )
     found = frames(log, {"experiment.py": "total = (a\n         | b)\n"})
     assert [f.code for f in found] == ["total = (a"]
-    assert headline(log) == "TypeError: unsupported"
+    assert last_error(log) == "TypeError: unsupported"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_source_lines_of_newer_pythons() -> None:
 def test_logs_without_a_traceback(log: str, last: str | None) -> None:
     assert frames(log, {"a": "x"}) == []
     if last is not None:
-        assert headline(log) == last
+        assert last_error(log) == last
 
 
 def test_length_is_bounded() -> None:
@@ -84,8 +84,8 @@ def test_length_is_bounded() -> None:
     )
     found = frames(log, {"e.py": "\n".join(lines)})
     assert [f.line for f in found] == list(range(101 - MAX_FRAMES, 101))
-    assert len(headline("ValueError: " + "x" * 9999)) <= MAX_HEADLINE
-    assert "\n" not in headline(log)
+    assert len(last_error("ValueError: " + "x" * 9999)) <= MAX_ERROR
+    assert "\n" not in last_error(log)
 
 
 PIECES = st.sampled_from(
@@ -124,8 +124,8 @@ def test_no_text_does_harm(pieces: list[str], source: str) -> None:
     log = "".join(pieces)
     for frame in frames(log, {"e.py": source, "": source}):
         assert frame.line >= 1
-    assert len(headline(log)) <= MAX_HEADLINE
-    assert "\n" not in headline(log)
+    assert len(last_error(log)) <= MAX_ERROR
+    assert "\n" not in last_error(log)
 
 
 def test_source_that_ends_in_crlf() -> None:
@@ -170,12 +170,14 @@ def test_a_gpu_s_assertion_is_told() -> None:
         "Traceback (most recent call last):\n"
         "RuntimeError: CUDA error: device-side assert triggered\n"
     )
-    assert headline(log) == "RuntimeError: CUDA error: device-side assert triggered (t < n_classes)"
-    assert headline("a\nb: device-side assert triggered") == "b: device-side assert triggered"
+    assert (
+        last_error(log) == "RuntimeError: CUDA error: device-side assert triggered (t < n_classes)"
+    )
+    assert last_error("a\nb: device-side assert triggered") == "b: device-side assert triggered"
 
 
 @pytest.mark.parametrize("text", ["Traceback of ", " ", "\x1b[0", "a.<locals>.", "| ", "Error"])
 def test_lines_that_take_long_to_match_are_cut(text: str) -> None:
     log = "Traceback (most recent call last):\n" + text * 100_000
     assert frames(log, {"e.py": "x"}) == []
-    assert len(headline(log)) <= MAX_HEADLINE
+    assert len(last_error(log)) <= MAX_ERROR

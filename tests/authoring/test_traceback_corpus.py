@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hpcscientist.authoring.traceback import frames, headline
+from hpcscientist.authoring.traceback import frames, last_error
 from hpcscientist.bench.tracebacks import Case, Failed, cases, fail, fail_all
 
 CASES = cases()
@@ -30,4 +30,4 @@ def test_frames_are_exactly_the_labelled_ones(case: Case, failed: Callable[[Case
     for frame in found:
         lines = case.files[frame.file].split("\n")
         assert frame.code == lines[frame.line - 1].strip()
-    assert headline(log).startswith(case.headline), log
+    assert last_error(log).startswith(case.headline), log

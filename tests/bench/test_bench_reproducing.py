@@ -26,7 +26,7 @@ from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.errors import UsageError
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.sealed import ROOT_VARIABLE
+from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.reproduction import Holding, Reproduction
 from hpcscientist.results.compact import compact

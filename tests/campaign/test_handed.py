@@ -23,7 +23,7 @@ from hpcscientist.campaign.reproduction.ground import Wanted
 from hpcscientist.campaign.reproduction.judge import Said
 from hpcscientist.config.settings import LoopSettings, PathSettings, Settings, SlurmOverrides
 from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.recipe import packed
 from hpcscientist.records.finding import Verdict
@@ -50,7 +50,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> CampaignBench:
 @pytest.fixture
 def alone(bench: CampaignBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The idea's folder elsewhere, with no campaign around it."""
-    monkeypatch.setenv(sealed.ROOT_VARIABLE, str(tmp_path / "sealed"))
+    monkeypatch.setenv(vault.ROOT_VARIABLE, str(tmp_path / "sealed"))
     copied = tmp_path / "handed" / "on"
     shutil.copytree(bench.paths.idea("idea-0001").root, copied)
     return copied

@@ -13,7 +13,7 @@ from hpcscientist.campaign.reproduction.whole import examine
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.errors import CampaignBusy, UsageError
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.claim import Claim, Evidence, Measured
@@ -159,7 +159,7 @@ def test_an_image_is_known_by_its_hash_wherever_it_lies(
     program.parent.mkdir()
     program.touch(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.setenv(sealed.ROOT_VARIABLE, str(tmp_path / "sealed"))
+    monkeypatch.setenv(vault.ROOT_VARIABLE, str(tmp_path / "sealed"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     config = bench.config.model_copy(
         update={

@@ -8,7 +8,7 @@ from bench_campaign import CampaignBench
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.wiring import wire
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_image, hash_tree
 from hpcscientist.history import frozen
 from hpcscientist.history.journal import Journal
@@ -34,7 +34,7 @@ def test_an_unpacked_image_that_was_changed_since_launch_is_refused(
         }
     )
     frozen.write(bench.paths, config)
-    sealed.make_campaign_key(config.campaign_id)
+    vault.make_campaign_key(config.campaign_id)
     session = Session(bench.paths, Journal(bench.paths.journal, bench.state.apply), bench.state, 1)
     wire(session)
     (image / "bin" / "python3").write_text("another")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcscientist.campaign.costs.estimate import AllocationEstimate, Estimate, RoleEstimate
 from hpcscientist.campaign.costs.spending import RoleTokens, Spending
-from hpcscientist.cli.costs import details, footer, headline
+from hpcscientist.cli.costs import details, footer, in_short
 
 ROLE = RoleEstimate(
     role="code",
@@ -46,7 +46,7 @@ SPENT = Spending(
 
 
 def test_header_line() -> None:
-    assert headline(ESTIMATE) == (
+    assert in_short(ESTIMATE) == (
         "experiments at most 1,234 CPU-hours, 0.123 GPU-hours; tokens about 34,000 read, at most "
         "1,720,320 written; serving at most 96 node-hours, 192 GPU-hours a job"
     )
@@ -54,7 +54,7 @@ def test_header_line() -> None:
 
 def test_header_line_of_what_asks_nobody() -> None:
     plain = ESTIMATE.model_copy(update={"roles": (), "allocation": None})
-    assert headline(plain) == "experiments at most 1,234 CPU-hours, 0.123 GPU-hours"
+    assert in_short(plain) == "experiments at most 1,234 CPU-hours, 0.123 GPU-hours"
     assert "tokens: none; no model is asked" in details(plain)
 
 

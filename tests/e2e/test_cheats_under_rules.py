@@ -29,7 +29,7 @@ from rules import RULES, judged_by
 from tiny_recipe import propose
 
 from hpcscientist.files.hashing import hash_tree
-from hpcscientist.files.sealed import ROOT_VARIABLE
+from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.history import frozen, journal
 from hpcscientist.records.events import AttemptWritten, SeedsDecided, SplitSpent
 from hpcscientist.results.rows import unsealed

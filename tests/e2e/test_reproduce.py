@@ -20,7 +20,7 @@ from reproducible import BROKEN, CERTAIN, CHANCE, UNCHANGED, copy, launch, row_o
 from test_signals import heed_sigint, wait_until
 
 from hpcscientist.files.hashing import hash_tree
-from hpcscientist.files.sealed import ROOT_VARIABLE
+from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.history.lock import DriverLock
 from hpcscientist.results.compact import compact
 

@@ -16,7 +16,7 @@ from campaigns import HPCSCI, LIMIT_S, TinyCampaign, hpcsci
 from hpcscientist.cli.main import run
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import Settings
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.system import processes
 
@@ -114,7 +114,7 @@ def test_without_its_key_no_campaign_goes_on(tiny: TinyCampaign) -> None:
     died = tiny.drive("trial_ended:1:after", *tiny.launch_arguments())
     assert died.returncode < 0, died.stderr
     hpcsci("cancel", "run", cwd=tiny.folder)
-    key = sealed.path_of(f"keys/{frozen.read(tiny.paths).campaign_id}")
+    key = vault.path_of(f"keys/{frozen.read(tiny.paths).campaign_id}")
     kept = key.read_bytes()
     key.unlink()
     before = tiny.paths.journal.read_bytes()

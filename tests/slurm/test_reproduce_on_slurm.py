@@ -18,7 +18,7 @@ from reproducible import CERTAIN, PLAYBOOK, configure, copy
 from slurm_kit import Cluster
 from tiny_recipe import write_recipe
 
-from hpcscientist.files.sealed import ROOT_VARIABLE
+from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.history import frozen, journal
 from hpcscientist.records.events import CampaignStarted, TrialEnded
 from hpcscientist.records.trial import TrialReport, TrialSpec

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterator
 
 from hpcscientist.authoring.checks.module import Module
-from hpcscientist.authoring.checks.problem import Problem
 from hpcscientist.authoring.checks.project import Project
 from hpcscientist.authoring.checks.scopes import Bind, Place, Scope
 from hpcscientist.authoring.checks.signatures import Signature
+from hpcscientist.records.problem import Problem
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

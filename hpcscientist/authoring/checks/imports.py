@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from hpcscientist.authoring.checks.hints import hint
 from hpcscientist.authoring.checks.module import Module
-from hpcscientist.authoring.checks.problem import Problem, hint
 from hpcscientist.authoring.checks.project import Project
 from hpcscientist.authoring.checks.scopes import Place
 from hpcscientist.authoring.checks.standard import STANDARD
+from hpcscientist.records.problem import Problem
 
 _ERRORS = ("ImportError", "ModuleNotFoundError")
 

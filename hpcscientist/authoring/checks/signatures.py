@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from hpcscientist.authoring.checks.problem import hint
+from hpcscientist.authoring.checks.hints import hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import warnings
 
-from hpcscientist.authoring.checks.problem import Problem
 from hpcscientist.files.python import syntax_tree
+from hpcscientist.records.problem import Problem
 
 
 def parsed(name: str, text: str) -> ast.Module | Problem:

@@ -21,7 +21,7 @@ from hpcscientist.config.settings import (
     Settings,
 )
 from hpcscientist.errors import RunDirectoryError, UsageError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
@@ -206,9 +206,9 @@ def _recipe(paths: BenchPaths, config: CampaignConfig) -> Recipe:
     recipe = load(paths.recipe)
     if recipe.recipe_hash != config.recipe_hash:
         raise RunDirectoryError(f"{paths.recipe}: was changed; restore it, or give another --dir")
-    gone = [key for key in config.labels.values() if not sealed.path_of(key).is_dir()]
+    gone = [key for key in config.labels.values() if not vault.path_of(key).is_dir()]
     if gone:
-        raise RunDirectoryError(f"{sealed.path_of(gone[0])}: the labels are gone; restore them")
+        raise RunDirectoryError(f"{vault.path_of(gone[0])}: the labels are gone; restore them")
     if config.isolation is Isolation.NONE and not config.has_intact_data():
         raise RunDirectoryError(
             f"{next(iter(config.views.values()))}: the prepared data were changed; delete them, "

@@ -22,7 +22,7 @@ from hpcscientist.bench.child import peak_mb
 from hpcscientist.bench.sweep.samples import SAMPLES, Sample
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import Settings
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import Event, IdeaEnded
 
@@ -94,7 +94,7 @@ def _cpu_s(command: list[str]) -> float:
 def main(folder: str, settings: str, marks: str) -> None:
     """Drive the campaign to its end."""
     given = Settings.model_validate_json(settings)
-    sealed.use_root(default_private_root(given))
+    vault.use_root(default_private_root(given))
     meter = Meter(Path(folder), frozenset(json.loads(marks)))
     meter.count_fsyncs()
     run(CAMPAIGN, given, meter.folder, lambda text: None, meter)

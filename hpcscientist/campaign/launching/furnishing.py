@@ -17,7 +17,7 @@ from hpcscientist.campaign.launching.launch import LaunchPlan, not_empty
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
@@ -44,7 +44,7 @@ class Claim:
         """Remove a run directory in which nothing was learned, and what was made for it."""
         self.lock.release()
         with contextlib.suppress(RunDirectoryError):  # not furnished yet
-            sealed.forget_campaign_key(frozen.read(self.paths).campaign_id)
+            vault.forget_campaign_key(frozen.read(self.paths).campaign_id)
         remains.clear(self.paths)
         for folder in reversed(self.made):
             with contextlib.suppress(OSError):  # somebody else uses it by now
@@ -83,7 +83,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
     try:
         prepared = placement.home.prepare(recipe)
         campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
-        sealed.make_campaign_key(campaign_id)
+        vault.make_campaign_key(campaign_id)
         copied = _snapshot(plan, paths)
         library = shelf.furnish(settings, recipe, paths) if shelf.is_read(plan.steps) else ""
         earlier.write(paths, plan.earlier)
@@ -100,7 +100,7 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             recipe_hash=hash_tree(paths.recipe),
             data_hash=prepared.data_hash,
             views={split: str(view) for split, view in prepared.views.items()},
-            labels={split: sealed.key_of(labels) for split, labels in prepared.labels.items()},
+            labels={split: vault.key_of(labels) for split, labels in prepared.labels.items()},
             image=placement.image,
             image_hash=hash_image(Path(placement.image)) if placement.image else None,
             model_name=plan.model_name,

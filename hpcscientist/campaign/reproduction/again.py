@@ -16,7 +16,7 @@ from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.sites import choosing
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
@@ -89,7 +89,7 @@ class Again:
                     f"the machine failed {len(failed)} trials, {failed[0].trial_id} first "
                     f"({first.failure.value}): {first.detail}; {self._mend()}"
                 )
-            sealed.forget_campaign_key(own)
+            vault.forget_campaign_key(own)
             return known | {report.trial_id: report for report in reports}
 
     def _begin(self, journal: Journal, own: str) -> None:

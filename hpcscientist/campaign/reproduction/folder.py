@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcscientist.campaign.judgement.claims import encode
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.execution.backends.patterns import refuse_patterns
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
@@ -100,11 +100,11 @@ def identity(paths: RunPaths) -> str:
     else:
         own = f"again-{secrets.token_hex(4)}"
     try:
-        if sealed.campaign_key(own) is not None:
+        if vault.campaign_key(own) is not None:
             return own
         # Of a rerun that has lost its key no result counts any more: its trials run again.
-        sealed.forget_campaign_key(own)
-        sealed.make_campaign_key(own)
+        vault.forget_campaign_key(own)
+        vault.make_campaign_key(own)
     except OSError as error:
         raise RunDirectoryError(
             f"{error.filename}: cannot be written: {error.strerror}; set paths.private"

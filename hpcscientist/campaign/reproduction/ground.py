@@ -11,7 +11,7 @@ from hpcscientist.campaign.sites.site import Home
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
-from hpcscientist.files import sealed
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.place import expanded
 from hpcscientist.history.frozen import CampaignConfig
@@ -115,7 +115,7 @@ def _image(config: CampaignConfig, wanted: Wanted) -> str | None:
 def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[str, object] | str:
     if config.views:
         view = Path(config.views[Split.VALIDATION])
-        labels = sealed.path_of(config.labels[Split.VALIDATION])
+        labels = vault.path_of(config.labels[Split.VALIDATION])
         if view.is_dir() and labels.is_dir():
             if config.has_intact_data():
                 return {}
@@ -125,7 +125,7 @@ def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[st
         return "the data that the recipe's prepare.py makes now are not those that were recorded"
     return {
         "views": {split: str(view) for split, view in prepared.views.items()},
-        "labels": {split: sealed.key_of(labels) for split, labels in prepared.labels.items()},
+        "labels": {split: vault.key_of(labels) for split, labels in prepared.labels.items()},
     }
 
 
