@@ -1,4 +1,5 @@
-"""Prompts are files: Jinja templates in prompts/, rendered with strict undefined.
+"""Prompts are files: Jinja templates in the prompts/ of the stage that asks, rendered with strict
+undefined. What several stages share lies in this room's. No two have one name.
 
 A rendered prompt is one user message: some chat templates refuse system messages.
 """
@@ -13,12 +14,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hpcscientist.models.quoting import tame
 
-_FOLDER = Path(__file__).parent / "prompts"
+_ROOMS = Path(__file__).parents[1]
 _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".sh": "sh", ".md": "markdown"}
 
 
 def render(template: str, **context: object) -> str:
-    """Render prompts/TEMPLATE.md.j2.
+    """Render TEMPLATE.md.j2, wherever it lies.
 
     Raises jinja2.UndefinedError when a name it uses is missing from `context`.
     """
@@ -37,7 +38,7 @@ def fence(text: str, name: str = "") -> str:
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
+        loader=FileSystemLoader(sorted(_ROOMS.glob("*/prompts"))),
         undefined=StrictUndefined,
         autoescape=False,  # the output is a prompt, never a page
         trim_blocks=True,

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
 
-import hpcscientist.models
+import hpcscientist
 from hpcscientist.models.prompts import fence, render
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
 from hpcscientist.records.experiment import ConceptCheck, ReviewReply
@@ -17,7 +18,7 @@ from hpcscientist.records.survey import Concept, ConceptRecord, TaskAttributes
 from hpcscientist.records.trial import Direction, MetricSpec
 from hpcscientist.records.vetting import Direction as Way
 
-FOLDER = Path(hpcscientist.models.__file__).parent / "prompts"
+FILES = list(Path(hpcscientist.__file__).parent.glob("*/prompts/*.md.j2"))
 TOPIC = Topic(
     title="Small digits", description="Tell digits apart.", inputs="8x8 images", outputs="a digit",
     attributes=("few examples",),
@@ -224,8 +225,23 @@ CONTEXTS: dict[str, dict[str, Any]] = {
 
 
 def test_every_template_has_a_context_here() -> None:
-    names = {path.name.removesuffix(".md.j2") for path in FOLDER.iterdir()}
-    assert {name for name in names if not name.startswith("_")} == set(CONTEXTS)
+    names = [path.name.removesuffix(".md.j2") for path in FILES]
+    assert sorted(name for name in names if not name.startswith("_")) == sorted(CONTEXTS)
+    assert len(set(names)) == len(names), "a template is found by its name alone"
+
+
+def test_a_template_lies_with_the_stage_that_asks_by_it() -> None:
+    """Where two stages include one, it is in the room below them."""
+    users: dict[str, set[str]] = {}
+    for path in FILES:
+        for name in re.findall(r'(?:include|import|from) "([^"]+)"', path.read_text()):
+            users.setdefault(name, set()).add(path.parent.parent.name)
+    for path in FILES:
+        rooms = users.get(path.name, set())
+        if path.parent.parent.name != "models":
+            assert rooms <= {path.parent.parent.name}, f"{path} is included by {rooms}"
+        elif path.name.startswith("_"):
+            assert len(rooms) > 1, f"{path} is of {rooms} alone"
 
 
 @pytest.mark.parametrize("template", CONTEXTS)
