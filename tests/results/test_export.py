@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from hpcscientist.records.finding import ResultRow, Verdict
-from hpcscientist.results import export
+from hpcscientist.results import export, table
 
 CONTRACT = [
     *("idea_id", "parent_ids", "round", "title", "status", "reason", "finding"),
@@ -147,7 +147,7 @@ def test_shrinkage_is_of_improvements_alone_whichever_way_is_better() -> None:
 def test_table_where_the_terminal_knows_only_ascii() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
-    export.table([row(1, **(MEASURED | {"title": "Größer \x1b[31m"}))], stream)
+    table.table([row(1, **(MEASURED | {"title": "Größer \x1b[31m"}))], stream)
     text = raw.getvalue().decode("ascii")
     assert "Gr??er  [31m" in text
     assert "\x1b" not in text
