@@ -15,6 +15,7 @@ from hpcscientist.campaign.costs.calls import calls
 from hpcscientist.campaign.costs.weighing import mean_shown, weigh
 from hpcscientist.campaign.launching import launch
 from hpcscientist.campaign.launching.launch import LaunchPlan
+from hpcscientist.campaign.sites.cluster import Cluster
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.models.text import estimate_tokens
@@ -45,8 +46,9 @@ def asking(plan: LaunchPlan, spec: str = "http://127.0.0.1:9/v1#m") -> LaunchPla
 def in_job(plan: LaunchPlan, nodes: int, gpus: int, minutes: int = 90) -> LaunchPlan:
     controller = ControllerSite(gpus=gpus, minutes=minutes, max_links=7)
     site = plan.placement.site.model_copy(update={"controller": controller})
+    where = Cluster("for a test", site)
     settings = plan.settings.model_copy(update={"nodes": nodes})
-    return replace(plan, settings=settings, placement=replace(plan.placement, site=site))
+    return replace(plan, settings=settings, placement=replace(plan.placement, where=where))
 
 
 def test_experiments_of_the_control_arm(tmp_path: Path) -> None:
