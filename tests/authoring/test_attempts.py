@@ -68,7 +68,7 @@ def test_a_half_written_folder_is_replaced(paths: IdeaPaths) -> None:
 
 
 def test_a_failed_write_leaves_no_code(paths: IdeaPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, text: str, *, listed: bool) -> None:
+    def full(path: Path, text: str, **_: bool) -> None:
         if path.name == "more.py":
             raise OSError(28, "No space left on device")
         path.write_text(text)
