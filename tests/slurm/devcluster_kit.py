@@ -7,9 +7,11 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +59,25 @@ class Own:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def held_up(self, name: str) -> subprocess.Popen[str]:
+        """Start `up`, and stop it by SIGSTOP where it has just started a process.
+
+        It is not complete then, and cannot become so. Four nodes, for after the
+        last one's slurmd there may be nothing left to do; where it was faster than
+        this test, once more.
+        """
+        for _ in range(10):
+            rising = self.start("up", "--nodes", "4")
+            while pid_of(self.places, name) is None and rising.poll() is None:
+                time.sleep(0.005)
+            rising.send_signal(signal.SIGSTOP)
+            if rising.poll() is None and not (self.places.run / "ready").exists():
+                return rising
+            rising.send_signal(signal.SIGCONT)
+            rising.communicate(timeout=UP_S)
+            self.down()
+        raise AssertionError(f"`up` was always complete before it was seen to start {name}")
 
     def tell(self, *arguments: str) -> tuple[int, str]:
         """Run the cluster's command to its end; return its exit status and what it said."""

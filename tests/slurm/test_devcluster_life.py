@@ -101,10 +101,10 @@ def test_up_after_its_records_were_removed_by_hand(own: Own) -> None:
 
 @pytest.mark.parametrize("name", MIDDLES)
 def test_up_ends_with_its_supervisor(own: Own, name: str) -> None:
-    rising = own.start("up", "--nodes", "2")
-    own.pid(name)
+    rising = own.held_up(name)
     own.note()
     own.kill("supervisor")
+    rising.send_signal(signal.SIGCONT)
     said, _ = rising.communicate(timeout=UP_S)
     assert rising.returncode == 1, said
     assert said.splitlines()[-1].startswith("devcluster: ")
@@ -115,8 +115,7 @@ def test_up_ends_with_its_supervisor(own: Own, name: str) -> None:
 
 @pytest.mark.parametrize("name", MIDDLES)
 def test_the_supervisor_ends_with_its_up(own: Own, name: str) -> None:
-    rising = own.start("up", "--nodes", "2")
-    own.pid(name)
+    rising = own.held_up(name)
     supervisor = own.pid("supervisor")
     rising.kill()
     rising.communicate()
