@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -142,6 +143,9 @@ class Trials:
             yield
         finally:
             driver.resume()
+            # runuser stops itself when what it runs is stopped, and nobody else wakes it.
+            assert self.driver is not None
+            self.driver.send_signal(signal.SIGCONT)
 
     def _driver_itself(self) -> psutil.Process:
         """The driver below what makes it its user's."""
