@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,12 +131,30 @@ class Trials:
     def kill_driver(self) -> None:
         """Kill the driver outright."""
         assert self.driver is not None
+        self._driver_itself().kill()
+        self.driver.wait(timeout=LIMIT_S)
+
+    @contextmanager
+    def driver_held(self) -> Iterator[None]:
+        """Stop the driver by SIGSTOP meanwhile: what happens, it then sees in one look."""
+        driver = self._driver_itself()
+        driver.suspend()
+        try:
+            yield
+        finally:
+            driver.resume()
+            # runuser stops itself when what it runs is stopped, and nobody else wakes it.
+            assert self.driver is not None
+            self.driver.send_signal(signal.SIGCONT)
+
+    def _driver_itself(self) -> psutil.Process:
+        """The driver below what makes it its user's."""
+        assert self.driver is not None
         above = psutil.Process(self.driver.pid)
         for process in [*above.children(recursive=True), above]:
             if "driver.py" in process.cmdline() and Path(process.exe()).name != "runuser":
-                process.kill()
-                break
-        self.driver.wait(timeout=LIMIT_S)
+                return process
+        raise LookupError(self.story())
 
     def end(self) -> None:
         """End what is left when a test has failed."""
