@@ -24,12 +24,12 @@ from hpcscientist.bench.scripted import ScriptedBackend, ScriptedModel
 from hpcscientist.campaign.minds import model_minds
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.wiring import assemble
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.launching.wiring import assemble
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.trial import Budget, Isolation, Split

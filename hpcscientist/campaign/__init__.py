@@ -1,1 +1,1 @@
-"""The loop: conductor, journal, state, lock, wiring. Here alone do the stages meet."""
+"""The loop: what is decided is done, by stages that meet here, and what it comes to recorded."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ResultsCompacted
-from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.results.compact import compact
 
 

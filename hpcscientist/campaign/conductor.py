@@ -16,8 +16,10 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from importlib import import_module
 
-from hpcscientist.campaign.conduct.actions import (
+from hpcscientist.campaign.performers import Performers
+from hpcscientist.conduct.actions import (
     Action,
     Brief,
     Finish,
@@ -25,12 +27,10 @@ from hpcscientist.campaign.conduct.actions import (
     Stop,
     Take,
 )
-from hpcscientist.campaign.conduct.decide import decide
-from hpcscientist.campaign.conduct.rules import Rules
-from hpcscientist.campaign.conduct.trials import Memory
-from hpcscientist.campaign.performers import Performers
-from hpcscientist.campaign.strategy.steps import Read, Review, Write
-from hpcscientist.campaign.warming import warm_up
+from hpcscientist.conduct.decide import decide
+from hpcscientist.conduct.rules import Rules
+from hpcscientist.conduct.strategy.steps import Read, Review, Write
+from hpcscientist.conduct.trials import Memory
 from hpcscientist.errors import (
     BaselineFailed,
     BaselineNoisy,
@@ -51,6 +51,11 @@ _ERRORS: dict[str, type[HpcsciError]] = {
     "baseline": BaselineFailed,
     "noisy": BaselineNoisy,
 }
+
+# What is slow to import, imported beside the first trials: else the loop would stand still for it
+# when it is needed, and with it every slot that is free then. The bank compares texts by the first,
+# statistics reckon with the others.
+_SLOW = ("scipy.sparse", "scipy.special", "numpy.polynomial.legendre")
 
 
 @dataclass(slots=True)
@@ -227,3 +232,9 @@ async def _end(under_way: dict[asyncio.Task[None], str]) -> None:
     for task in under_way:
         if not task.cancelled():
             task.exception()  # the first error is the one that counts
+
+
+def warm_up() -> None:
+    """Import what is slow to import. From any thread; raises ImportError."""
+    for name in _SLOW:
+        import_module(name)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.compaction import Compactor
-from hpcscientist.campaign.conduct import reference
-from hpcscientist.campaign.conduct.actions import (
+from hpcscientist.campaign.confirmation import Confirming
+from hpcscientist.campaign.proposals.admission import Admission
+from hpcscientist.campaign.pursuit.effort import Effort
+from hpcscientist.campaign.pursuit.pursuit import Pursuit
+from hpcscientist.campaign.running.due import DueTrials
+from hpcscientist.conduct import reference
+from hpcscientist.conduct.actions import (
     Action,
     Admit,
     Brief,
@@ -18,17 +24,11 @@ from hpcscientist.campaign.conduct.actions import (
     Spend,
     Take,
 )
-from hpcscientist.campaign.conduct.rules import Rules
-from hpcscientist.campaign.judgement.claims import Claims
-from hpcscientist.campaign.judgement.confirmation import Confirming
-from hpcscientist.campaign.judgement.steadiness import Steadiness
-from hpcscientist.campaign.proposals.admission import Admission
-from hpcscientist.campaign.pursuit.effort import Effort
-from hpcscientist.campaign.pursuit.pursuit import Pursuit
-from hpcscientist.campaign.running.due import DueTrials
-from hpcscientist.campaign.strategy.steps import Conclude
+from hpcscientist.conduct.rules import Rules
+from hpcscientist.conduct.strategy.steps import Conclude
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement.steadiness import Steadiness
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Stage
 

@@ -14,7 +14,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec, StepSpec
-from hpcscientist.records.idea import BASELINE_ID, Attempt, Idea
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Attempt, Idea
 from hpcscientist.records.trial import (
     Budget,
     Limits,
@@ -24,9 +24,8 @@ from hpcscientist.records.trial import (
     Stage,
     StepName,
     TrialSpec,
+    trial_name,
 )
-
-BASELINE_ATTEMPT = 1
 
 
 def trial_seeds(campaign_seed: int, count: int) -> tuple[int, ...]:
@@ -69,11 +68,6 @@ def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
         scorer_s=recipe.scorer.seconds,
         scorer_mb=recipe.scorer.memory_mb,
     )
-
-
-def trial_name(idea_id: str, attempt: int, stage: Stage, index: int) -> str:
-    """Return the id of a trial; `index` counts the trials of an attempt's stage from 0."""
-    return f"{idea_id}-a{attempt}-{stage.value}-{index}"
 
 
 @dataclass(frozen=True, slots=True)

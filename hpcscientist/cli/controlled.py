@@ -9,9 +9,6 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.jobs.controller import control
-from hpcscientist.campaign.jobs.dispatch import dispatch, open_slurm
-from hpcscientist.campaign.jobs.follow import Follower
 from hpcscientist.cli.options import run_directory, settings_from
 from hpcscientist.cli.progress import Progress
 from hpcscientist.config.layers import default_private_root
@@ -22,6 +19,9 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
+from hpcscientist.launching.jobs.controller import control
+from hpcscientist.launching.jobs.dispatch import dispatch, open_slurm
+from hpcscientist.launching.jobs.follow import Follower
 
 
 class Detached(Interrupted):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hpcscientist.campaign.costs.estimate import AllocationEstimate, Estimate
-    from hpcscientist.campaign.costs.spending import Spending
+    from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate
+    from hpcscientist.launching.costs.spending import Spending
 
 
 def in_short(found: Estimate) -> str:

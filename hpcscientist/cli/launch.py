@@ -9,13 +9,6 @@ from typing import Any
 
 import click
 
-from hpcscientist.campaign.costs import estimate as costs
-from hpcscientist.campaign.drive import drive
-from hpcscientist.campaign.jobs.dispatch import is_controlled
-from hpcscientist.campaign.launching import furnishing
-from hpcscientist.campaign.launching import launch as launching
-from hpcscientist.campaign.launching.moving import change_site
-from hpcscientist.campaign.launching.rendering import check, scripts
 from hpcscientist.cli.controlled import drive_by_job
 from hpcscientist.cli.costs import details
 from hpcscientist.cli.options import other_site, run_directory, settings_from, site_options
@@ -29,6 +22,13 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
+from hpcscientist.launching import furnishing
+from hpcscientist.launching import launch as launching
+from hpcscientist.launching.costs import estimate as costs
+from hpcscientist.launching.drive import drive
+from hpcscientist.launching.jobs.dispatch import is_controlled
+from hpcscientist.launching.moving import change_site
+from hpcscientist.launching.rendering import check, scripts
 from hpcscientist.recipe import staging
 
 NOTHING_SCORED = 3

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcscientist.campaign.costs import estimate as costs
-from hpcscientist.campaign.costs.seeding import seeds_said
-from hpcscientist.campaign.judgement.judging import rule_of
-from hpcscientist.campaign.launching import likeness
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.cli.costs import in_short
 from hpcscientist.execution import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement.judging import rule_of
+from hpcscientist.launching import likeness
+from hpcscientist.launching.costs import estimate as costs
+from hpcscientist.launching.costs.seeding import seeds_said
 from hpcscientist.records.events import (
     DriverStarted,
     Event,
@@ -32,7 +32,7 @@ from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage
 
 if TYPE_CHECKING:
-    from hpcscientist.campaign.launching.launch import LaunchPlan
+    from hpcscientist.launching.launch import LaunchPlan
 
 
 def header(plan: LaunchPlan) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.cli.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
+from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import check as checking
 from hpcscientist.recipe import create, load
 from hpcscientist.records.outcome import Scored

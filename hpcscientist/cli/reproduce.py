@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.reproduction.asked import reproduce_folder
-from hpcscientist.campaign.reproduction.ground import Wanted
 from hpcscientist.cli.options import place_options, run_directory, settings_from
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import SlurmOverrides
@@ -17,6 +15,8 @@ from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.finding import Comparison
 from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.reproduction.asked import reproduce_folder
+from hpcscientist.reproduction.ground import Wanted
 
 
 @click.command()

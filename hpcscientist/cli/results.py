@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.costs import spending
-from hpcscientist.campaign.judgement import arms
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.cli.costs import footer
 from hpcscientist.cli.options import run_directory
 from hpcscientist.execution import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
+from hpcscientist.judgement import arms
+from hpcscientist.judgement.summary import read_rows
+from hpcscientist.launching.costs import spending
 from hpcscientist.records.finding import Verdict
 from hpcscientist.results import export
 

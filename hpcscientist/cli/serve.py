@@ -10,8 +10,6 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.serving import reach, serve_job, standalone
-from hpcscientist.campaign.serving.standalone import Request
 from hpcscientist.cli.options import place_options, settings_from
 from hpcscientist.cli.signals import interruptible
 from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
@@ -20,6 +18,8 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
+from hpcscientist.launching.serving import reach, serve_job, standalone
+from hpcscientist.launching.serving.standalone import Request
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.campaign.costs import spending
-from hpcscientist.campaign.jobs.standing import standing_of
-from hpcscientist.campaign.judgement.judging import rule_of
 from hpcscientist.cli.costs import footer
 from hpcscientist.cli.options import run_directory
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
 from hpcscientist.history import status as reading
+from hpcscientist.judgement.judging import rule_of
+from hpcscientist.launching.costs import spending
+from hpcscientist.launching.jobs.standing import standing_of
 
 
 @click.command()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcscientist.campaign.launching import likeness
 from hpcscientist.config.settings import Settings
 from hpcscientist.doctor.check import Check, missing, ok
 from hpcscientist.errors import ModelError
+from hpcscientist.launching import likeness
 from hpcscientist.models.embedding import INSTALL, installed, open_embedder
 
 _NAME = "likeness"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hpcscientist.campaign.serving import nodes
 from hpcscientist.doctor import partitions
 from hpcscientist.doctor.partitions import NodeKind, Partition
 from hpcscientist.doctor.records import NodeReport
+from hpcscientist.launching.serving import nodes
 from hpcscientist.models.serving.gpus import memory_by_name, parse_gres
 from hpcscientist.models.serving.layout import Machine
 from hpcscientist.records.site import Site

@@ -115,6 +115,16 @@ class IdeaState:
         self.code_hashes.pop(event.attempt, None)
         self.note_hashes.pop(event.attempt, None)
 
+    def left_short(self, attempt: int) -> str | None:
+        """Say why an attempt was left below the full budget, or with fewer seeds than it might
+        have had; None if it was not.
+        """
+        reasons = [
+            e.reason for e in self.climbed.values() if e.attempt == attempt and not e.goes_on
+        ]
+        reasons += [e.reason for e in self.decided.values() if e.attempt == attempt and e.given_up]
+        return reasons[-1] if reasons else None
+
     @property
     def left(self) -> BudgetDecided | None:
         """Where an idea was left below the full budget: it ended scored, and has no value."""

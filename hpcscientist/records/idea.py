@@ -12,6 +12,7 @@ from hpcscientist.files.text import one_line, printable
 from hpcscientist.records.base import Record
 
 BASELINE_ID = "baseline"
+BASELINE_ATTEMPT = 1
 SURVEY_ID = SURVEY  # what is asked for the campaign as a whole, before its first idea
 
 # Who proposes an idea: a language model, or the control arm (a search over the recipe's knobs).

@@ -161,3 +161,8 @@ class TrialReport(Record):
     outcome: Outcome
     usage: Usage
     predictions_hash: str | None = None
+
+
+def trial_name(idea_id: str, attempt: int, stage: Stage, index: int) -> str:
+    """Return the id of a trial; `index` counts the trials of an attempt's stage from 0."""
+    return f"{idea_id}-a{attempt}-{stage.value}-{index}"

@@ -16,10 +16,10 @@ from campaigns import PLAIN, TinyCampaign, hpcsci
 from hpcscientist.authoring.measures import wilson
 from hpcscientist.bench.campaigns import loop, steady
 from hpcscientist.bench.campaigns.measuring import Ran
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.finding import Verdict
 
 RAN = Ran("x", 10, 8, improvements=4, confirmed=2, trials=60, tokens=100, cpu_hours=1, seconds=8.0)

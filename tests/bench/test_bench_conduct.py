@@ -7,9 +7,9 @@ import json
 import pytest
 
 from hpcscientist.bench.conduct import figures, history
-from hpcscientist.campaign.conduct.actions import RunTrial
-from hpcscientist.campaign.conduct.decide import decide
 from hpcscientist.cli.main import cli
+from hpcscientist.conduct.actions import RunTrial
+from hpcscientist.conduct.decide import decide
 from hpcscientist.history.state import fold
 from hpcscientist.records.trial import Stage
 

@@ -21,7 +21,6 @@ from hpcscientist.bench.campaigns import reproducing, spoiling
 from hpcscientist.bench.campaigns.reproducing import Verdicts
 from hpcscientist.bench.campaigns.tampering import KINDS, copy_campaign
 from hpcscientist.bench.campaigns.verdicts import Tampered, kept
-from hpcscientist.campaign.reproduction.ground import Wanted
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.errors import UsageError
 from hpcscientist.files.hashing import hash_tree
@@ -29,6 +28,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.reproduction.ground import Wanted
 from hpcscientist.results.compact import compact
 
 FIRST, SECOND = "idea-0001", "idea-0002"

@@ -10,8 +10,8 @@ from tree_campaign import CRASH, Judge, TreeAuthor, lineage, measured, piloted, 
 
 from hpcscientist.authoring.planner import Planned
 from hpcscientist.campaign.pursuit.craft import Crew
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan
 
 IDEA = "idea-0001"

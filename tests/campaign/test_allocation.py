@@ -10,10 +10,10 @@ import bench_campaign
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.feedback.effort import Schedule, correction
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import Event, SeedsDecided, TrialQueued
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.proposals.batches import Batches
+from hpcscientist.config.plan import Plan
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.records.model import Message, ModelReply, ModelRequest

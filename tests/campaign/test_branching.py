@@ -23,11 +23,11 @@ from tree_campaign import (
 from hpcscientist.authoring import attempts
 from hpcscientist.authoring.revising import REPEATS
 from hpcscientist.campaign.pursuit.craft import Crew
-from hpcscientist.campaign.strategy.line import NOTHING_DONE
-from hpcscientist.campaign.summary import read_rows
+from hpcscientist.conduct.strategy.line import NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.events import (
     AttemptWritten,

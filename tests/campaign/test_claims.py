@@ -9,8 +9,8 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 from event_kit import trial_queued
 
-from hpcscientist.campaign.judgement import claims
-from hpcscientist.campaign.judgement.claims import Claims, derive, encode
+from hpcscientist.campaign import claims
+from hpcscientist.campaign.claims import Claims, derive, encode
 from hpcscientist.campaign.specs import trial_seeds
 from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.history import journal

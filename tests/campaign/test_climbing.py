@@ -13,12 +13,11 @@ from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.reproduction.recorded import read as read_recorded
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import BaselineFailed, UsageError
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.status import read_state
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import BudgetDecided, Event, SeedsDecided
 from hpcscientist.records.finding import Verdict
@@ -30,6 +29,7 @@ from hpcscientist.records.outcome import (
     Outcome,
 )
 from hpcscientist.records.trial import TrialSpec
+from hpcscientist.reproduction.recorded import read as read_recorded
 
 NOISE = (0.004, -0.006, 0.005, -0.002, 0.001)
 STEPS = """\

@@ -13,8 +13,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 from event_kit import driver_started
 
-from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.summary import read_rows
+from hpcscientist.config.plan import Plan
 from hpcscientist.errors import (
     BaselineFailed,
     DiskFull,
@@ -26,6 +25,7 @@ from hpcscientist.errors import (
 from hpcscientist.history import journal
 from hpcscientist.history.status import status
 from hpcscientist.ideation.search import STARTUP_TRIALS
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.idea import BASELINE_ID

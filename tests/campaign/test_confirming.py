@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.costs import spending
 from hpcscientist.campaign.proposals.knowledge import Knowledge
 from hpcscientist.campaign.specs import fresh_seeds
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.history import frozen, journal
+from hpcscientist.judgement.summary import read_rows
+from hpcscientist.launching.costs import spending
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.launching import furnishing, launch
 from hpcscientist.campaign.proposals import earlier
 from hpcscientist.campaign.proposals.earlier import EarlierIdea
 from hpcscientist.config.layers import resolve
@@ -18,6 +17,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ReplyError, RunDirectoryError, UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank, Banked
+from hpcscientist.launching import furnishing, launch
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import TrialSpec
 

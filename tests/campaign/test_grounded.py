@@ -22,7 +22,6 @@ from hpcscientist import __version__
 from hpcscientist.campaign.minds import model_minds
 from hpcscientist.campaign.proposals import shelf
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.wiring import assemble
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import steps
 from hpcscientist.errors import EndpointError, RunDirectoryError
@@ -31,6 +30,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.launching.wiring import assemble
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import Call
 from hpcscientist.recipe.load import Recipe, load, shipped_folder

@@ -10,10 +10,10 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, Scri
 
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.pursuit.craft import Crew
-from hpcscientist.campaign.strategy.line import NOTHING_DONE
-from hpcscientist.campaign.summary import read_rows
+from hpcscientist.conduct.strategy.line import NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.authoring import Brief, CompleteTask, Draft, ExtendTask, GaveUp
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten

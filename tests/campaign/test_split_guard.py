@@ -12,12 +12,12 @@ from event_kit import idea_proposed, trial_queued
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.judgement import duplicates, spent
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory, fresh_seeds, trial_seeds
 from hpcscientist.errors import SplitGuarded
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement import duplicates, spent
 from hpcscientist.records.events import (
     AttemptWritten,
     IdeaEnded,

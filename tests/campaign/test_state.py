@@ -6,11 +6,11 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 from event_kit import driver_started, idea_proposed, trial_queued
 
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import fold
 from hpcscientist.history.status import read_state, status
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import (
     BatchQueued,
     CampaignEnded,

@@ -10,8 +10,8 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.authoring.curves import CUT, TAIL, curve
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.session import Session
-from hpcscientist.campaign.wiring import assemble
 from hpcscientist.history.journal import Journal
+from hpcscientist.launching.wiring import assemble
 from hpcscientist.records.authoring import Brief, Draft
 
 

@@ -10,13 +10,13 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 from event_kit import driver_started, idea_proposed, trial_queued
 
-from hpcscientist.campaign.jobs.tail import JournalTail
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import fold
 from hpcscientist.history.status import status
 from hpcscientist.history.upcasting import VERSION
+from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.records.events import NoteTaken, ReplyRecorded
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.trial import Stage, TrialSpec

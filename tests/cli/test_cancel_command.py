@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.campaign import cancel as cancelling
 from hpcscientist.cli.main import run
+from hpcscientist.launching import cancel as cancelling
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpcscientist.campaign.costs.estimate import AllocationEstimate, Estimate, RoleEstimate
-from hpcscientist.campaign.costs.spending import RoleTokens, Spending
 from hpcscientist.cli.costs import details, footer, in_short
+from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate, RoleEstimate
+from hpcscientist.launching.costs.spending import RoleTokens, Spending
 
 ROLE = RoleEstimate(
     role="code",

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sentence_kit import model_folder
 
-from hpcscientist.campaign.launching import launch
 from hpcscientist.cli.options import settings_from
 from hpcscientist.cli.progress import header
 from hpcscientist.config.settings import Settings
+from hpcscientist.launching import launch
 
 SITE = """\
 name = "ours"

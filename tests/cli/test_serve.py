@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from checkpoint_kit import write_model
 
-from hpcscientist.campaign.serving import reach, serve_job, standalone
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.launching.serving import reach, serve_job, standalone
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 

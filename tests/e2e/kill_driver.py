@@ -18,9 +18,9 @@ from pathlib import Path
 
 from jinja2 import Template
 
-from hpcscientist.campaign import drive
 from hpcscientist.cli.main import run
 from hpcscientist.history.journal import Journal
+from hpcscientist.launching import drive
 from hpcscientist.models import recorded
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.model import ModelReply, ModelRequest

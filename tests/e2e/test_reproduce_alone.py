@@ -13,7 +13,7 @@ from campaigns import hpcsci
 from forging import change
 from reproducible import CERTAIN, PLAYBOOK, configure, prepare
 
-from hpcscientist.campaign.judgement.claims import encode
+from hpcscientist.campaign.claims import encode
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import IdeaPaths

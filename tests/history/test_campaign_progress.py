@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.plan import Plan
+from hpcscientist.config.plan import Plan
 from hpcscientist.history.progress import Frontier, Progress
 
 NUMBERS = st.integers(1, 30)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.jobs.tail import JournalTail
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
+from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.records.events import CampaignStarted, Event, NoteTaken, TrialEnded
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialReport, Usage

@@ -15,7 +15,7 @@ import pytest
 from bench_campaign import ScriptedTrials, scored
 from try_out import tried
 
-from hpcscientist.campaign import wiring
+from hpcscientist.launching import wiring
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import shipped_folder
 from hpcscientist.records.outcome import Outcome

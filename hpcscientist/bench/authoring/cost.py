@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from hpcscientist.bench.authoring.outcomes import MODES
 from hpcscientist.bench.authoring.preparing import Prepared
-from hpcscientist.campaign.costs.calls import Calls, calls
-from hpcscientist.campaign.costs.versions import MENDS
-from hpcscientist.campaign.costs.weighing import weigh
+from hpcscientist.launching.costs.calls import Calls, calls
+from hpcscientist.launching.costs.versions import MENDS
+from hpcscientist.launching.costs.weighing import weigh
 
 _HOUR = 3600.0
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.campaign.launching import furnishing, launch
-from hpcscientist.campaign.launching.launch import LaunchPlan
 from hpcscientist.config.settings import (
     EmbeddingSettings,
     LiteratureSettings,
@@ -26,6 +24,8 @@ from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.launching import furnishing, launch
+from hpcscientist.launching.launch import LaunchPlan
 from hpcscientist.models.open import parse_spec
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.model import Role

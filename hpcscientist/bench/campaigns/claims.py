@@ -17,16 +17,15 @@ from typing import Literal
 from hpcscientist.bench.campaigns.measuring import share
 from hpcscientist.bench.campaigns.running import Tell, run
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.status import read_state
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.load import load
 from hpcscientist.records.finding import Comparison, ResultRow, Verdict
-from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
 
 Truth = Literal["better", "not better", "unclear", "never found"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from hpcscientist.authoring.measures import wilson
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.costs import spending
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
+from hpcscientist.judgement.summary import read_rows
+from hpcscientist.launching.costs import spending
 from hpcscientist.records.events import CampaignEnded, DriverStarted, TrialEnded
 from hpcscientist.records.finding import Verdict
 

@@ -20,14 +20,14 @@ from hpcscientist.bench.campaigns.running import Tell
 from hpcscientist.bench.campaigns.tampering import KINDS
 from hpcscientist.bench.campaigns.verdicts import Tampered, kept
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.reproduction import folder
-from hpcscientist.campaign.reproduction.ground import Wanted
-from hpcscientist.campaign.reproduction.reproduce import reproduce
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.reproduction import folder
+from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.reproduce import reproduce
 
 _HOLDS = (Holding.BITS, Holding.FIGURES)
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.bench.campaigns.measuring import Ran, measured
-from hpcscientist.campaign.drive import Observer, drive
-from hpcscientist.campaign.launching import furnishing, launch
-from hpcscientist.campaign.launching.rendering import check
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
+from hpcscientist.launching import furnishing, launch
+from hpcscientist.launching.drive import Observer, drive
+from hpcscientist.launching.rendering import check
 
 Tell = Callable[[str], None]
 

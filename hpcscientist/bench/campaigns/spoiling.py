@@ -12,16 +12,16 @@ from pathlib import Path
 from hpcscientist.bench.campaigns.running import Tell
 from hpcscientist.bench.campaigns.tampering import KINDS, Inapplicable, copy_campaign
 from hpcscientist.bench.campaigns.verdicts import Tampered, kept
-from hpcscientist.campaign.reproduction import folder, recorded
-from hpcscientist.campaign.reproduction.ground import Wanted
-from hpcscientist.campaign.reproduction.reproduce import reproduce
-from hpcscientist.campaign.reproduction.whole import examine
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.reproduction import folder, recorded
+from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.reproduce import reproduce
+from hpcscientist.reproduction.whole import examine
 
 
 def tampered(

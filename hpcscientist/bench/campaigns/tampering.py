@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.campaign.judgement import claims
+from hpcscientist.campaign import claims
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.rundir import RunPaths

@@ -19,8 +19,8 @@ from statistics import median
 from hpcscientist.bench.conduct import history
 from hpcscientist.bench.conduct.driver import costs
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.conduct.decide import decide
-from hpcscientist.campaign.conduct.trials import Memory
+from hpcscientist.conduct.decide import decide
+from hpcscientist.conduct.trials import Memory
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import Line

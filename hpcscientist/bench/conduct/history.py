@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcscientist.campaign.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.campaign.plan import Plan
-from hpcscientist.campaign.specs import trial_name
-from hpcscientist.campaign.strategy.measuring import Measuring
-from hpcscientist.campaign.strategy.strategies import Strategies
+from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
+from hpcscientist.conduct.strategy.measuring import Measuring
+from hpcscientist.conduct.strategy.strategies import Strategies
+from hpcscientist.config.plan import Plan
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.events import (
     AttemptWritten,
@@ -25,7 +24,7 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Direction, MetricSpec, Stage, TrialReport, Usage
+from hpcscientist.records.trial import Direction, MetricSpec, Stage, TrialReport, Usage, trial_name
 
 SEEDS = 5
 _METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

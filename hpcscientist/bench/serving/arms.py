@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hpcscientist.bench.serving.alone import Batch, Engine, Resolved, Taken
-from hpcscientist.campaign.serving import models as serving
-from hpcscientist.campaign.serving import nodes
-from hpcscientist.campaign.serving.beside import Beside
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
+from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.serving import nodes
+from hpcscientist.launching.serving.beside import Beside
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving import caches, leftovers, offline

@@ -11,9 +11,9 @@ from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving.arms import Ground
 from hpcscientist.bench.serving.measured import Measured
 from hpcscientist.bench.serving.options import IN_FLIGHT, PARTS, Options
-from hpcscientist.campaign.serving import models as serving
 from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.files.text import one_line
+from hpcscientist.launching.serving import models as serving
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving import interpreter, weights
 from hpcscientist.models.serving.plane import Tell

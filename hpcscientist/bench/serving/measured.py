@@ -15,9 +15,9 @@ from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving import cold, cores, prompts
 from hpcscientist.bench.serving.arms import Arm, Ground, Whole, alone, whole
 from hpcscientist.bench.serving.options import Options
-from hpcscientist.campaign.serving import models as serving
-from hpcscientist.campaign.serving import nodes
 from hpcscientist.errors import ServingError, UsageError
+from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.serving import nodes
 
 TARGET = 0.90  # of vLLM alone, with AT requests in flight
 AT = 64

@@ -10,10 +10,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hpcscientist.campaign.plan import Plan
 from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
 from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.config.plan import Plan
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from hpcscientist.campaign.once import once
-from hpcscientist.campaign.plan import Plan
+from hpcscientist.config.plan import Plan
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.proposing import BatchTask, ProposalTask

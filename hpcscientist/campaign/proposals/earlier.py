@@ -12,9 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.campaign.fates import fate
 from hpcscientist.campaign.proposals.idea_file import read_idea
-from hpcscientist.campaign.summary import read_rows
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignError, RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_text
@@ -24,6 +22,7 @@ from hpcscientist.history import frozen
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.status import read_state
 from hpcscientist.ideation.bank import Bank, Banked
+from hpcscientist.judgement.summary import fate, read_rows
 from hpcscientist.records.base import Record
 from hpcscientist.records.finding import ResultRow, Verdict
 from hpcscientist.records.idea import KnobValue

@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from statistics import fmean
 
-from hpcscientist.campaign.judgement.duplicates import repeated, said
-from hpcscientist.campaign.judgement.judging import judge
 from hpcscientist.campaign.proposals.idea_file import known_idea
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.feedback.decision import gain
@@ -24,8 +21,10 @@ from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summari
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement.duplicates import repeated, said
+from hpcscientist.judgement.judging import judge
 from hpcscientist.records.finding import Finding, Verdict
-from hpcscientist.records.idea import BASELINE_ID, idea_id_of
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, idea_id_of
 from hpcscientist.records.proposing import ArchiveEntry, Leader, PastScore
 from hpcscientist.records.trial import MetricSpec
 

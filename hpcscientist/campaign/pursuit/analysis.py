@@ -9,11 +9,11 @@ from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.diary import figures, summed_up
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.reference import values as reference_values
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT
-from hpcscientist.campaign.strategy.steps import Ran, Read
+from hpcscientist.conduct.reference import values as reference_values
+from hpcscientist.conduct.strategy.steps import Ran, Read
 from hpcscientist.records.events import RunsRead
 from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
+from hpcscientist.records.idea import BASELINE_ATTEMPT
 
 if TYPE_CHECKING:
     from hpcscientist.authoring.reading import RunAnalyst

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.reference import pilot_values
-from hpcscientist.campaign.strategy.steps import (
+from hpcscientist.conduct.reference import pilot_values
+from hpcscientist.conduct.strategy.steps import (
     Another,
     Completion,
     Extension,

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.pursuit.tryout import Tried
-from hpcscientist.campaign.specs import trial_name
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.regular import read_regular
@@ -25,7 +24,7 @@ from hpcscientist.records.authoring import Brief, Draft
 from hpcscientist.records.experiment import AnalysisReply, CodeReview
 from hpcscientist.records.idea import Attempt, Idea
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, TrialReport
+from hpcscientist.records.trial import Stage, TrialReport, trial_name
 
 V = TypeVar("V", bound=BaseModel)
 

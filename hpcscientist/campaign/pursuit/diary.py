@@ -11,9 +11,8 @@ from hpcscientist.authoring import notes
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.tryout import Tried as Trial
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.specs import trial_name
-from hpcscientist.campaign.strategy.steps import Version
-from hpcscientist.campaign.strategy.walk import (
+from hpcscientist.conduct.strategy.steps import Version
+from hpcscientist.conduct.strategy.walk import (
     Grown,
     NotWritten,
     Remark,
@@ -25,7 +24,7 @@ from hpcscientist.campaign.strategy.walk import (
 from hpcscientist.files.atomic import write_text
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import Stage, trial_name
 
 Values = dict[str, tuple[float, float | None, int]]
 

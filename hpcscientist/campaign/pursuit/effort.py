@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from hpcscientist.campaign.specs import BASELINE_ATTEMPT, SpecFactory, trial_name, trial_seeds
-from hpcscientist.campaign.strategy.steps import Climb, Seeds
+from hpcscientist.campaign.specs import SpecFactory, trial_seeds
+from hpcscientist.conduct.strategy.steps import Climb, Seeds
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback import online
 from hpcscientist.feedback.decision import Rule
@@ -21,9 +21,9 @@ from hpcscientist.feedback.effort import Decision, Schedule, climb, decide, prom
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BudgetDecided, SeedsDecided
-from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import Stage, trial_name
 
 
 @dataclass(slots=True)
@@ -132,16 +132,6 @@ def strictest(settings: Settings, number: int) -> float:
     if Rule.of(settings.loop, settings.rounds).control == "online":
         return online.least_level(number, q)
     return q / settings.ideas  # Benjamini-Hochberg rejects what Bonferroni would
-
-
-def given_up(state: CampaignState, idea_id: str, attempt: int) -> str | None:
-    """Say why an attempt was left below the full budget, or with fewer seeds than it might have
-    had; None if it was not.
-    """
-    idea = state.ideas[idea_id]
-    reasons = [e.reason for e in idea.climbed.values() if e.attempt == attempt and not e.goes_on]
-    reasons += [e.reason for e in idea.decided.values() if e.attempt == attempt and e.given_up]
-    return reasons[-1] if reasons else None
 
 
 def _mean(

@@ -6,16 +6,16 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hpcscientist.campaign.conduct.actions import Take
-from hpcscientist.campaign.conduct.known import Known
-from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.pursuit.asking import Asking
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.craft import Craft
 from hpcscientist.campaign.pursuit.diary import Diary
 from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.strategy.steps import (
+from hpcscientist.conduct.actions import Take
+from hpcscientist.conduct.known import Known
+from hpcscientist.conduct.rules import Rules
+from hpcscientist.conduct.strategy.steps import (
     Abandon,
     Conclude,
     Read,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hpcscientist.campaign.conduct.rules import Rules
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.proposals.vetting import Vetting
 from hpcscientist.campaign.pursuit.analysis import Analysis
@@ -11,6 +10,7 @@ from hpcscientist.campaign.pursuit.craft import Craft
 from hpcscientist.campaign.pursuit.pursuit import Pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.session import Session
+from hpcscientist.conduct.rules import Rules
 
 
 def pursuit(rules: Rules, session: Session, minds: Minds, tryout: Tryout) -> Pursuit:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.campaign.conduct.actions import RunTrial
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.history.state import CampaignState

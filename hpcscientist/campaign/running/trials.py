@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from hpcscientist.campaign.judgement import spent
 from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.errors import DiskFull, MachineTrouble
 from hpcscientist.execution import ending, presence
@@ -27,6 +26,7 @@ from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import takes
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement import spent
 from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
 from hpcscientist.records.outcome import (
     IdeaFailed,

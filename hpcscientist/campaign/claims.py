@@ -1,0 +1,226 @@
+"""ideas/ID/claim.json: what was measured of a scored idea, and all that measuring it again needs.
+
+Derived from the journal, campaign.toml and the snapshot of the recipe alone, so a driver that
+resumes writes the same file. Beside it lies recipe.tar, the recipe's code: with the attempt's code,
+which is there already, the idea's folder can be handed on without its campaign. It is the same for
+all ideas of a campaign, so all have one file by a name of their own, where the disk can do that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from hpcscientist.campaign.specs import trial_limits
+from hpcscientist.feedback.statistics import compare
+from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.hashing import hash_file, hash_texts
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.standing import TrialState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.recipe import packed
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.claim import Claim, Evidence, Measured
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.outcome import Scored, is_measured
+from hpcscientist.records.trial import Budget, MetricSpec, Split
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Writes the claims of a campaign, for one driver."""
+
+    paths: RunPaths
+    config: CampaignConfig
+    recipe: Recipe
+    state: CampaignState
+
+    def write(self, idea_id: str) -> None:
+        """Write an idea's claim if it has one by now, and if it is not what is there already."""
+        claim = derive(self.config, self.recipe, self.state, idea_id)
+        if claim is None:
+            return
+        place = self.paths.idea(idea_id)
+        if self._archive is not None:  # first, so that no claim is without it for long
+            self._archive.put(place.recipe)
+        _write(place.claim, encode(claim))
+
+    def write_all(self) -> None:
+        """Write every claim that is not there, or has changed: the test split came to it."""
+        for idea_id in self.state.ideas:
+            self.write(idea_id)
+
+    @cached_property
+    def _archive(self) -> _Archive | None:
+        """The recipe as it was at launch; None where it is too large, or was changed since."""
+        found = packed.pack(self.paths.recipe)
+        if found is None or found[1] != self.config.recipe_hash:
+            return None
+        return _Archive(found[0], [self.paths.idea(idea_id).recipe for idea_id in self.state.ideas])
+
+
+@dataclass(slots=True)
+class _Archive:
+    """recipe.tar: the one file that the campaign's ideas have in common, put beside each claim.
+
+    `places` are where an earlier driver may have put it; `whole` is one that holds `data`.
+    """
+
+    data: bytes
+    places: Sequence[Path]
+    whole: Path | None = None
+
+    def put(self, path: Path) -> None:
+        """Have it at `path` too. Raises OSError."""
+        if self.whole is None or not self.whole.is_file():
+            self.whole = self._find()
+        if self.whole is None:
+            write_atomic(path, self.data)
+        elif _is_same(self.whole, path):
+            return
+        elif not _link(self.whole, path):
+            # Where the disk knows no links, or no more of this file: the next ones are of the copy.
+            if not self._is_whole(path):
+                write_atomic(path, self.data, listed=False)
+            known = self.whole.stat()
+            os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+        self.whole = path
+
+    def _find(self) -> Path | None:
+        """Look at each file once, by whichever of its names."""
+        files: dict[tuple[int, int], Path] = {}
+        for path in self.places:
+            with contextlib.suppress(FileNotFoundError):
+                found = path.lstat()
+                files.setdefault((found.st_dev, found.st_ino), path)
+        return next(filter(self._is_whole, files.values()), None)
+
+    def _is_whole(self, path: Path) -> bool:
+        """Whether a file, no link to one, holds it."""
+        if not path.is_file() or path.is_symlink() or path.stat().st_size != len(self.data):
+            return False
+        return path.read_bytes() == self.data
+
+
+def _is_same(whole: Path, path: Path) -> bool:
+    """Whether a file is the same one, or is a copy that was not touched; contents are not read."""
+    try:
+        known, found = whole.lstat(), path.lstat()
+    except FileNotFoundError:
+        return False
+    if (known.st_dev, known.st_ino) == (found.st_dev, found.st_ino):
+        return True
+    alike = (known.st_size, known.st_mtime_ns) == (found.st_size, found.st_mtime_ns)
+    return alike and stat.S_ISREG(found.st_mode)
+
+
+def _link(whole: Path, path: Path) -> bool:
+    """Give a file another name in the place of whatever is there; False where that cannot be."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)
+        os.link(whole, temporary)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a claim that is not there, or not whole: not durably, for it is written once more in
+    the end where a power cut took it.
+    """
+    if not path.is_file() or path.read_bytes() != data:
+        write_atomic(path, data, durable=False)
+
+
+def encode(claim: Claim) -> bytes:
+    """Return the content of claim.json."""
+    return claim.model_dump_json(indent=2).encode() + b"\n"
+
+
+def derive(
+    config: CampaignConfig, recipe: Recipe, state: CampaignState, idea_id: str
+) -> Claim | None:
+    """Return the claim of an idea; None unless it ended scored, on seeds that the baseline has."""
+    idea = state.ideas[idea_id]
+    if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
+        return None
+    attempt, metric = idea.ended.attempt, recipe.spec.primary
+    own, baseline = (idea_id, attempt), (BASELINE_ID, BASELINE_ATTEMPT)
+    searched = _evidence(state.full.get(own, {}), state.full.get(baseline, {}), metric)
+    if searched is None:
+        return None
+    evidence = {Split.VALIDATION: searched}
+    if idea.spent is not None and idea.spent.attempt == attempt:
+        tried, spent = state.confirming.get(own, {}), set(idea.spent.seeds)
+        confirmed = _evidence(tried, state.confirming.get(baseline, {}), metric)
+        if confirmed is not None and {trial.seed for trial in confirmed.idea} == spent:
+            evidence[Split.TEST] = confirmed
+    return Claim(
+        campaign_id=config.campaign_id,
+        idea_id=idea_id,
+        attempt=attempt,
+        code=f"attempts/{attempt}/code",
+        code_hash=idea.code_hashes[attempt],
+        reference_hash=hash_texts(recipe.reference),
+        entry=recipe.spec.entry,
+        predictions=recipe.spec.predictions,
+        recipe=config.recipe_name,
+        recipe_hash=config.recipe_hash,
+        data_hash=config.data_hash,
+        scorer_hash=hash_file(recipe.scorer),
+        isolation=config.isolation,
+        image=config.image,
+        image_hash=config.image_hash,
+        package_version=config.package_version,
+        package_hash=config.package_hash,
+        python=config.python,
+        budget=Budget.FULL,
+        limits=trial_limits(recipe.spec, Budget.FULL),
+        metric=metric,
+        q=config.settings.loop.q,
+        decision=config.settings.loop.decision,
+        evidence=evidence,
+    )
+
+
+def _evidence(
+    own: Mapping[str, TrialState], baseline: Mapping[str, TrialState], metric: MetricSpec
+) -> Evidence | None:
+    """Return the trials of an idea and the baseline's with the same seeds; None if some lack."""
+    ours, theirs = _measured(own), _measured(baseline)
+    if not ours or not ours.keys() <= theirs.keys():
+        return None
+    seeds = sorted(ours)
+    return Evidence(
+        idea=tuple(ours[seed] for seed in seeds),
+        baseline=tuple(theirs[seed] for seed in seeds),
+        comparison=compare(
+            {seed: theirs[seed].metrics[metric.name] for seed in seeds},
+            {seed: ours[seed].metrics[metric.name] for seed in seeds},
+        ),
+    )
+
+
+def _measured(trials: Mapping[str, TrialState]) -> dict[int, Measured]:
+    """Return the scored trials by seed; of several with one seed the last, as `state.scores`."""
+    return {
+        trial.seed: Measured(
+            trial_id=trial.trial_id,
+            seed=trial.seed,
+            metrics=report.outcome.metrics,
+            predictions_hash=report.predictions_hash,
+        )
+        for trial in trials.values()
+        if (report := trial.report) is not None
+        and isinstance(report.outcome, Scored)
+        and all(map(is_measured, report.outcome.metrics.values()))
+    }

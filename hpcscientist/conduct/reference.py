@@ -1,0 +1,162 @@
+"""The reference's trials: first of all, and again with the ideas as `steadiness` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcscientist.conduct import actions
+from hpcscientist.conduct.actions import Stop
+from hpcscientist.conduct.rules import Rules
+from hpcscientist.conduct.trials import Wanted
+from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step
+from hpcscientist.feedback.decision import better_by
+from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement import steadiness
+from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
+from hpcscientist.records.trial import MetricSpec, Stage, TrialReport, trial_name
+
+
+def trials(rules: Rules) -> Iterator[tuple[Stage, int]]:
+    """Yield the stage and the index of each trial that ideas are measured against."""
+    for index in range(rules.seeds):
+        yield Stage.BASELINE, index
+    for index, _ in enumerate(rules.budgets):
+        yield Stage.STEP, index
+    if rules.judging.piloted:
+        yield Stage.PILOT, 0
+
+
+def has_run(state: CampaignState, rules: Rules) -> bool:
+    """Whether all of them were scored."""
+    names = (trial_name(BASELINE_ID, BASELINE_ATTEMPT, *which) for which in trials(rules))
+    found = (state.trials.get(name) for name in names)
+    return all(trial is not None and trial.phase == "scored" for trial in found)
+
+
+def want(wanted: Wanted) -> bool:
+    """Want the reference to be run; return whether it was. A failure stops the campaign."""
+    state, rules = wanted.state, wanted.rules
+    if not has_run(state, rules):
+        for stage, index in trials(rules):
+            wanted.run(BASELINE_ID, BASELINE_ATTEMPT, stage, index, actions.REFERENCE)
+            stop = _stop(wanted, trial_name(BASELINE_ID, BASELINE_ATTEMPT, stage, index))
+            if stop is not None:
+                wanted.add(stop)
+        return False
+    for trial_id in state.progress.reference:  # reruns that are under way
+        trial = state.trials[trial_id]
+        if trial.attempt > BASELINE_ATTEMPT:
+            wanted.run(BASELINE_ID, trial.attempt, Stage.BASELINE, 0, actions.REFERENCE)
+    if rules.settings.loop.noisy == "stop":
+        _want_steady(wanted)
+    return True
+
+
+def _want_steady(wanted: Wanted) -> None:
+    state, rules, memory = wanted.state, wanted.rules, wanted.memory
+    stops = memory.recall(BASELINE_ID, (state.of_reference,))
+    if stops is None:
+        why = steadiness.too_noisy(state, rules.metric, rules.published, rules.settings)
+        stops = (Stop("noisy", why),) if why else ()
+        memory.keep(BASELINE_ID, (state.of_reference,), stops)
+    wanted.found.extend(stops)
+
+
+def want_again(wanted: Wanted, number: int) -> None:
+    """Want the rerun that goes with an idea which is to run its seeds, if one does."""
+    rerun = steadiness.rerun_with(wanted.rules.settings, number)
+    if not rerun:
+        return
+    attempt = BASELINE_ATTEMPT + rerun
+    if trial_name(BASELINE_ID, attempt, Stage.BASELINE, 0) not in wanted.state.trials:
+        wanted.run(BASELINE_ID, attempt, Stage.BASELINE, 0, actions.REFERENCE)
+
+
+def _stop(wanted: Wanted, name: str) -> Stop | None:
+    """Why a trial of the reference is the end for this driver; None where it is not."""
+    trial = wanted.state.trials.get(name)
+    if trial is None or trial.phase != "failed":
+        return None
+    if trial.spoilt and not wanted.is_used_up(trial):
+        return None
+    report = trial.report
+    assert report is not None  # it has ended
+    return _failed(report)
+
+
+def _failed(report: TrialReport) -> Stop | None:
+    outcome = report.outcome
+    if isinstance(outcome, Scored):
+        return None
+    said = f"{outcome.failure.value}): {outcome.detail}"
+    if outcome.failure is MachineFailure.SCORER:
+        return Stop(
+            "baseline",
+            f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
+            "`hpcsci recipe check --run` on the recipe",
+        )
+    if isinstance(outcome, MachineFailed):
+        return Stop(
+            "machine",
+            f"the baseline could not be run ({said}; mend that and run `hpcsci resume`",
+        )
+    return Stop(
+        "baseline",
+        f"the reference code fails at baseline ({said}; mend it and try "
+        "`hpcsci recipe check --run` on the recipe",
+    )
+
+
+def is_piloted(settings: Settings, steps: tuple[Step, ...]) -> bool:
+    """Whether the reference has a pilot: where pilots are judged by it."""
+    return settings.authoring.hopeless > 0 or "advise" in steps
+
+
+def hopeless(
+    pilot: TrialReport, reference: TrialReport, share: float, metric: MetricSpec
+) -> str | None:
+    """Say why a scored pilot is not worth its seeds, held against the reference's; None if it is.
+
+    Not worth them is what is worse by more than `share` of the reference's value (0: nothing is).
+    """
+    if not share:
+        return None
+    assert isinstance(reference.outcome, Scored)
+    assert isinstance(pilot.outcome, Scored)
+    known, value = reference.outcome.metrics[metric.name], pilot.outcome.metrics[metric.name]
+    worse = -better_by(value, known, metric)
+    if worse <= max(share * abs(known), metric.minimum_effect):
+        return None
+    return (
+        f"hopeless: its pilot has {metric.name} {value:.4g}, the reference's {known:.4g}, "
+        f"and authoring.hopeless is {share:g}"
+    )
+
+
+def does_nothing(pilot: TrialReport, reference: TrialReport | None) -> bool:
+    """Whether a pilot's predictions are those of the reference with the same seed."""
+    return (
+        reference is not None
+        and reference.predictions_hash is not None
+        and reference.predictions_hash == pilot.predictions_hash
+    )
+
+
+def values(state: CampaignState, spec: RecipeSpec) -> dict[str, dict[int, float]]:
+    """Return the reference's values on validation by metric and seed, as far as they are known."""
+    return {
+        metric.name: state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
+        for metric in spec.metrics
+    }
+
+
+def pilot_values(state: CampaignState) -> dict[str, float]:
+    """Return the values of the reference's pilot by metric; {} where it has none."""
+    trial = state.trials.get(trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.PILOT, 0))
+    report = None if trial is None else trial.report
+    if report is None or not isinstance(report.outcome, Scored):
+        return {}
+    return dict(report.outcome.metrics)

@@ -1,0 +1,136 @@
+"""What came of confirmations, read from the journal and from the values on the test split.
+
+Derived when it is read and never stored, as findings are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcscientist.feedback.confirmation import judge, refuse
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement import duplicates
+from hpcscientist.records.events import SplitSpent
+from hpcscientist.records.finding import Confirmation, ResultRow, Verdict
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome
+from hpcscientist.records.trial import MetricSpec
+
+Values = Callable[[str, int], Mapping[int, float]]
+"""From an idea's id and an attempt to its values by seed on the test split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What an idea's look at the test split came to; `open` says why it came to nothing yet."""
+
+    confirmation: Confirmation | None
+    open: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the idea is not confirmed; None where it is."""
+        if self.confirmation is None:
+            return f"confirmation is open: {self.open}"
+        reason = self.confirmation.reason
+        return f"not confirmed: {reason}" if reason else None
+
+
+def confirmed(
+    state: CampaignState,
+    metric: MetricSpec,
+    q: float,
+    values: Values | None = None,
+    improved: Collection[str] = (),
+) -> dict[str, Confirmed]:
+    """Return what came of each idea whose look at the test split is spent.
+
+    `values` are the journal's unless given. Of those that `improved` and were not let to it, it
+    tells where the reference's failure there is why. An idea that fails there is not confirmed;
+    where the machine or the reference failed, or trials have not ended, nothing is said of it.
+    """
+
+    def of(idea_id: str, attempt: int) -> Mapping[int, float]:
+        return state.test_scores(idea_id, attempt, metric.name)
+
+    read = values or of
+    repeats = duplicates.repeated_on_test(state)
+    told = {
+        idea.idea_id: _confirmed(state, idea, idea.spent, metric, q, read, repeats)
+        for idea in state.in_order()
+        if idea.spent is not None
+    }
+    failed = _failed(state.confirming.get((BASELINE_ID, BASELINE_ATTEMPT), {}))
+    if failed is not None:
+        told |= {idea: Confirmed(None, failed) for idea in improved if idea not in told}
+    return told
+
+
+def tally(rows: Sequence[ResultRow], told: Mapping[str, Confirmed]) -> str:
+    """Say how many of the improvements were confirmed, and which were not, and why.
+
+    "" where there is no improvement.
+    """
+    improved = [row for row in rows if row.finding is Verdict.IMPROVEMENT]
+    if not improved:
+        return ""
+    held = sum(row.confirmed is True for row in improved)
+    lacking = []
+    for row in improved:
+        outcome = told.get(row.idea_id)
+        if not row.confirmed:
+            why = outcome.reason if outcome else "confirmation has not begun"
+            lacking.append(f"{row.idea_id} {why}")
+    count = f"{held} of {len(improved)} improvements on the test split with fresh seeds"
+    return "; ".join([count, *lacking])
+
+
+def _confirmed(
+    state: CampaignState,
+    idea: IdeaState,
+    spent: SplitSpent,
+    metric: MetricSpec,
+    q: float,
+    values: Values,
+    repeats: Mapping[str, str],
+) -> Confirmed:
+    own = state.confirming.get((idea.idea_id, spent.attempt), {})
+    for trial_id, outcome in _outcomes(own):
+        if isinstance(outcome, IdeaFailed):
+            detail = f"{outcome.failure.value}: {outcome.detail}"
+            return Confirmed(refuse(f"{trial_id} failed on the test split ({detail})"))
+    theirs = state.confirming.get((BASELINE_ID, BASELINE_ATTEMPT), {})
+    lacking = _lacking(own, spent.seeds, "its") or _lacking(theirs, spent.seeds, "the reference's")
+    if lacking is not None:
+        return Confirmed(None, lacking)
+    if idea.idea_id in repeats:
+        return Confirmed(refuse(duplicates.said(state, idea.idea_id, repeats[idea.idea_id])))
+    baseline, scored = values(BASELINE_ID, BASELINE_ATTEMPT), values(idea.idea_id, spent.attempt)
+    if not set(spent.seeds) <= baseline.keys() & scored.keys():
+        return Confirmed(None, "its results on the test split are gone or were changed")
+    return Confirmed(judge(baseline, scored, metric, q))
+
+
+def _lacking(trials: Mapping[str, TrialState], seeds: tuple[int, ...], whose: str) -> str | None:
+    """Say why not every seed has a score, if so."""
+    failed = _failed(trials)
+    if failed is not None:
+        return failed
+    if not set(seeds) <= {trial.seed for trial in trials.values() if trial.report is not None}:
+        return f"{whose} trials on the test split have not ended"
+    return None
+
+
+def _failed(trials: Mapping[str, TrialState]) -> str | None:
+    """Say which trial failed first, if one did."""
+    for trial_id, outcome in _outcomes(trials):
+        if isinstance(outcome, MachineFailed | IdeaFailed):
+            return f"{trial_id} failed ({outcome.failure.value}): {outcome.detail}"
+    return None
+
+
+def _outcomes(trials: Mapping[str, TrialState]) -> list[tuple[str, Outcome]]:
+    ended = ((trial.trial_id, trial.report) for trial in trials.values())
+    return [(trial_id, report.outcome) for trial_id, report in ended if report is not None]

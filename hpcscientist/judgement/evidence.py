@@ -1,0 +1,143 @@
+"""What was measured of a scored idea besides its values: what its finding is explained by.
+
+Read once an idea, from the journal, from what its trials left and from its recorded calls. Trials
+that were compacted have left nothing; then that much is not known. Files that a candidate wrote are
+bounded, never followed elsewhere, and nothing of their text is passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.authoring.learning import symptom
+from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.files.regular import read_regular
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.models.recorded import Call
+from hpcscientist.models.structured import Unusable, parse
+from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.experiment import AnalysisReply, Symptom
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Stage
+
+_PREDICTIONS = 4 << 20  # bytes; larger files are not compared
+_ANALYSE = b'"stage":"analyse"'
+
+
+@dataclass(slots=True)
+class Evidences:
+    """Reads the evidence of one campaign. `curve` returns what a trial wrote of its learning."""
+
+    paths: RunPaths
+    state: CampaignState
+    spec: RecipeSpec
+    curve: Callable[[str], str]
+    _known: dict[str, Evidence] = field(default_factory=dict)
+    _reference: set[str] | None = None
+
+    def of(self, idea_id: str) -> Evidence:
+        """Return what is known of an idea; nothing unless it ended scored."""
+        idea = self.state.ideas[idea_id]
+        if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
+            return NOTHING
+        if idea_id not in self._known:
+            self._known[idea_id] = self._read(idea, idea.ended.attempt)
+        return self._known[idea_id]
+
+    def _read(self, idea: IdeaState, attempt: int) -> Evidence:
+        review = idea.reviews.get(attempt)
+        assert idea.ended is not None
+        return Evidence(
+            pilot=self._pilot(idea.idea_id, attempt),
+            reference_pilot=self._pilot(BASELINE_ID, BASELINE_ATTEMPT),
+            unchanged=self._unchanged(idea.idea_id, attempt),
+            curve=self._symptom(idea.idea_id, attempt),
+            lacking=(idea.ended.reason or "") if review and not review.complete else "",
+            reading=reading(self.paths, idea.idea_id),
+        )
+
+    def _pilot(self, idea_id: str, attempt: int) -> float | None:
+        trial = self.state.trials.get(f"{idea_id}-a{attempt}-{Stage.PILOT.value}-0")
+        return self._value(trial)
+
+    def _value(self, trial: TrialState | None) -> float | None:
+        report = trial.report if trial is not None else None
+        if report is None or not isinstance(report.outcome, Scored):
+            return None
+        return report.outcome.metrics[self.spec.primary.name]
+
+    def _symptom(self, idea_id: str, attempt: int) -> Symptom | None:
+        """What its first seed's curve shows; nothing where the reference's shows the same."""
+        own = symptom(self.curve(f"{idea_id}-a{attempt}-{Stage.SEARCH.value}-0"))
+        if own is None or own == symptom(self.curve(_baseline(0))):
+            return None
+        return own
+
+    def _unchanged(self, idea_id: str, attempt: int) -> float | None:
+        """The share of lines of the reference's predictions that the idea's have, first seed."""
+        if self._reference is None:
+            self._reference = self._lines(_baseline(0))
+        own = self._lines(f"{idea_id}-a{attempt}-{Stage.SEARCH.value}-0")
+        if not own or not self._reference:
+            return None
+        return len(self._reference & own) / len(self._reference)
+
+    def _lines(self, trial_id: str) -> set[str]:
+        out = self.paths.trial(trial_id).out
+        path = out / self.spec.predictions
+        if not _is_plain(path, out):
+            return set()
+        text = path.read_bytes().decode(errors="replace")
+        # The first line names the columns, as a rule; it is alike in all files.
+        return set(text.splitlines()[1:])
+
+
+def reading(paths: RunPaths, idea_id: str) -> str:
+    """Return what an analyst made of an idea's runs in the end; "" without one."""
+    idea = paths.idea(idea_id)
+    last = 0
+    while idea.reading(last + 1).exists():
+        last += 1
+    if not last:
+        return _recorded_reading(paths, idea_id)
+    try:
+        return AnalysisReply.model_validate_json(read_regular(idea.reading(last))).reading
+    except (OSError, ValidationError):
+        return ""
+
+
+def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
+    """The same from the recorded calls: earlier versions kept no readings."""
+    try:
+        lines = paths.idea(idea_id).chat.read_bytes().splitlines()
+    except OSError:
+        return ""
+    for line in reversed([line for line in lines if _ANALYSE in line]):
+        try:
+            return parse(Call.model_validate_json(line).reply, AnalysisReply).reading
+        except (ValidationError, Unusable):
+            continue
+    return ""
+
+
+def _baseline(index: int) -> str:
+    return f"{BASELINE_ID}-a{BASELINE_ATTEMPT}-{Stage.BASELINE.value}-{index}"
+
+
+def _is_plain(path: Path, folder: Path) -> bool:
+    """Whether it is a file of its own in that folder, of a size that is worth reading."""
+    try:
+        return (
+            path.is_file()
+            and path.resolve() == folder.resolve() / path.relative_to(folder)
+            and path.stat().st_size <= _PREDICTIONS
+        )
+    except OSError:
+        return False

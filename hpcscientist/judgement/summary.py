@@ -1,0 +1,200 @@
+"""The result table: what the journal says of each idea, with the numbers of the result files.
+
+Every number is computed here from the trials' result files, never taken from a model or
+from the candidate. A number that was not measured is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpcscientist.authoring.measures import Quality
+from hpcscientist.feedback.statistics import compare
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
+from hpcscientist.history import frozen
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.status import SECONDS_PER_HOUR, read_state
+from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
+from hpcscientist.judgement.duplicates import repeated, said
+from hpcscientist.judgement.judging import judge, rule_of
+from hpcscientist.judgement.missing import Missing, missing
+from hpcscientist.judgement.quality import measure
+from hpcscientist.judgement.steadiness import drifted
+from hpcscientist.recipe.load import load
+from hpcscientist.records.events import IdeaEnded
+from hpcscientist.records.finding import Comparison, Finding, ResultRow, Verdict
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.site import Host
+from hpcscientist.records.trial import Isolation, MetricSpec
+from hpcscientist.results.aggregate import Overview, overview
+
+_REASON = 120  # characters of why an idea failed
+_SCORED = {
+    Verdict.IMPROVEMENT: "improved",
+    Verdict.MAINTENANCE: "changed nothing",
+    Verdict.DECLINE: "declined",
+    None: "came to no finding",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The rows, baseline first, and what a reader must know to trust them.
+
+    `unreadable` counts result files left out as broken; `missing` tells of scored trials of
+    the journal whose results are gone or say otherwise: their ideas have no finding. `quality`
+    is that of the code, None where none was reviewed. `rule` says how findings were decided,
+    `confirmation` how many of the improvements were confirmed, "" where there is nothing to say.
+    """
+
+    rows: tuple[ResultRow, ...]
+    isolation: Isolation
+    host: Host
+    unreadable: int
+    missing: Missing
+    notes: tuple[str, ...]
+    quality: Quality | None = None
+    rule: str = ""
+    confirmation: str = ""
+
+
+def read_rows(paths: RunPaths) -> Summary:
+    """Return the result rows of a campaign, at whatever point it is.
+
+    An idea that has not ended yet has no row. Raises RunDirectoryError.
+    """
+    state = read_state(paths)
+    config = frozen.read(paths)
+    spec = load(paths.recipe).spec
+    metric = spec.primary
+    found = overview(paths, metric.name)
+    ended = [idea for idea in state.in_order() if idea.ended is not None]
+    lacking = missing(state, found, metric.name)
+
+    # What is not missing has the journal's values in its files, maybe with some that are not
+    # journalled yet. An idea whose files are gone has no finding, and keeps its place.
+    judged = judge(state, metric, config.settings, seeds=spec.seeds)
+    judged = {i: finding for i, finding in judged.items() if not lacking.finding(i)}
+
+    def test_values(idea_id: str, attempt: int) -> Mapping[int, float]:
+        return {} if lacking.confirmation(idea_id) else found.test.of(idea_id, attempt)
+
+    loop = config.settings.loop
+    improved = [i for i, finding in judged.items() if finding.verdict is Verdict.IMPROVEMENT]
+    told = confirmed(state, metric, loop.q, test_values, improved if loop.confirm else ())
+    copies = {i: said(state, i, original) for i, original in repeated(state).items()}
+    table = _Table(metric, found, judged, state.ideas, told, state.used, copies)
+    rows = [table.baseline()] if state.trials else []
+    rows += [table.idea(idea, idea.ended) for idea in ended if idea.ended is not None]
+    return Summary(
+        rows=tuple(rows),
+        isolation=config.isolation,
+        host=config.site.host,
+        unreadable=found.unreadable,
+        missing=lacking,
+        notes=(*state.notes, *filter(None, [drifted(state, metric)])),
+        quality=measure(state),
+        rule=str(rule_of(config.settings)),
+        confirmation=tally(rows, told) if loop.confirm else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    metric: MetricSpec
+    found: Overview
+    findings: Mapping[str, Finding]
+    ideas: Mapping[str, IdeaState]
+    confirmed: Mapping[str, Confirmed]
+    used: Mapping[str, tuple[float, float]]  # CPU and GPU seconds
+    copies: Mapping[str, str]  # of ideas that repeat another's predictions: the words for that
+
+    def baseline(self) -> ResultRow:
+        values = self.found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
+        alone = compare(values, values) if values else None
+        return self._row(
+            IdeaState(BASELINE_ID, 0, 0, "the recipe's reference code", (), code_hashes={1: ""}),
+            None,
+            alone,
+            None,
+        )
+
+    def idea(self, idea: IdeaState, ended: IdeaEnded) -> ResultRow:
+        finding = self.findings.get(idea.idea_id)
+        comparison = finding.comparison if finding else self._partial(ended)
+        return self._row(idea, ended, comparison, finding)
+
+    def _reason(self, ended: IdeaEnded, finding: Finding | None) -> str | None:
+        """Why an idea ended so, is undecided or unconfirmed; of a look-alike also what became of
+        the other.
+
+        That is told as it is now: when the look-alike came, it may not have been known.
+        """
+        if ended.like is None or ended.like not in self.ideas:
+            undecided = finding.reason if finding is not None else None
+            told, copied = self.confirmed.get(ended.idea_id), self.copies.get(ended.idea_id)
+            reasons = (ended.reason, undecided, copied, told.reason if told else None)
+            return "; ".join(why for why in reasons if why) or None
+        other = self.findings.get(ended.like)
+        became = fate(self.ideas[ended.like].ended, other.verdict if other else None)
+        return f"{ended.reason}, which {became}"
+
+    def _partial(self, ended: IdeaEnded) -> Comparison | None:
+        """The good seeds of an idea that failed on others: shown, and no finding."""
+        baseline = self.found.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
+        if ended.attempt is None or not baseline:
+            return None
+        values = self.found.validation.of(ended.idea_id, ended.attempt)
+        return compare(baseline, values) if values else None
+
+    def _row(
+        self,
+        idea: IdeaState,
+        ended: IdeaEnded | None,
+        comparison: Comparison | None,
+        finding: Finding | None,
+    ) -> ResultRow:
+        # By the journal, which knows the runs that the machine spoilt, as `hpcsci status` does.
+        used = self.used.get(idea.idea_id)
+        against = comparison if ended is not None else None  # the baseline has no delta
+        outcome = self.confirmed.get(idea.idea_id)
+        told = outcome.confirmation if outcome else None
+        on_test = told.comparison if told else None
+        return ResultRow(
+            idea_id=idea.idea_id,
+            parent_ids=idea.parent_ids,
+            round=idea.round,
+            title=idea.title,
+            status=ended.status if ended is not None else "baseline",
+            reason=self._reason(ended, finding) if ended is not None else None,
+            finding=finding.verdict if finding is not None else None,
+            metric=self.metric.name,
+            direction=self.metric.direction.value,
+            mean=comparison.mean if comparison else None,
+            std=comparison.std if comparison else None,
+            n=comparison.n if comparison else None,
+            baseline_mean=comparison.baseline_mean if comparison else None,
+            delta=against.delta if against else None,
+            ci_low=against.ci_low if against else None,
+            ci_high=against.ci_high if against else None,
+            p_adjusted=finding.p_adjusted if finding is not None else None,
+            confirmed=told.confirmed if told else None,
+            test_delta=on_test.delta if on_test else None,
+            test_ci_low=on_test.ci_low if on_test else None,
+            test_ci_high=on_test.ci_high if on_test else None,
+            gpu_hours=used[1] / SECONDS_PER_HOUR if used else None,
+            cpu_hours=used[0] / SECONDS_PER_HOUR if used else None,
+            attempts=idea.attempts or None,
+            undecided=(finding is not None and finding.verdict is None) or idea.left is not None,
+        )
+
+
+def fate(ended: IdeaEnded | None, verdict: Verdict | None) -> str:
+    """Say what became of an idea that was let in, in words that go on after "which"."""
+    if ended is None:
+        return "has not come to its end"
+    if ended.status == "failed":
+        return f"failed: {one_line(ended.reason or 'no reason was recorded', _REASON)}"
+    return _SCORED[verdict]

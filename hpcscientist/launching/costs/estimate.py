@@ -1,0 +1,189 @@
+"""What a launch may cost, before anything is run: from the recipe's budgets and real prompts.
+
+A bound holds whatever the ideas are; a guess supposes that each idea's first version fails
+its pilot once and is mended, or that its tree is grown whole, that a reviewer's findings go back
+once, that there are two further runs, and that one idea in five is an improvement to be confirmed,
+where there are such steps; how many seeds ideas are given is guessed by `seeding`. Trials that the
+machine spoilt and that run again are in neither, and a trial's scoring comes on top of its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from hpcscientist.config.plan import drawn_of
+from hpcscientist.launching.costs.calls import calls
+from hpcscientist.launching.costs.seeding import seeding
+from hpcscientist.launching.costs.weighing import weigh
+from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.models.open import parse_spec, role_specs
+from hpcscientist.records.base import Record
+from hpcscientist.records.model import Role
+
+SECONDS_PER_HOUR = 3600.0
+IMPROVED = 0.2  # guess: the share of ideas whose improvement is to be confirmed
+
+
+class RoleEstimate(Record):
+    """Tokens of one role.
+
+    Guesses: `calls`, and `prompt` for them, from rendered prompts. Bounds: `completion` for
+    `calls` and `completion_at_most` for `calls_at_most`, each reply being as long as allowed.
+    """
+
+    role: str
+    calls: int
+    calls_at_most: int
+    prompt: int
+    completion: int
+    completion_at_most: int
+
+
+class AllocationEstimate(Record):
+    """The job that drives the campaign. `gpus`: on each node; `served`: models, on its nodes.
+
+    Bounds, of one job: `node_hours`, `gpu_hours`. Where the campaign takes longer, another job
+    goes on, of `jobs_at_most` in all. Guess: `trial_hours`, how long trials take if none waits.
+    """
+
+    nodes: int
+    gpus: int
+    served: bool
+    node_hours: float
+    gpu_hours: float
+    jobs_at_most: int
+    trial_hours: float
+
+
+class Estimate(Record):
+    """What a launch may cost: trials, hours of run time, tokens by role.
+
+    Guesses: `trials` (from, to), and `cpu_hours` and `gpu_hours` if the most of these spend
+    their whole budgets. Bounds: `…_at_most`. `allocation` is None where no job drives.
+    """
+
+    trials: tuple[int, int]
+    trials_at_most: int
+    cpu_hours: float
+    gpu_hours: float
+    cpu_hours_at_most: float
+    gpu_hours_at_most: float
+    roles: tuple[RoleEstimate, ...]
+    allocation: AllocationEstimate | None
+
+
+def estimate(plan: LaunchPlan) -> Estimate:
+    """Return what a launch may cost. Asks no model, no Slurm, and touches nothing."""
+    spec, ideas = plan.recipe.spec, plan.settings.ideas
+    tried = plan.versions
+    mends, runs = tried.mends, tried.runs
+    advised = min(1, plan.settings.authoring.advice_rounds) if "advise" in plan.steps else 0
+    own = plan.reference_pilots
+    given = seeding(plan.settings.loop, spec.seeds, ideas, len(plan.climbed))
+    baseline = plan.seeds_at_most
+    least = own + ideas + baseline + given.least + plan.reruns
+    least += len(plan.climbed) + given.least_steps
+    pilots = own + given.whole * runs
+    pilots += ideas * (tried.first + mends + tried.improvements + advised)
+    full = baseline + given.likely + given.whole * runs * plan.further_seeds + plan.reruns
+    full += plan.confirm_seeds * (1 + ceil(ideas * IMPROVED))
+    on_steps = [1 + came for came in given.on_steps]  # the baseline is on each
+    seconds = _seconds(plan, pilots, on_steps, full)
+    pilots_at_most = own + ideas * plan.attempts_at_most
+    on_each = plan.step_trials_at_most
+    full_at_most = plan.trials_at_most - pilots_at_most - on_each * len(plan.climbed)
+    at_most = _seconds(plan, pilots_at_most, [on_each] * len(plan.climbed), full_at_most)
+    cpus, gpus = spec.resources.cpus, spec.resources.gpus
+    return Estimate(
+        trials=(least, pilots + sum(on_steps) + full),
+        trials_at_most=plan.trials_at_most,
+        cpu_hours=seconds * cpus / SECONDS_PER_HOUR,
+        gpu_hours=seconds * gpus / SECONDS_PER_HOUR,
+        cpu_hours_at_most=at_most * cpus / SECONDS_PER_HOUR,
+        gpu_hours_at_most=at_most * gpus / SECONDS_PER_HOUR,
+        roles=_roles(plan, mends),
+        allocation=_allocation(plan, seconds),
+    )
+
+
+def _seconds(plan: LaunchPlan, pilots: int, on_steps: Sequence[int], full: int) -> float:
+    budgets = plan.recipe.spec.budgets
+    climbed = sum(n * step.seconds for n, step in zip(on_steps, plan.climbed, strict=True))
+    return pilots * budgets.pilot.seconds + climbed + full * budgets.full.seconds
+
+
+def _roles(plan: LaunchPlan, mends: int) -> tuple[RoleEstimate, ...]:
+    """The roles that ask a model; recorded replies and the control arm cost nothing."""
+    settings = plan.settings
+    asking = [role for role, spec in _specs(plan).items() if _asks(spec)]
+    if not asking:
+        return ()
+    weights = weigh(plan.recipe, settings, plan.steps)
+    asked = settings.ideas - drawn_of(settings.ideas, settings.control)  # the others are drawn
+    expected = calls(settings.model_copy(update={"ideas": asked}), plan.steps, mends)
+    found = []
+    for role in asking:
+        own = [entry for entry in expected if entry.role == role]
+        allowed = getattr(settings, role).max_tokens
+        count, most = sum(entry.guess for entry in own), sum(entry.most for entry in own)
+        if own:
+            found.append(
+                RoleEstimate(
+                    role=role,
+                    calls=count,
+                    calls_at_most=most,
+                    prompt=sum(entry.guess * weights.get(entry.stage, 0) for entry in own),
+                    completion=count * allowed,
+                    completion_at_most=most * allowed,
+                )
+            )
+    return tuple(found)
+
+
+def _allocation(plan: LaunchPlan, trial_s: float) -> AllocationEstimate | None:
+    nodes, own = plan.settings.nodes, plan.placement.site.controller
+    if not nodes:
+        return None
+    node_hours = nodes * own.minutes / 60
+    return AllocationEstimate(
+        nodes=nodes,
+        gpus=own.gpus,
+        served=_serves(plan),
+        node_hours=node_hours,
+        gpu_hours=node_hours * own.gpus,
+        jobs_at_most=own.max_links,
+        trial_hours=trial_s / max(1, plan.placement.slots) / SECONDS_PER_HOUR,
+    )
+
+
+def idle(plan: LaunchPlan) -> str:
+    """Say what of the driving job's nodes is idle, and when; "" where nothing is to be said."""
+    nodes, gpus = plan.settings.nodes, plan.placement.site.controller.gpus
+    if not nodes:
+        return ""
+    what = f"{nodes} x {gpus} GPUs" if gpus else f"{nodes} node{'s' * (nodes > 1)}"
+    if not _serves(plan):
+        if not gpus and nodes == 1:
+            return ""  # it drives, and that is what it was asked for
+        wasted = what if gpus else f"{nodes - 1} of {nodes} nodes"
+        return f"{wasted}: no model is served on them, and trials queue elsewhere"
+    if plan.settings.serving.trials_inside:
+        return f"{what} serve models; trials run on what that leaves of them"
+    wanted = plan.recipe.spec.resources.gpus
+    hint = "; serving.trials_inside runs trials there" if wanted and gpus else ""
+    return f"{what} serve models and wait while trials queue elsewhere{hint}"
+
+
+def _asks(spec: str) -> bool:
+    return parse_spec(spec).kind not in ("playbook", "search")
+
+
+def _serves(plan: LaunchPlan) -> bool:
+    """Whether any role's model is served by the campaign itself."""
+    return any(parse_spec(spec).kind == "vllm" for spec in _specs(plan).values())
+
+
+def _specs(plan: LaunchPlan) -> dict[Role, str]:
+    """Which model each role asks; none for the control arm."""
+    return {} if plan.model_spec == "search" else role_specs(plan.settings, plan.model_spec)

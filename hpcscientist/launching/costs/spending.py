@@ -1,0 +1,235 @@
+"""What a campaign has cost: tokens by role, experiments, serving. A fold over the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import Field
+
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.history.upcasting import Line
+from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
+from hpcscientist.judgement.judging import judge
+from hpcscientist.recipe.load import load
+from hpcscientist.records.base import Record
+from hpcscientist.records.events import (
+    DriverStarted,
+    PlaneStarted,
+    PlaneStopped,
+    ReplyRecorded,
+    TrialEnded,
+)
+from hpcscientist.records.finding import Verdict
+from hpcscientist.records.model import role_of
+
+SECONDS_PER_HOUR = 3600.0
+
+Span = tuple[float, float]
+"""From when to when, in seconds since the epoch."""
+
+
+class RoleTokens(Record):
+    """What one role has spent. `estimated`: of some replies the server gave no counts.
+
+    `stages` holds the tokens of each stage, read and written, in the order of their first calls.
+    """
+
+    role: str
+    calls: int
+    prompt: int
+    completion: int
+    estimated: bool
+    stages: dict[str, int] = Field(default={})
+
+
+class Serving(Record):
+    """A time during which models were served. `gpus`: on all nodes together.
+
+    `unended`: no event says when it ended, for it was killed, or serves still. Then it is
+    counted until the last event that its driver recorded, which is somewhat too little.
+    """
+
+    start: float
+    end: float
+    nodes: int
+    gpus: int
+    unended: bool
+
+
+class Spending(Record):
+    """What a campaign has cost. Hours of run time; of trials, those of reruns too.
+
+    Those of serving are None where nothing was served, and too little where a serving is
+    `unended`. `busy`: the share of the time served in which a request was in flight. `confirmed`:
+    how many of the improvements were, None where none was to be.
+    """
+
+    roles: tuple[RoleTokens, ...]
+    cpu_hours: float
+    gpu_hours: float
+    serving_node_hours: float | None
+    serving_gpu_hours: float | None
+    unended: bool
+    busy: float | None
+    improvements: int
+    confirmed: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, read and written."""
+        return sum(role.prompt + role.completion for role in self.roles)
+
+    def per_improvement(self, amount: float) -> float | None:
+        """An amount for each improvement that was found; None where none was."""
+        return amount / self.improvements if self.improvements else None
+
+    def per_confirmed(self, amount: float) -> float | None:
+        """An amount for each improvement that was confirmed; None where none was."""
+        return amount / self.confirmed if self.confirmed else None
+
+
+def spent(lines: Sequence[Line], improvements: int, confirmed: int | None = None) -> Spending:
+    """Return what a journal tells, and of it what each of the improvements took."""
+    served = servings(lines)
+    ended = [line.event.report.usage for line in lines if isinstance(line.event, TrialEnded)]
+    seconds = sum(part.end - part.start for part in served)
+    # A reply is journalled as it comes, so its line tells when.
+    requests = (
+        (line.t - line.event.latency_s, line.t)
+        for line in lines
+        if isinstance(line.event, ReplyRecorded)
+    )
+    return Spending(
+        roles=tokens_by_role(lines),
+        cpu_hours=sum(usage.cpu_s for usage in ended) / SECONDS_PER_HOUR,
+        gpu_hours=sum(usage.gpu_s for usage in ended) / SECONDS_PER_HOUR,
+        serving_node_hours=_hours([(part, part.nodes) for part in served]),
+        serving_gpu_hours=_hours([(part, part.gpus) for part in served]),
+        unended=any(part.unended for part in served),
+        busy=overlap(((part.start, part.end) for part in served), requests) / seconds
+        if seconds
+        else None,
+        improvements=improvements,
+        confirmed=confirmed,
+    )
+
+
+def _hours(held: Sequence[tuple[Serving, int]]) -> float | None:
+    """Hours of what was held, as many as it was of it; None if nothing was."""
+    seconds = sum((part.end - part.start) * count for part, count in held)
+    return seconds / SECONDS_PER_HOUR if held else None
+
+
+def tokens_by_role(lines: Iterable[Line]) -> tuple[RoleTokens, ...]:
+    """Return what each role has spent, in the order in which they first asked."""
+    found: dict[str, RoleTokens] = {}
+    for line in lines:
+        event = line.event
+        if not isinstance(event, ReplyRecorded):
+            continue
+        stage = event.call.partition("/")[0]
+        role = event.role or role_of(stage)
+        before = found.get(role) or RoleTokens(
+            role=role, calls=0, prompt=0, completion=0, estimated=False
+        )
+        spent_here = event.prompt_tokens + event.completion_tokens
+        found[role] = RoleTokens(
+            role=role,
+            calls=before.calls + 1,
+            prompt=before.prompt + event.prompt_tokens,
+            completion=before.completion + event.completion_tokens,
+            estimated=before.estimated or event.tokens_estimated,
+            stages=before.stages | {stage: before.stages.get(stage, 0) + spent_here},
+        )
+    return tuple(found.values())
+
+
+def servings(lines: Sequence[Line]) -> list[Serving]:
+    """Return the times during which models were served.
+
+    One that nobody ended is counted until the last event before the next driver's first, or
+    until the journal's last: it was killed, or it still serves.
+    """
+    found: list[Serving] = []
+    open_: PlaneStarted | None = None
+    last = 0.0
+
+    def close(plane: PlaneStarted, end: float, *, unended: bool) -> None:
+        found.append(
+            Serving(
+                start=plane.time,
+                end=max(plane.time, end),
+                nodes=plane.nodes,
+                gpus=plane.gpus,
+                unended=unended,
+            )
+        )
+
+    for line in lines:
+        event = line.event
+        if (
+            open_ is not None
+            and isinstance(event, DriverStarted | PlaneStarted)
+            and event.generation > open_.generation
+        ):
+            close(open_, last, unended=True)
+            open_ = None
+        if isinstance(event, PlaneStarted):
+            open_ = event
+        elif (
+            isinstance(event, PlaneStopped)
+            and open_ is not None
+            and event.generation == open_.generation
+        ):
+            close(open_, event.time, unended=False)
+            open_ = None
+        last = line.t
+    if open_ is not None:
+        close(open_, last, unended=True)
+    return found
+
+
+def overlap(served: Iterable[Span], requests: Iterable[Span]) -> float:
+    """Return the seconds of `served` in which at least one request was in flight."""
+    total, until = 0.0, float("-inf")
+    spans = sorted(requests)
+    for begin, end in sorted(served):
+        until = begin
+        for start, stop in spans:
+            if start >= end:
+                break
+            low, high = max(start, until), min(stop, end)
+            if high > low:
+                total += high - low
+                until = high
+    return total
+
+
+def read(
+    paths: RunPaths, improvements: int | None = None, confirmed: int | None = None
+) -> Spending:
+    """Return what the campaign in a run directory has cost up to now.
+
+    `improvements`: how many were found, and `confirmed` of these; None: as the journal's values
+    tell. Raises RunDirectoryError and RecipeError.
+    """
+    lines = journal.read_lines(paths.journal)
+    if improvements is None:
+        improvements, confirmed = count(paths, fold(line.event for line in lines))
+    return spent(lines, improvements, confirmed)
+
+
+def count(paths: RunPaths, state: CampaignState) -> tuple[int, int | None]:
+    """Return how many ideas improved on the baseline, by the values in the journal, and how many
+    of these were confirmed; None where no improvement is to be.
+    """
+    spec, settings = load(paths.recipe).spec, frozen.read(paths).settings
+    judged = judge(state, spec.primary, settings, seeds=spec.seeds)
+    improved = [i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT]
+    if not settings.loop.confirm:
+        return len(improved), None
+    told = confirmed_ideas(state, spec.primary, settings.loop.q)
+    outcomes = (told[i].confirmation for i in improved if i in told)
+    return len(improved), sum(o is not None and o.confirmed for o in outcomes)

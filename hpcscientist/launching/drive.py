@@ -1,0 +1,217 @@
+"""Driving a campaign from wherever it stands to its end, by one driver at a time.
+
+Both `launch` and `resume` come here. A signal or a request to cancel stops the campaign
+cleanly: running trials are ended, the journal says so, and `resume` goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.campaign.session import Session
+from hpcscientist.config.layers import KEY_VARIABLES
+from hpcscientist.errors import (
+    CampaignBusy,
+    DiskFull,
+    HpcsciError,
+    Interrupted,
+    RunDirectoryError,
+)
+from hpcscientist.files.hashing import package_hash
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.space import NO_SPACE
+from hpcscientist.files.text import one_line
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.lock import DriverLock
+from hpcscientist.history.state import CampaignState
+from hpcscientist.launching import likeness
+from hpcscientist.launching.halting import conduct
+from hpcscientist.launching.serving.beside import Beside, beside, serves
+from hpcscientist.launching.wiring import Wired, wire
+from hpcscientist.models.serving.plane import Tell
+from hpcscientist.records.events import (
+    CampaignEnded,
+    CampaignStarted,
+    DriverStarted,
+    DriverStopped,
+    Event,
+    NoteTaken,
+    PlaneStopped,
+)
+from hpcscientist.records.trial import Isolation, Split
+
+Observer = Callable[[Event, CampaignState], None]
+
+
+def drive(
+    paths: RunPaths, observe: Observer, tell: Tell = lambda text: None, job_id: str = ""
+) -> CampaignState:
+    """Take a campaign up and run it to its end; return its final state.
+
+    `observe` is told every event as it is recorded, with the state after it, `tell` how the
+    models come to be served. `job_id`: the job in whose allocation this is, "" for none. Raises
+    CampaignBusy, Interrupted, or what stopped the loop; the run directory can be resumed
+    after any of them.
+    """
+    lock = DriverLock(paths.lock)
+    try:
+        return _drive(paths, lock, observe, tell, job_id)
+    finally:
+        lock.release()
+
+
+@dataclass(slots=True)
+class _Hold:
+    """This driver's right to the campaign, looked at before each event."""
+
+    paths: RunPaths
+    lock: DriverLock
+    wired: Wired | None = None
+
+    def check(self) -> None:
+        """Raise CampaignBusy once another driver has taken the campaign over."""
+        try:
+            self.lock.check()
+        except CampaignBusy:
+            if self.wired is not None:  # what is queued is the other driver's now
+                self.wired.let_go()
+            raise
+
+    def go_on(self) -> None:
+        """Raise CampaignBusy, or Interrupted upon a request to cancel."""
+        self.check()
+        if self.paths.cancel_request.exists():
+            raise Interrupted(
+                f"stopped by `hpcsci cancel`; go on with `hpcsci resume {self.paths.root}`"
+            )
+
+
+def _drive(
+    paths: RunPaths, lock: DriverLock, observe: Observer, tell: Tell, job_id: str
+) -> CampaignState:
+    state, hold, live = CampaignState(), _Hold(paths, lock), False
+
+    def on_event(event: Event) -> None:
+        state.apply(event)
+        if live:
+            observe(event, state)
+
+    journal = Journal(paths.journal, on_event, hold.check)
+    try:
+        live = True
+        if not state.ended:
+            paths.cancel_request.unlink(missing_ok=True)
+            _take_up(Session(paths, journal, state, lock.generation, job_id), hold, tell)
+    finally:
+        journal.close()
+    return state
+
+
+def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
+    """Have the campaign's own models served, if it has some, and run it meanwhile."""
+    paths, journal, generation = session.paths, session.journal, session.generation
+    with contextlib.ExitStack() as stack:
+        is_served = serves(paths)
+        if is_served:
+            # Before they come to be served: a job in which they never do counts as one that came
+            # to nothing.
+            _record_start(session)
+        try:
+            plane = stack.enter_context(beside(paths, tell, session.job_id, hold.go_on))
+            wired = hold.wired = wire(session, plane)
+        except HpcsciError as error:
+            if is_served:
+                # Nothing of an earlier driver was stopped.
+                _record_stop(journal, generation, error, lets_go=True)
+            raise
+        for variable in KEY_VARIABLES:
+            os.environ.pop(variable, None)  # the clients have them; workers need not
+        _record_start(session)
+        if note := likeness.note(wired.config, wired.embedder):
+            journal.record(note)
+        if plane is None:
+            _run(paths, wired, journal, generation, None)
+            return
+        journal.record(plane.started(generation))
+        try:
+            _run(paths, wired, journal, generation, plane)
+        finally:
+            with contextlib.suppress(HpcsciError):
+                journal.record(PlaneStopped(generation=generation, time=time.time()))
+
+
+def _record_start(session: Session) -> None:
+    """The first events of a driver; a campaign's very first is recorded once."""
+    campaign_id = frozen.read(session.paths).campaign_id
+    session.journal.record(CampaignStarted(campaign_id=campaign_id))
+    session.journal.record(
+        DriverStarted(
+            generation=session.generation,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            package_version=__version__,
+            package_hash=package_hash(),
+            python=platform.python_version(),
+        )
+    )
+
+
+def _run(
+    paths: RunPaths, wired: Wired, journal: Journal, generation: int, plane: Beside | None
+) -> None:
+    try:
+        asyncio.run(conduct(paths, wired, plane))
+        _check_data(wired.config, journal)
+        journal.record(CampaignEnded())
+    except HpcsciError as error:
+        _record_stop(journal, generation, error, lets_go=wired.lets_go)
+        raise
+    except OSError as error:
+        known = _of_disk(paths, error)
+        _record_stop(journal, generation, known, lets_go=wired.lets_go)
+        raise known from error
+    except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
+        unknown = HpcsciError(f"unexpected {type(error).__name__}: {one_line(str(error))}")
+        _record_stop(journal, generation, unknown, lets_go=wired.lets_go)
+        raise
+
+
+def _check_data(config: CampaignConfig, journal: Journal) -> None:
+    """Say so if candidates without a sandbox changed the data that all of them read."""
+    if config.isolation is Isolation.NONE and not config.has_intact_data():
+        where = Path(config.views[Split.VALIDATION]).parent
+        text = (
+            f"the prepared data below {where} were changed while the campaign ran, so no finding "
+            "can be trusted; delete that folder and launch anew, in a sandbox if you can"
+        )
+        journal.record(NoteTaken(name="data changed", text=text))
+
+
+def _record_stop(journal: Journal, generation: int, error: HpcsciError, *, lets_go: bool) -> None:
+    stopped = DriverStopped(
+        generation=generation,
+        reason=str(error),
+        failed=not isinstance(error, Interrupted),
+        lets_go=lets_go,
+    )
+    with contextlib.suppress(HpcsciError):  # on a full disk the first error is the one to show
+        journal.record(stopped)
+
+
+def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
+    """The run directory's disk failed somewhere in the loop: say so in one line."""
+    if error.errno in NO_SPACE:
+        return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
+    where = error.filename or paths.root
+    return RunDirectoryError(f"{where}: {error.strerror}; mend that and run `hpcsci resume`")

@@ -1,0 +1,146 @@
+"""Making a run directory, whole or not at all.
+
+`claim` and `furnish` remove what they made where they fail; campaign.toml is written last, for it
+is what makes a folder a run directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.config.settings import PathSettings
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files import vault
+from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
+from hpcscientist.files.lock import Lock
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, remains
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.launching.launch import LaunchPlan, not_empty
+from hpcscientist.models import playbook
+from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.recipe import load
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run directory that this launch alone made, or took over empty.
+
+    `lock` is held until there is a campaign. `made` lists the folders that were made for it,
+    outermost first; empty where the run directory existed.
+    """
+
+    paths: RunPaths
+    made: tuple[Path, ...]
+    lock: Lock
+
+    def undo(self) -> None:
+        """Remove a run directory in which nothing was learned, and what was made for it."""
+        self.lock.release()
+        with contextlib.suppress(RunDirectoryError):  # not furnished yet
+            vault.forget_campaign_key(frozen.read(self.paths).campaign_id)
+        remains.clear(self.paths)
+        for folder in reversed(self.made):
+            with contextlib.suppress(OSError):  # somebody else uses it by now
+                folder.rmdir()
+
+
+def claim(plan: LaunchPlan) -> Claim:
+    """Make the run directory, empty as yet.
+
+    It is held first: of two launches into one folder, one wins and the other touches nothing.
+    What a launch left there that was killed is removed. Raises UsageError or RunDirectoryError.
+    """
+    paths = RunPaths(plan.run_dir)
+    missing = [folder for folder in (paths.root, *paths.root.parents) if not folder.exists()]
+    try:
+        paths.root.mkdir(parents=True, exist_ok=True)
+        lock = remains.take(paths)
+        if {child.name for child in paths.root.iterdir()} != {paths.launching.name}:
+            remains.give_back(paths, lock)
+            raise not_empty(paths.root)
+        claimed = Claim(paths, tuple(reversed(missing)), lock)
+        paths.lock.mkdir()
+        # A killed trial may leave a set-user-ID file: nobody else gets at it to run it.
+        paths.trials.mkdir(mode=0o700)
+        (paths.root / "ideas").mkdir()
+    except OSError as error:
+        raise _unwritable(paths, error) from error
+    return claimed
+
+
+def furnish(plan: LaunchPlan, claimed: Claim) -> None:
+    """Prepare the data and fill the run directory; undo the claim on failure."""
+    settings, recipe, placement = plan.settings, plan.recipe, plan.placement
+    embedder = plan.embedder or KeywordEmbedder()
+    paths = claimed.paths
+    try:
+        prepared = placement.home.prepare(recipe)
+        campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
+        vault.make_campaign_key(campaign_id)
+        copied = _snapshot(plan, paths)
+        library = shelf.furnish(settings, recipe, paths) if shelf.is_read(plan.steps) else ""
+        earlier.write(paths, plan.earlier)
+        config = CampaignConfig(
+            campaign_id=campaign_id,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            package_version=__version__,
+            package_hash=package_hash(),
+            python=placement.home.python,
+            recipe_name=recipe.spec.name,
+            recipe_origin=str(recipe.folder),
+            model_spec=copied.get(plan.model_spec, plan.model_spec),
+            role_specs={role: copied.get(own, own) for role, own in plan.role_specs.items()},
+            recipe_hash=hash_tree(paths.recipe),
+            data_hash=prepared.data_hash,
+            views={split: str(view) for split, view in prepared.views.items()},
+            labels={split: vault.key_of(labels) for split, labels in prepared.labels.items()},
+            image=placement.image,
+            image_hash=hash_image(Path(placement.image)) if placement.image else None,
+            model_name=plan.model_name,
+            embedder=embedder.name,
+            embedder_hash=embedder.fingerprint,
+            library=library,
+            library_hash=shelf.open_library(Path(library)).fingerprint if library else "",
+            steps=plan.steps,
+            isolation=placement.isolation,
+            backend=placement.backend,
+            site=placement.site,
+            slots=placement.slots,
+            in_flight=placement.in_flight,
+            lag=placement.lag,
+            settings=settings.model_copy(update={"paths": PathSettings()}),
+        )
+        frozen.write(paths, config)
+        remains.give_back(paths, claimed.lock)
+    except OSError as error:
+        claimed.undo()
+        raise _unwritable(paths, error) from error
+    except BaseException:
+        claimed.undo()
+        raise
+
+
+def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
+    )
+
+
+def _snapshot(plan: LaunchPlan, paths: RunPaths) -> dict[str, str]:
+    """Copy the recipe, and playbooks given by file; return the specs to resume with by spec."""
+    load.copy(plan.recipe.folder, paths.recipe)
+    copied: dict[str, str] = {}
+    for role, spec in [("", plan.model_spec), *plan.role_specs.items()]:
+        kind, _, file = spec.partition(":")
+        if kind == "playbook" and file and spec not in copied:
+            copy = paths.root / (f"playbook-{role}.jsonl" if role else "playbook.jsonl")
+            playbook.copy(Path(file), copy)
+            copied[spec] = f"playbook:{copy}"
+    return copied

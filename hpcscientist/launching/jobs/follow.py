@@ -1,0 +1,163 @@
+"""Following a campaign that a job drives, from a login node, at next to no cost.
+
+The journal is looked at every second and only what was appended is read; Slurm is asked
+rarely, for the queue alone says whether there is still somebody to wait for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hpcscientist.errors import CampaignError, Interrupted, SchedulerError
+from hpcscientist.execution.backends.slurm import controller_job
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.queue import QueueRow
+from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
+from hpcscientist.history.state import CampaignState
+from hpcscientist.launching.drive import Observer
+from hpcscientist.launching.jobs.dispatch import Tell
+from hpcscientist.launching.jobs.standing import describe, in_order
+from hpcscientist.launching.jobs.tail import JournalTail
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.records.events import DriverStarted, DriverStopped, Event
+
+POLL_S = 1.0
+# Slurm is asked this often while the job waits at first, in between, and once it drives.
+ASK_FIRST_S, ASK_S = 5.0, 30.0
+# After a stop, and before an empty queue is believed: files may show later than the queue.
+SETTLE_S = 3.0
+_LOG_BYTES = 2000
+
+
+@dataclass
+class Follower:
+    """Follows one campaign. `tell` says what no event says: where the job stands in the queue."""
+
+    paths: RunPaths
+    observe: Observer
+    tell: Tell
+    wait: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _said: str = ""
+    _of_plane: str = field(init=False)
+    _stopped: DriverStopped | None = None
+    _tail: JournalTail = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tail = JournalTail(self.paths.journal)
+        self._of_plane = self._read_plane()  # of an earlier job, perhaps: no news
+
+    @property
+    def state(self) -> CampaignState:
+        """The campaign as far as the journal was read."""
+        return self._tail.state
+
+    def catch_up(self) -> CampaignState:
+        """Read what the journal holds already, without telling anybody; return the state."""
+        self._tail.read()
+        return self.state
+
+    def follow(self, slurm: Slurm, campaign_id: str, job_id: str) -> CampaignState:
+        """Follow until the campaign has ended; return its state.
+
+        Raises Interrupted when it was stopped and nobody goes on, CampaignError when it
+        failed, or when its job has gone without a word.
+        """
+        queue = _Queue(slurm, campaign_id, job_id, self.clock)
+        while not self._read_events(queue):
+            self._tell_of_plane()
+            rows = queue.ask()
+            if rows is None:
+                self.wait(POLL_S)
+                continue
+            self._say(queue.said or describe(rows))
+            job_id = rows[0].job_id if rows else job_id
+            if queue.empty_twice and not self._read_events(queue):
+                raise self._verdict(job_id)
+        return self.state
+
+    def _read_events(self, queue: _Queue) -> bool:
+        """Show new events; tell whether the campaign has ended."""
+
+        def on_event(event: Event) -> None:
+            if isinstance(event, DriverStopped):
+                self._stopped = event
+                queue.ask_in(SETTLE_S)
+            elif isinstance(event, DriverStarted):
+                self._stopped = None
+            self.observe(event, self.state)
+
+        self._tail.read(on_event)
+        return self.state.ended
+
+    def _read_plane(self) -> str:
+        return one_line(read_tail(ServingPaths(self.paths.serving).state, _LOG_BYTES))
+
+    def _tell_of_plane(self) -> None:
+        """Say how far the campaign's own models have come, where it has some."""
+        now = self._read_plane()
+        if now and now != self._of_plane:
+            self.tell(f"model plane: {now}")
+        self._of_plane = now
+
+    def _say(self, text: str) -> None:
+        if text and text != self._said:
+            self.tell(text)
+        self._said = text
+
+    def _verdict(self, job_id: str) -> Exception:
+        """Nobody drives and nobody will: say why."""
+        if self._stopped is not None:
+            kind = CampaignError if self._stopped.failed else Interrupted
+            return kind(self._stopped.reason)
+        log = self.paths.controller_log(job_id)
+        printed = read_tail(log, _LOG_BYTES).strip()
+        self.tell(f"the last lines of {log}:\n{printed}" if printed else f"{log}: is empty")
+        return CampaignError(
+            f"controller job {job_id} is gone, and the campaign has not ended; mend what the log "
+            f"above or `sacct -j {job_id}` names, and run `hpcsci resume {self.paths.root}` (with "
+            "--site FILE where the site profile was to blame)"
+        )
+
+
+class _Queue:
+    """The campaign's controllers in the queue, asked for as rarely as will do."""
+
+    def __init__(
+        self, slurm: Slurm, campaign_id: str, job_id: str, clock: Callable[[], float]
+    ) -> None:
+        self._slurm, self._campaign_id, self._clock = slurm, campaign_id, clock
+        self._every = ASK_FIRST_S
+        self._next = clock() + 1.0
+        self._empty = 0
+        self.said = ""
+
+    @property
+    def empty_twice(self) -> bool:
+        """Whether the last two answers, a while apart, showed no controller."""
+        return self._empty >= 2
+
+    def ask_in(self, seconds: float) -> None:
+        """Ask again soon."""
+        self._next = min(self._next, self._clock() + seconds)
+
+    def ask(self) -> list[QueueRow] | None:
+        """Return the controllers, the one that matters first; None where it is not time yet."""
+        if self._clock() < self._next:
+            return None
+        self.said = ""
+        try:
+            rows = controller_job.live(self._slurm, self._campaign_id)
+        except SchedulerError as error:
+            self.said = f"Slurm does not answer ({error}); still following"
+            self._next = self._clock() + ASK_S
+            return []
+        rows = in_order(rows)
+        self._empty = 0 if rows else self._empty + 1
+        self._every = min(ASK_S, self._every * 1.5)
+        self._next = self._clock() + (self._every if rows else SETTLE_S)
+        return rows

@@ -1,0 +1,305 @@
+"""Launching a campaign: everything is checked, and nothing touched. `furnishing` comes next."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.campaign.proposals.earlier import EarlierIdea
+from hpcscientist.conduct.reference import is_piloted
+from hpcscientist.config.settings import Settings
+from hpcscientist.config.steps import Step, steps
+from hpcscientist.errors import UsageError
+from hpcscientist.execution import isolation
+from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.feedback.effort import most_seeds, steps_of
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import remains
+from hpcscientist.judgement.steadiness import reruns_at_most
+from hpcscientist.launching import likeness
+from hpcscientist.launching.costs.versions import ONE, Versions, versions
+from hpcscientist.launching.jobs import inside
+from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.sites.placement import Placement, place
+from hpcscientist.models.embedding import open_embedder
+from hpcscientist.models.open import open_models, parse_spec, role_specs
+from hpcscientist.models.serving import drafting, weights
+from hpcscientist.ports.embedder import Embedder
+from hpcscientist.recipe.load import Recipe, find, is_shipped, load
+from hpcscientist.recipe.schema import StepSpec
+from hpcscientist.records.model import Role
+
+QUICKSTART = "digits"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """A launch that was checked. `model_assumed` is true where no --model was given.
+
+    `steps` are what ideas go through. `embedder` tells look-alikes; None for the control arm,
+    which compares no texts. `earlier` joins the bank before the first idea.
+    """
+
+    settings: Settings
+    recipe: Recipe
+    model_spec: str
+    model_name: str
+    role_specs: dict[Role, str]
+    model_assumed: bool
+    placement: Placement
+    run_dir: Path
+    steps: tuple[Step, ...]
+    embedder: Embedder | None
+    earlier: tuple[EarlierIdea, ...] = ()
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether any model's replies cost something: all but recorded ones."""
+        return any(parse_spec(spec).kind != "playbook" for spec in self.role_specs.values())
+
+    @property
+    def trials_at_most(self) -> int:
+        """Upper bound of the trials: baseline, then pilot, every step and all seeds for each
+        attempt, but for those of a tree that another one is better than; and confirmations, of
+        every idea and the baseline.
+        """
+        further, beside = self.further_attempts_at_most, self.beside_at_most
+        own = self.seeds_at_most + self.reference_pilots + self.reruns
+        main = self.main_attempts_at_most * (1 + self.seeds_at_most)
+        each = beside + main + further * (1 + self.further_seeds)
+        searched = own + self.settings.ideas * each
+        searched += self.step_trials_at_most * len(self.climbed)
+        return searched + self.confirm_seeds * (1 + self.settings.ideas)
+
+    @property
+    def climbed(self) -> tuple[StepSpec, ...]:
+        """The budgets between the pilot's and the full one that ideas climb."""
+        return steps_of(self.settings.loop, self.recipe.spec.budgets)
+
+    @property
+    def step_trials_at_most(self) -> int:
+        """Upper bound of the trials on each of these, the baseline's among them; 0: there is none.
+
+        Further runs climb none.
+        """
+        if not self.climbed:
+            return 0
+        return 1 + self.settings.ideas * self.main_attempts_at_most
+
+    @property
+    def seeds_at_most(self) -> int:
+        """The most seeds of an idea's attempt, and the seeds of the baseline."""
+        return most_seeds(self.settings.loop, self.recipe.spec.seeds)
+
+    @property
+    def further_seeds(self) -> int:
+        """The seeds of a further run."""
+        return min(self.recipe.spec.seeds, self.seeds_at_most)
+
+    @property
+    def confirm_seeds(self) -> int:
+        """How often each improvement, and the baseline, is run on the test split; 0: never."""
+        loop = self.settings.loop
+        return (loop.confirm_seeds or self.recipe.spec.seeds) if loop.confirm else 0
+
+    @property
+    def reruns(self) -> int:
+        """How often the baseline is run again at most, to see whether it drifts."""
+        return reruns_at_most(self.settings)
+
+    @property
+    def reference_pilots(self) -> int:
+        """The pilots of the reference: one, or none."""
+        return int(is_piloted(self.settings, self.steps))
+
+    @property
+    def attempts_at_most(self) -> int:
+        """Upper bound of the versions of one idea's code: the control arm mends none."""
+        if self.model_spec == "search":
+            return 1
+        mended = 1 + self.settings.loop.debug_rounds + self.further_attempts_at_most
+        advised = self.settings.authoring.advice_rounds if "advise" in self.steps else 0
+        return self.beside_at_most + mended + advised
+
+    @property
+    def main_attempts_at_most(self) -> int:
+        """Upper bound of those that may have seeds for their idea's finding."""
+        return self.attempts_at_most - self.further_attempts_at_most - self.beside_at_most
+
+    @property
+    def beside_at_most(self) -> int:
+        """Upper bound of those that have a pilot alone, for their tree has a better one."""
+        return self.versions.beside
+
+    @property
+    def versions(self) -> Versions:
+        """How many versions of its code an idea has: the control arm's have one."""
+        return ONE if self.model_spec == "search" else versions(self.settings, self.steps)
+
+    @property
+    def further_attempts_at_most(self) -> int:
+        """Upper bound of those that are made for an idea's further runs."""
+        return self.versions.runs_at_most * (1 + self.settings.loop.debug_rounds)
+
+
+def plan(settings: Settings, folder: Path) -> LaunchPlan:
+    """Check a launch from a working directory, without touching anything.
+
+    Raises UsageError (recipe, model, site, sandbox, run directory), EndpointError, or
+    ModelError (embedding model).
+    """
+    settings = settle(settings, folder)
+    _check_settings(settings)
+    _check_allocation(settings)
+    path = find(settings.recipe)
+    recipe = load(path)
+    spec = settings.model or _assumed_model(recipe, path)
+    parsed = parse_spec(spec)
+    placement = place(settings, recipe, folder)
+    if settings.nodes and placement.backend != "slurm":
+        raise UsageError(
+            f"--nodes {settings.nodes}: trials run on this machine ({placement.where.why}), and "
+            "only Slurm can run a job that drives them; leave --nodes out, or give --backend slurm"
+        )
+    # The control arm asks no model, whatever the configuration names for the roles.
+    specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
+    ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
+    inside.check(settings, placement.site, recipe.spec.resources, ours)
+    spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
+    name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
+    trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
+    isolation.require_permission(placement.isolation, trusted, settings.allow_unsandboxed)
+    _check_control(settings, parsed.kind == "search", recipe)
+    return LaunchPlan(
+        settings=settings,
+        recipe=recipe,
+        model_spec=spec,
+        model_name=name,
+        role_specs=specs,
+        model_assumed=not settings.model,
+        placement=placement,
+        run_dir=_run_dir(settings, recipe, folder),
+        steps=steps(settings, shelf.has_library(settings, recipe), recorded) if specs else (),
+        embedder=None if parsed.kind == "search" else open_embedder(settings.embedding),
+        earlier=earlier.read(settings, recipe.spec.name),
+    )
+
+
+def _check_allocation(settings: Settings) -> None:
+    loop = settings.loop
+    if loop.allocation != "fixed" and loop.seeds_at_most == 1:
+        raise UsageError(
+            "loop.seeds_at_most = 1: no idea can be told from noise by one seed; give at least 2, "
+            "or 0 for as many as the recipe makes sensible"
+        )
+    if loop.allocation == "fixed" and loop.seeds_at_most:
+        raise UsageError(
+            f"loop.seeds_at_most = {loop.seeds_at_most}: loop.allocation is fixed, which gives "
+            "every idea the recipe's seeds; choose sequential or halving, or leave it out"
+        )
+
+
+def settle(settings: Settings, folder: Path) -> Settings:
+    """Return settings whose paths mean the same from any working directory."""
+    return shelf.settle(likeness.settle(earlier.settle(settings, folder), folder), folder)
+
+
+def _assumed_model(recipe: Recipe, path: Path) -> str:
+    if recipe.spec.name == QUICKSTART and is_shipped(path):
+        return "playbook"
+    raise UsageError(
+        f"recipe {recipe.spec.name!r} needs a model: give --model http://HOST:PORT/v1#NAME, "
+        "--model search, or --model playbook"
+    )
+
+
+def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
+    """Return SPECs with the weights of `vllm:` checked, and named by their absolute folder.
+
+    Raises WeightsError, and so before anything waits in a queue.
+    """
+    found: dict[str, str] = {}
+    for spec in serving.specs(specs):
+        path = serving.folder_of(spec, folder)
+        weights.check(path)
+        found[spec] = f"vllm:{path}"
+    return {role: found.get(spec, spec) for role, spec in specs.items()}
+
+
+def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:
+    if alone and settings.control:
+        raise UsageError(
+            "--model search is the control arm itself; leave --control out, or give a model"
+        )
+    if (alone or settings.control) and not recipe.spec.knobs:
+        other = "choose another --model" if alone else "leave --control out"
+        raise UsageError(
+            f"recipe {recipe.spec.name!r} has no knobs to search; add [[knobs]] to its "
+            f"recipe.toml or {other}"
+        )
+
+
+def _check_settings(settings: Settings) -> None:
+    if settings.proposing.mode == "guided" and not settings.proposing.instruction.strip():
+        raise UsageError(
+            "proposing.mode guided needs to know where to: give --instruction TEXT, or another mode"
+        )
+    if settings.loop.confirm and settings.loop.confirm_seeds == 1:
+        raise UsageError(
+            "loop.confirm_seeds 1 can confirm nothing, for one seed has no p-value; give 0 (as "
+            "many as the recipe has) or at least 2, or loop.confirm = false"
+        )
+
+
+async def _probe(
+    specs: dict[Role, str], recipe: Recipe, settings: Settings
+) -> tuple[str, dict[Role, frozenset[str]]]:
+    """See that the models answer that are served already.
+
+    Return the names of all, and by role the stages that playbooks hold.
+    """
+    ours = [serving.folder_of(spec, Path()) for spec in serving.specs(specs)]
+    names = list(drafting.names_of(ours).values())
+    recorded: dict[Role, frozenset[str]] = {}
+    others = {role: s for role, s in specs.items() if parse_spec(s).kind != "vllm"}
+    if others:
+        models = open_models(others, recipe.playbook, settings)
+        try:
+            await models.probe()
+            names.insert(0, models.name)
+            recorded = models.recorded()
+        finally:
+            await models.close()
+    return ", ".join(names), recorded
+
+
+def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
+    path = _named_dir(settings, recipe, folder)
+    refuse_patterns(path)
+    return path
+
+
+def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
+    if settings.run_dir:
+        path = (folder / settings.run_dir).absolute()
+        if not str(path).isprintable():  # it goes into TOML, JSON and people's terminals
+            raise UsageError(f"{str(path)!r}: has unprintable characters; give another --run-dir")
+        for place in (path, *path.parents):
+            if (place.exists() or place.is_symlink()) and not place.is_dir():
+                raise UsageError(f"{place}: is no folder; give another --run-dir")
+        if path.is_dir() and any(path.iterdir()) and not remains.are_there(RunPaths(path)):
+            raise remains.taken(path) if remains.is_being_made(RunPaths(path)) else not_empty(path)
+        return path
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return (folder / "scratch" / f"{recipe.spec.name}-{stamp}-{secrets.token_hex(2)}").absolute()
+
+
+def not_empty(root: Path) -> UsageError:
+    """Return the error of a run directory that holds something already."""
+    return UsageError(
+        f"{root}: is not empty; go on with `hpcsci resume`, or give another --run-dir"
+    )

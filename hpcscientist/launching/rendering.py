@@ -1,0 +1,99 @@
+"""What a launch would submit, as scripts, and whether Slurm would take them; nothing is made."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from hpcscientist import __version__
+from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.config.settings import PathSettings
+from hpcscientist.errors import SchedulerRefused, UsageError
+from hpcscientist.execution.backends.slurm import controller_job, submit
+from hpcscientist.execution.backends.slurm.batches import record_of
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.launching.jobs.dispatch import make_job
+from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.records.trial import Split
+from hpcscientist.worker import element
+
+_UNKNOWN = "(made at launch)"
+
+# Other refusals pass: nodes that are down now, a submit limit that is reached now.
+_FOR_GOOD = re.compile(
+    r"invalid|unknown|unrecognized|not permitted|denied|configuration is not available|exceed"
+    r"|can not be satisfied|wckey|reservation",
+    re.IGNORECASE,
+)
+
+
+def scripts(plan: LaunchPlan) -> dict[str, str]:
+    """Return every kind of script that a launch would submit, by what it is for.
+
+    One array stands for all: the others differ in name, number of tasks and resources only.
+    """
+    if plan.placement.backend != "slurm":
+        return {}
+    paths, config = RunPaths(plan.run_dir), _provisional(plan)
+    found = {}
+    if plan.settings.nodes:
+        job = make_job(paths, config.campaign_id, plan.settings.nodes, config.site)
+        found["the job that drives the campaign"] = controller_job.script(job)
+    if plan.settings.serving.trials_inside:
+        return found  # trials are steps of that job
+    trials = SpecFactory(config=config, recipe=plan.recipe, paths=paths).baseline()
+    baseline = make_batch([[trial] for trial in trials])
+    batch = record_of(config.campaign_id, paths.trials, baseline, time.time())
+    folder = paths.submission / batch.batch_id
+    found["an array of trials: the baseline's"] = submit.script(
+        config.site.slurm, batch, folder, element.__name__
+    )
+    return found
+
+
+def check(plan: LaunchPlan) -> None:
+    """Ask Slurm whether it would take what the launch would submit, before anything is made.
+
+    A wrong partition, account or QOS is found here. Raises UsageError with Slurm's words, and
+    SchedulerSilent when it does not answer.
+    """
+    slurm = Slurm(plan.placement.site.watch.command_s)
+    for purpose, script in scripts(plan).items():
+        try:
+            submit.check(slurm, script)
+        except SchedulerRefused as error:
+            if _FOR_GOOD.search(str(error)):
+                raise UsageError(
+                    f"Slurm would refuse {purpose.partition(':')[0]}: {error}; give another "
+                    "--partition, --account, --qos or --constraint, or mend the site profile"
+                ) from error
+
+
+def _provisional(plan: LaunchPlan) -> CampaignConfig:
+    place = plan.placement
+    return CampaignConfig(
+        campaign_id=f"{plan.recipe.spec.name}-00000000",
+        created=_UNKNOWN,
+        package_version=__version__,
+        python=place.home.python,
+        recipe_name=plan.recipe.spec.name,
+        recipe_origin=str(plan.recipe.folder),
+        recipe_hash=_UNKNOWN,
+        data_hash=_UNKNOWN,
+        views=dict.fromkeys(Split, _UNKNOWN),
+        labels=dict.fromkeys(Split, _UNKNOWN),
+        model_spec=plan.model_spec,
+        model_name=plan.model_name,
+        role_specs=plan.role_specs,
+        isolation=place.isolation,
+        image=place.image,
+        backend=place.backend,
+        site=place.site,
+        slots=place.slots,
+        in_flight=place.in_flight,
+        lag=place.lag,
+        settings=plan.settings.model_copy(update={"paths": PathSettings()}),
+    )

@@ -1,0 +1,153 @@
+"""The model plane of a campaign, beside the driver for as long as that lives."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.launching.jobs import inside
+from hpcscientist.launching.jobs.inside import Engines
+from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.serving import nodes
+from hpcscientist.launching.serving.nodes import Kept
+from hpcscientist.launching.serving.plane_model import PlaneModel
+from hpcscientist.models import spread
+from hpcscientist.models.client import OpenAIModel
+from hpcscientist.models.fanout import open_fan_out
+from hpcscientist.models.fanout_ray import RayCluster
+from hpcscientist.models.open import Connect, Served
+from hpcscientist.models.serving import drafting, interpreter, secrets
+from hpcscientist.models.serving.layout import Machine
+from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.plane import Plane, Tell
+from hpcscientist.models.spread import SpreadModel
+from hpcscientist.ports.model import Model
+from hpcscientist.records.events import PlaneStarted
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The plane that serves a campaign while it is driven. `since`: seconds since the epoch."""
+
+    plane: Plane
+    endpoint: Endpoint
+    machine: Machine
+    settings: Settings
+    paths: ServingPaths
+    folders: dict[str, Path]
+    since: float
+    python: str
+
+    @property
+    def lost(self) -> str:
+        """Why it is gone; "" while it is not."""
+        return self.plane.lost
+
+    @property
+    def engines(self) -> Engines:
+        """What engines have of each node."""
+        return Engines(gpus=self.machine.gpus, memory_mb=self.plane.order.memory_mb)
+
+    def started(self, generation: int) -> PlaneStarted:
+        """Return the event that says so."""
+        return PlaneStarted(
+            generation=generation,
+            nodes=self.machine.nodes,
+            gpus=self.machine.nodes * self.machine.gpus,
+            models=self.endpoint.models,
+            time=self.since,
+        )
+
+    def served(self) -> dict[str, Served]:
+        """Return where the model of each `vllm:` SPEC answers."""
+        names = drafting.names_of(list(self.folders.values()))
+        return {
+            spec: Served(
+                base_url=self.endpoint.url,
+                name=names[folder],
+                key=secrets.read(self.paths.key),
+                context=self.endpoint.contexts.get(names[folder], 0),
+                folder=str(folder),
+            )
+            for spec, folder in self.folders.items()
+        }
+
+    def connector(self) -> Connect:
+        """Return what makes the clients: requests go out as tasks across the nodes."""
+        client, choice = self.settings.client, self.settings.serving.fan_out
+        if choice == "auto" and self.python and len(interpreter.words(self.python)) != 1:
+            choice = "threads"  # a command may take away what Ray needs; who asks for Ray gets it
+        cluster = RayCluster(
+            address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python
+        )
+
+        def connect(place: Served) -> Model:
+            return PlaneModel(client_of(place), lambda: self.lost)
+
+        def client_of(place: Served) -> Model:
+            if choice == "threads":
+                return OpenAIModel(place.base_url, place.name, client, place.key)
+            fan_out = open_fan_out(choice, client.concurrency, cluster)
+            where = spread.Endpoint(
+                base_url=place.base_url,
+                name=place.name,
+                key_file=str(self.paths.key),
+                client=client,
+            )
+            return SpreadModel(fan_out, where)
+
+        return connect
+
+
+def serves(paths: RunPaths) -> bool:
+    """Tell whether a campaign's models are to be served by its own driver."""
+    return bool(serving.specs(frozen.read(paths).role_specs))
+
+
+@contextmanager
+def beside(
+    paths: RunPaths, tell: Tell, job_id: str, check: Callable[[], None]
+) -> Iterator[Beside | None]:
+    """Serve the models of a campaign that is to be driven; None where it has none of its own.
+
+    `check` is called while they come to be served: what it raises ends that. Raises ServingError
+    and SchedulerError.
+    """
+    config = frozen.read(paths)
+    wanted = serving.specs(config.role_specs)
+    if not wanted:
+        yield None
+        return
+    folders = {spec: serving.folder_of(spec, paths.root) for spec in wanted}
+    request = serving.Request(
+        paths=ServingPaths(paths.serving),
+        owner=config.campaign_id,
+        folders=tuple(dict.fromkeys(folders.values())),
+        settings=config.settings.serving,
+        site=config.site,
+        keep=inside.keeper(paths, config) if job_id else (lambda machine: Kept()),
+    )
+    slurm = Slurm(config.site.watch.command_s)
+    allocation = nodes.allocation_of(slurm, job_id) if job_id else nodes.here()
+    launcher = nodes.launcher_of(config.site, job_id)
+    since = time.time()
+    with serving.serve(request, allocation, launcher, tell, check) as (plane, endpoint, machine):
+        yield Beside(
+            plane=plane,
+            endpoint=endpoint,
+            machine=machine,
+            settings=config.settings,
+            paths=request.paths,
+            folders=folders,
+            since=since,
+            python=shlex.join(launcher.interpreter(paths.root)),
+        )

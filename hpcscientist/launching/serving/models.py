@@ -1,0 +1,90 @@
+"""Which models are served for a campaign or alone, how they are laid out, and their serving."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist.config.settings import ServingSettings
+from hpcscientist.launching.serving.nodes import Kept, machine_of
+from hpcscientist.models.open import parse_spec
+from hpcscientist.models.serving import drafting, hub, shares, weights
+from hpcscientist.models.serving.drafting import Allocation
+from hpcscientist.models.serving.layout import Layout, Machine
+from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.plane import Launcher, Plane, Tell
+from hpcscientist.models.serving.steps import SlurmSteps
+from hpcscientist.records.model import Role
+from hpcscientist.records.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to serve, for whom and how; `keep` says by the whole machine what serving must leave."""
+
+    paths: ServingPaths
+    owner: str
+    folders: tuple[Path, ...]
+    settings: ServingSettings
+    site: Site
+    keep: Callable[[Machine], Kept] = lambda machine: Kept()
+
+
+def specs(roles: Mapping[Role, str]) -> tuple[str, ...]:
+    """Return the SPECs of a campaign's roles that are to be served here, each once."""
+    return tuple(s for s in dict.fromkeys(roles.values()) if parse_spec(s).kind == "vllm")
+
+
+def folder_of(spec: str, below: Path) -> Path:
+    """Return the folder of a `vllm:` SPEC's weights. Raises WeightsError."""
+    return hub.resolve(parse_spec(spec).name or "", os.environ, below)
+
+
+@contextmanager
+def serve(
+    request: Request,
+    allocation: Allocation,
+    launcher: Launcher,
+    tell: Tell,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Plane, Endpoint, Machine]]:
+    """Serve models for as long as the context lasts. Raises ServingError, and what `check` does."""
+    site = request.site
+    machine = machine_of(site, allocation, is_slurm=isinstance(launcher.steps, SlurmSteps))
+    machine = request.keep(machine).taken_from(machine)
+    layouts = lay_out(request.folders, machine, request.settings)
+    for folder, layout in layouts.items():
+        for line in layout.why:
+            tell(f"{folder.name}: {line}")
+    order = drafting.draft(
+        *(request.paths.root, request.owner, layouts, allocation, machine),
+        *(request.settings, site),
+    )
+    plane = Plane(order, launcher, allocation.number, tell)
+    try:
+        endpoint = plane.start(check)
+        tell(f"models answer: {', '.join(endpoint.models)}")
+        yield plane, endpoint, machine
+    finally:
+        plane.close()
+
+
+def lay_out(
+    folders: tuple[Path, ...], machine: Machine, settings: ServingSettings
+) -> dict[Path, Layout]:
+    """Return how each model is laid out on the nodes. Raises ServingError."""
+    layouts = shares.plan_all(_demands(folders), machine, settings)
+    return {folder: layouts[str(folder)] for folder in folders}
+
+
+def doubt(folders: tuple[Path, ...], machine: Machine, settings: ServingSettings) -> str:
+    """Return why models that `lay_out` lays out may not fit after all, "" where they do."""
+    return shares.doubt(_demands(folders), machine, settings)
+
+
+def _demands(folders: tuple[Path, ...]) -> dict[str, shares.Demand]:
+    return {str(f): shares.Demand(checkpoint=weights.check(f)) for f in folders}

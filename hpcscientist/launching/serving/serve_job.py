@@ -1,0 +1,162 @@
+"""From a login node: having models served by a job, following it until they answer, ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hpcscientist.errors import SchedulerError, SchedulerSilent, ServingError, UsageError
+from hpcscientist.execution.backends.slurm import naming, serving_job, sweep
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.queue import QueueRow
+from hpcscientist.execution.backends.slurm.serving_job import ServingJob
+from hpcscientist.execution.backends.slurm.states import Phase, can_never_run
+from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.text import one_line
+from hpcscientist.launching.serving.standalone import Request
+from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.plane import Tell, read_endpoint
+
+POLL_S = 1.0
+# Slurm is asked this often at first, and later.
+ASK_FIRST_S, ASK_S = 5.0, 30.0
+# Before an empty queue is believed: files may show later than the queue.
+SETTLE_S = 3.0
+# A running job's own end: its nodes' processes, their folders and their shared memory.
+END_S = 150.0
+_LOG_BYTES = 2000
+
+
+def job_of(paths: ServingPaths, request: Request, nodes: int) -> ServingJob:
+    """Return the job that serves what was asked for."""
+    site = request.site
+    return ServingJob(
+        owner=request.owner,
+        folder=paths.root,
+        log=paths.job_log("%j"),
+        nodes=nodes,
+        site=site,
+        python=site.slurm.python or shlex.quote(sys.executable),
+    )
+
+
+def require_slurm(nodes: int) -> None:
+    """See that jobs can be submitted from here. Raises UsageError."""
+    if not Slurm.is_there():
+        raise UsageError(
+            f"--nodes {nodes}: there is no sbatch on PATH; load your site's Slurm module, or leave "
+            "--nodes out to serve on this machine"
+        )
+
+
+def require_none(slurm: Slurm, former: Request) -> None:
+    """See that no job waits to serve from the same folder. Raises UsageError, SchedulerError."""
+    row = serving_job.find(slurm, former.owner)
+    if row is not None:
+        raise UsageError(
+            f"job {row.job_id} serves from this folder, or will; end it with `scancel "
+            f"{row.job_id}`, or give another --dir"
+        )
+
+
+def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
+    """End the job, whatever its number, and wait until it is gone. Raises SchedulerSilent.
+
+    One that runs is told first, and ends in order: `scancel` would have its steps killed outright.
+    """
+    try:
+        _ask_to_end(slurm, request.owner)
+        sweep.sweep_jobs(slurm, request.owner)
+    except SchedulerSilent as error:
+        name = naming.job_name(request.owner, naming.SERVE)
+        raise SchedulerSilent(
+            f"the job may run on ({error}); once Slurm answers, run `scancel --name={name}`"
+        ) from error
+    paths.endpoint.unlink(missing_ok=True)
+
+
+def _ask_to_end(slurm: Slurm, owner: str) -> None:
+    with contextlib.suppress(SchedulerError):  # what is left is cancelled
+        until = time.monotonic() + END_S
+        row = serving_job.find(slurm, owner)
+        if row is None or row.phase is not Phase.RUNNING:
+            return
+        serving_job.stop(slurm, row.job_id)
+        while serving_job.find(slurm, owner) is not None and time.monotonic() < until:
+            time.sleep(ASK_FIRST_S)
+
+
+@dataclass
+class Follower:
+    """Follows a job that serves models. `tell` says what became of it, each thing once."""
+
+    slurm: Slurm
+    paths: ServingPaths
+    request: Request
+    job_id: str
+    tell: Tell
+    wait: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _said: dict[str, str] = field(default_factory=dict)
+    _every: float = ASK_FIRST_S
+    _next: float = 0.0
+    _empty: int = 0
+
+    def until_ready(self) -> Endpoint:
+        """Wait until models answer; return where. Raises ServingError when the job has gone."""
+        while (endpoint := read_endpoint(self.paths)) is None:
+            self._look()
+            self.wait(POLL_S)
+        return endpoint
+
+    def until_gone(self) -> None:
+        """Wait for the job's end. Raises ServingError, for nobody here has asked for it."""
+        while True:
+            self._look()
+            self.wait(POLL_S)
+
+    def _look(self) -> None:
+        """Tell news of the plane and of the queue. Raises ServingError when the job has gone."""
+        state = one_line(read_tail(self.paths.state, _LOG_BYTES).strip())
+        self._tell("plane", f"model plane: {state}" if state else "")
+        if self.clock() < self._next:
+            return
+        try:
+            row = serving_job.find(self.slurm, self.request.owner)
+        except SchedulerError as error:
+            self._tell("silence", f"Slurm does not answer ({error}); still following")
+            self._next = self.clock() + ASK_S
+            return
+        self._said.pop("silence", None)
+        self._empty = 0 if row else self._empty + 1
+        self._every = min(ASK_S, self._every * 1.5)
+        self._next = self.clock() + (self._every if row else SETTLE_S)
+        self._tell("queue", describe(row) if row else "")
+        if self._empty >= 2:
+            self.paths.endpoint.unlink(missing_ok=True)  # where the job was killed, it still stands
+            raise ServingError(self._why())
+
+    def _tell(self, about: str, text: str) -> None:
+        if text and text != self._said.get(about):
+            self.tell(text)
+            self._said[about] = text
+
+    def _why(self) -> str:
+        log = self.paths.job_log(self.job_id)
+        printed = read_tail(log, _LOG_BYTES).strip().splitlines()
+        last = one_line(printed[-1]) if printed else "it printed nothing"
+        return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
+
+
+def describe(row: QueueRow) -> str:
+    """Say where the job stands in the queue."""
+    if row.phase is Phase.RUNNING:
+        return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
+    reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
+    never = "; it will not start by itself" if can_never_run(row.reason) else ""
+    return f"job {row.job_id} is queued{reason}{never}"

@@ -1,0 +1,225 @@
+"""The model plane alone, without a campaign: what `hpcsci serve` checks, runs and prints."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.config.settings import ServingSettings, Settings
+from hpcscientist.config.site import load_site
+from hpcscientist.errors import (
+    CampaignBusy,
+    PlaneLost,
+    RunDirectoryError,
+    ServingError,
+    UsageError,
+)
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.files.atomic import write_atomic
+from hpcscientist.history.lock import DriverLock, read_holder
+from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.serving import nodes
+from hpcscientist.models.open import parse_spec
+from hpcscientist.models.serving import interpreter, weights
+from hpcscientist.models.serving.drafting import Allocation
+from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.plane import Launcher, Tell
+from hpcscientist.records.base import Record
+from hpcscientist.records.site import Site
+
+_POLL_S = 0.5
+
+
+class Request(Record):
+    """What is to be served, frozen when `hpcsci serve` was called. Paths are absolute.
+
+    `owner` marks the job and the processes, `login` is the machine it was called on.
+    """
+
+    owner: str
+    folders: tuple[str, ...]
+    settings: ServingSettings
+    site: Site
+    login: str
+
+    def of_plane(self, paths: ServingPaths) -> serving.Request:
+        """Return it as the plane's."""
+        return serving.Request(
+            paths=paths,
+            owner=self.owner,
+            folders=tuple(Path(folder) for folder in self.folders),
+            settings=self.settings,
+            site=self.site,
+        )
+
+
+def plan(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
+    """Check what is asked for from a working directory; nothing is touched.
+
+    Raises UsageError for what is no `vllm:` SPEC and for a wrong site profile, WeightsError.
+    """
+    for spec in specs:
+        if parse_spec(spec).kind != "vllm":
+            raise UsageError(f"--model {spec}: only open weights are served here: give vllm:PATH")
+    folders = dict.fromkeys(serving.folder_of(spec, folder) for spec in specs)
+    for path in folders:
+        weights.check(path)
+    return Request(
+        owner=f"plane-{secrets.token_hex(4)}",
+        folders=tuple(map(str, folders)),
+        settings=settings.serving,
+        site=load_site(settings.site, folder, settings.slurm),
+        login=_own_name(),
+    )
+
+
+def require_place(request: Request, job_id: str, node: str) -> None:
+    """See that models can be served from this process: on a job's first node, or by an engine here.
+
+    Raises UsageError, SchedulerError, ServingError.
+    """
+    if job_id:  # its nodes are asked for an engine when they serve
+        allocation_of(request.site, job_id, node)
+    else:
+        require_engine(request, nodes.launcher_of(request.site, ""))
+
+
+def require_engine(request: Request, launcher: Launcher) -> None:
+    """See that the serving interpreter can run each model; takes seconds. Raises ServingError."""
+    python = launcher.interpreter()
+    for name in dict.fromkeys(weights.check(Path(f)).architecture for f in request.folders):
+        problem = interpreter.unsupported(name, python)
+        if problem:
+            raise ServingError(problem)
+
+
+def claim(paths: ServingPaths, request: Request) -> None:
+    """Make the plane's folder, or take one over that nobody serves from, and write the request.
+
+    Raises UsageError, RunDirectoryError.
+    """
+    root = paths.root
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(root.iterdir()) and not paths.request.exists():
+            raise UsageError(f"{root}: holds something else; give another --dir")
+        holder = read_holder(paths.lock)
+        if holder is not None and holder["alive"]:
+            raise UsageError(_busy(root))
+        paths.logs.mkdir(exist_ok=True)
+        paths.endpoint.unlink(missing_ok=True)
+        paths.state.unlink(missing_ok=True)
+        write_atomic(paths.request, request.model_dump_json(indent=2).encode() + b"\n", 0o600)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{error.filename or root}: {error.strerror}; give another --dir"
+        ) from error
+
+
+def unclaim(paths: ServingPaths) -> None:
+    """Remove what `claim` made, where nothing came of it."""
+    paths.request.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # an earlier plane's logs and key stay
+        paths.logs.rmdir()
+        paths.root.rmdir()
+
+
+def read(paths: ServingPaths) -> Request:
+    """Return what a folder's plane was asked for. Raises RunDirectoryError."""
+    try:
+        return Request.model_validate_json(paths.request.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise RunDirectoryError(
+            f"{paths.request}: cannot be read: {str(error).splitlines()[0]}; run `hpcsci serve` "
+            "with --model again"
+        ) from error
+
+
+def serve(
+    paths: ServingPaths, job_id: str, node: str, tell: Tell, ready: Callable[[Endpoint], None]
+) -> None:
+    """Serve what the folder's request says until this process is told to end by an exception.
+
+    `job_id`: the job in whose allocation this is and `node` its node's name, "" for none;
+    `ready` is told once models answer. Raises ServingError (PlaneLost once they had answered),
+    SchedulerError, UsageError.
+    """
+    request = read(paths)
+    site = request.site
+    launcher = nodes.launcher_of(site, job_id)
+    allocation = allocation_of(site, job_id, node) if job_id else nodes.here()
+    with _held(paths):
+        if job_id:  # elsewhere it was asked before anything was made
+            require_engine(request, launcher)
+        given = request.of_plane(paths)
+        with serving.serve(given, allocation, launcher, tell) as (plane, endpoint, _):
+            ready(endpoint)
+            while not plane.lost:
+                time.sleep(_POLL_S)
+            raise PlaneLost(plane.lost)
+
+
+def forecast(request: Request, count: int) -> list[str]:
+    """Return how the models are laid out: on this machine, or on so many nodes of the site.
+
+    Raises ServingError where it is certain that they do not fit.
+    """
+    folders = tuple(Path(folder) for folder in request.folders)
+    machine, is_sure = nodes.foreseen(request.site, count)
+    if machine is None:
+        return ["the layout is made in the job: the memory of its GPUs is not known here"]
+    try:
+        layouts = serving.lay_out(folders, machine, request.settings)
+    except ServingError as error:
+        if is_sure:
+            raise
+        return [f"perhaps too large: {error}"]
+    doubt = serving.doubt(folders, machine, request.settings)
+    said = [f"{folder.name}: {why}" for folder, layout in layouts.items() for why in layout.why]
+    return [*said, *([doubt] if doubt else [])]
+
+
+@contextmanager
+def _held(paths: ServingPaths) -> Iterator[None]:
+    """Keep others from serving from the same folder. Raises UsageError."""
+    try:
+        lock = DriverLock(paths.lock)
+    except CampaignBusy as error:
+        raise UsageError(_busy(paths.root)) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _busy(root: Path) -> str:
+    return f"{root}: models are served from this folder already; end that, or give another --dir"
+
+
+def allocation_of(site: Site, job_id: str, node: str) -> Allocation:
+    """Return a job's nodes, if `node`, where this process is, is the first of them: the head.
+
+    Raises UsageError, SchedulerError.
+    """
+    if not node:
+        raise UsageError(
+            f"this shell holds job {job_id}, but is on no node of it; run this in a batch script "
+            "or by `srun --overlap --nodes=1 --ntasks=1`, or give --nodes N outside of the job"
+        )
+    allocation = nodes.allocation_of(Slurm(site.watch.command_s), job_id)
+    if node != allocation.nodes[0]:
+        raise UsageError(f"{node}: run this on the job's first node, {allocation.nodes[0]}")
+    return allocation
+
+
+def _own_name() -> str:
+    name = socket.getfqdn()
+    return socket.gethostname() if name.startswith("localhost") else name

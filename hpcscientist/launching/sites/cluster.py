@@ -1,0 +1,55 @@
+"""Trials as array tasks in a cluster's queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcscientist.errors import UsageError
+from hpcscientist.execution import isolation
+from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.launching.sites.site import Kind
+from hpcscientist.ports.backend import Backend
+from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.site import Site
+from hpcscientist.records.trial import Isolation
+from hpcscientist.worker.element import MODULE
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """See `sites.site.TrialSite`. What a job may ask for is Slurm's to say, when it is asked."""
+
+    why: str
+    profile: Site
+    kind: ClassVar[Kind] = "slurm"
+
+    def isolation(self, image: str | None) -> Isolation:
+        """Return what an image gives: its compute nodes alone need Apptainer.
+
+        One that lacks it then fails its trials as a machine.
+        """
+        return isolation.choose(image, elsewhere=True)
+
+    def require(self, isolation: Isolation) -> None:
+        """Raise UsageError where no job can be submitted from here."""
+        del isolation
+        if not Slurm(self.profile.watch.command_s).is_there():
+            raise UsageError(
+                "there is no sbatch on PATH; load your site's Slurm module, or use --backend local"
+            )
+
+    def check(self, spec: RecipeSpec) -> tuple[str, ...]:
+        """Tell nothing: `launching.rendering.check` has Slurm look at the very scripts."""
+        del spec
+        return ()
+
+    def slots(self, spec: RecipeSpec) -> None:
+        """Return None: its queue takes what a campaign gives it."""
+        del spec
+
+    def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
+        """Return the backend; see `TrialSite`."""
+        return SlurmBackend(paths, self.profile, campaign_id, MODULE, slots=slots)

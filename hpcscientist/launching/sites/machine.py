@@ -1,0 +1,81 @@
+"""Trials as processes of the machine that the driver is on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcscientist.errors import UsageError
+from hpcscientist.execution import isolation
+from hpcscientist.execution.backends.local import LocalBackend
+from hpcscientist.execution.backends.machine import memory_mb
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.launching.sites.site import Kind
+from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.records.site import Site
+from hpcscientist.records.trial import Isolation
+from hpcscientist.system import gpus
+from hpcscientist.worker import MODULE
+
+
+@dataclass(frozen=True, slots=True)
+class ThisMachine:
+    """See `sites.site.TrialSite`. `most`: trials at once; 0: as many as there are cores for."""
+
+    why: str
+    profile: Site
+    most: int = 0
+    kind: ClassVar[Kind] = "local"
+
+    def isolation(self, image: str | None) -> Isolation:
+        """Return what Apptainer on this machine gives."""
+        return isolation.choose(image)
+
+    def require(self, isolation: Isolation) -> None:
+        """Raise UsageError where there is no Apptainer and trials need it."""
+        if isolation is Isolation.APPTAINER and shutil.which("apptainer") is None:
+            raise UsageError(
+                "it was measured in a container, and this machine has no Apptainer; install it, "
+                "or give --backend slurm"
+            )
+
+    def check(self, spec: RecipeSpec) -> tuple[str, ...]:
+        """Tell of cores and memory that are fewer than a trial asks for.
+
+        Raises UsageError for more GPUs than this machine is known to have.
+        """
+        asked, here = spec.resources, gpus.count(os.environ)
+        if here is not None and asked.gpus > here:
+            has = f"has {here}" if here else "has none"
+            raise UsageError(
+                f"recipe {spec.name}: resources.gpus asks for {asked.gpus} a trial and this "
+                f"machine {has}; lower it in recipe.toml, or launch where they are "
+                "(--backend slurm)"
+            )
+        said = []
+        if asked.cpus > _cores():
+            said.append(
+                f"a trial asks for {asked.cpus} CPUs and this machine has {_cores()} for it: it "
+                "may reach its deadline for that alone"
+            )
+        if asked.memory_mb > memory_mb():
+            said.append(
+                f"a trial asks for {asked.memory_mb} MiB and this machine has {memory_mb():.0f}: "
+                "it runs alone, and may be ended for want of memory"
+            )
+        return tuple(said)
+
+    def slots(self, spec: RecipeSpec) -> int:
+        """Return how many run at once; memory and GPUs may leave fewer."""
+        return self.most or max(1, _cores() // spec.resources.cpus)
+
+    def open(self, paths: RunPaths, campaign_id: str, slots: int) -> LocalBackend:
+        """Return the backend; see `TrialSite`. What runs is found by the run directory alone."""
+        del campaign_id
+        return LocalBackend(paths, slots, MODULE)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

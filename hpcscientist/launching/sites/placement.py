@@ -1,0 +1,96 @@
+"""Where a campaign's trials run: on which site, in which image, how many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import UsageError
+from hpcscientist.files.place import expanded
+from hpcscientist.launching.sites import choosing
+from hpcscientist.launching.sites.site import Home, Kind, TrialSite
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.site import Site
+from hpcscientist.records.trial import Isolation
+
+_FEWEST, _MOST, _GENERATIONS = 4, 64, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where trials run.
+
+    `slots`: trials at once on this machine; with Slurm, those that may be in the queue or run.
+    `image` is None where there is no sandbox. `notes`: what a trial asks for and the site lacks.
+    """
+
+    where: TrialSite
+    home: Home
+    isolation: Isolation
+    image: str | None
+    slots: int
+    in_flight: int
+    lag: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def backend(self) -> Kind:
+        """Which backend the site has."""
+        return self.where.kind
+
+    @property
+    def site(self) -> Site:
+        """The site's profile."""
+        return self.where.profile
+
+
+def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
+    """Choose where a launch from a working directory runs its trials.
+
+    Raises ConfigError (site profile) or UsageError (no Slurm, no image, no such GPUs).
+    """
+    where = choosing.choose(settings, folder)
+    image = image_of(settings, recipe, folder)
+    chosen = where.isolation(image)
+    if settings.image and chosen is Isolation.NONE:
+        raise UsageError(
+            f"--image {image}: there is no Apptainer on this machine; install it, or leave "
+            "--image out"
+        )
+    notes = tuple(where.check(recipe.spec))
+    slots, asked = where.slots(recipe.spec), settings.loop.ideas_in_flight
+    if slots is None:
+        in_flight = asked or _generation(settings.ideas)
+        slots = in_flight * recipe.spec.seeds
+    else:
+        in_flight = asked or max(_FEWEST, 2 * slots)
+    return Placement(
+        where=where,
+        home=Home.of(settings),
+        isolation=chosen,
+        image=image if chosen is Isolation.APPTAINER else None,
+        slots=slots,
+        in_flight=in_flight,
+        # It follows from the campaign alone: where that runs must not change what it finds.
+        lag=settings.loop.lag or _generation(settings.ideas),
+        notes=notes,
+    )
+
+
+def _generation(ideas: int) -> int:
+    """A quarter of the ideas, within bounds: so three in four can learn from others."""
+    return min(_MOST, max(_FEWEST, ideas // _GENERATIONS))
+
+
+def image_of(settings: Settings, recipe: Recipe, folder: Path) -> str | None:
+    """Return the image's absolute path: the settings' or the recipe's; None for neither.
+
+    Raises UsageError when the settings' does not exist.
+    """
+    if not settings.image:
+        return recipe.image
+    path = (folder / expanded(settings.image)).absolute()
+    if not path.exists():
+        raise UsageError(f"--image {path}: does not exist; see containers/README.md")
+    return str(path)

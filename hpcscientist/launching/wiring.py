@@ -1,0 +1,240 @@
+"""The one place where adapters are chosen and put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcscientist.campaign.claims import Claims
+from hpcscientist.campaign.compaction import Compactor
+from hpcscientist.campaign.conductor import Conductor
+from hpcscientist.campaign.confirmation import Confirming
+from hpcscientist.campaign.minds import Minds, control_minds, model_minds, with_control
+from hpcscientist.campaign.performers import Performers
+from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.campaign.proposals.admission import Admission
+from hpcscientist.campaign.proposals.batches import Batches
+from hpcscientist.campaign.proposals.grounding import Grounding
+from hpcscientist.campaign.proposals.knowledge import Knowledge
+from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.campaign.pursuit.effort import Effort
+from hpcscientist.campaign.pursuit.together import pursuit
+from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.ruling import rules_of
+from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
+from hpcscientist.campaign.running.due import DueTrials
+from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.waiting import Runs
+from hpcscientist.campaign.session import Session
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.conduct.rules import Rules
+from hpcscientist.config.settings import LoopSettings, Settings
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files import vault
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.state import CampaignState
+from hpcscientist.ideation.bank import Bank
+from hpcscientist.judgement.evidence import Evidences
+from hpcscientist.judgement.steadiness import Steadiness
+from hpcscientist.launching import likeness
+from hpcscientist.launching.jobs import inside
+from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching.sites import choosing
+from hpcscientist.launching.sites.allocation import Allocation
+from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.models.open import open_models, role_specs
+from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports.model import Model
+from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.records.trial import Isolation, Split
+
+
+@dataclass(slots=True)
+class Wired:
+    """A conductor with what must be closed after it.
+
+    `lets_go`: what the scheduler has goes on when this driver ends.
+    """
+
+    config: CampaignConfig
+    state: CampaignState
+    conductor: Conductor
+    backend: Runs
+    model: Model | None
+    embedder: Embedder | None
+    lets_go: bool = False
+
+    def let_go(self) -> None:
+        """From now on leave to the scheduler what it has, where there is one."""
+        self.backend.let_go()
+        self.lets_go = self.backend.outlives_driver
+
+    async def close(self) -> None:
+        """Stop what still runs and release connections."""
+        await self.backend.close()
+        if self.model is not None:
+            await self.model.close()
+
+
+def wire(session: Session, plane: Beside | None = None) -> Wired:
+    """Put a campaign together from its run directory; `plane` serves the models of its own.
+
+    Raises RunDirectoryError when the recipe or the embedder is not the one it was launched
+    with, ModelError when the embedder cannot be opened, UsageError and SchedulerError where trials
+    cannot run inside the job.
+    """
+    paths = session.paths
+    config = frozen.read(paths)
+    recipe = load(paths.recipe)
+    if recipe.recipe_hash != config.recipe_hash:
+        raise RunDirectoryError(
+            f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
+        )
+    vault.require_campaign_key(config.campaign_id)
+    for key in config.labels.values():
+        if not vault.path_of(key).is_dir():
+            raise RunDirectoryError(
+                f"{vault.path_of(key)}: the labels of this campaign are gone; restore them, or "
+                "set paths.private to where they lie"
+            )
+    if not config.has_intact_image():
+        raise RunDirectoryError(
+            f"{config.image}: was changed since launch; restore the image, or launch a new campaign"
+        )
+    if config.isolation is Isolation.NONE and not config.has_intact_data():
+        raise RunDirectoryError(
+            f"{config.views[Split.VALIDATION]}: the prepared data changed since launch; restore "
+            "them, or delete them and launch anew"
+        )
+    embedder = None
+    if config.model_spec == "search":
+        minds = control_minds(recipe, config.settings.seed)
+    else:
+        specs = config.role_specs or role_specs(config.settings, config.model_spec)
+        roles = open_models(
+            specs,
+            recipe.playbook,
+            config.settings,
+            served=plane.served() if plane else None,
+            connect=plane.connector() if plane else None,
+        )
+        embedder = likeness.reopen(config)
+        library = None
+        if shelf.is_read(config.steps):
+            library = shelf.reopen(config, paths, session.teller("literature"), embedder)
+        minds = model_minds(roles, config, recipe, session, roles.windows, library)
+        if config.settings.control:
+            minds = with_control(minds, recipe, config.settings.seed)
+    return assemble(
+        config, recipe, session, minds, _backend(config, recipe, session, plane), embedder
+    )
+
+
+def _backend(
+    config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
+) -> Dispatcher:
+    site = choosing.of(config)
+    if isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:
+        engines = plane.engines if plane else inside.NO_ENGINES
+        site = Allocation(*(site.why, site.profile), session.job_id, recipe.spec.resources, engines)
+    backend = site.open(session.paths, config.campaign_id, config.slots)
+    return journalled(backend, session.journal, session.state, session.generation, session.note)
+
+
+def assemble(
+    config: CampaignConfig,
+    recipe: Recipe,
+    session: Session,
+    minds: Minds,
+    backend: Runs,
+    embedder: Embedder | None = None,
+) -> Wired:
+    """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
+    rules, specs = rules_of(config, recipe, minds), SpecFactory(config, recipe, session.paths)
+    tryout = Tryout(session.paths, session.journal, session.state, specs)
+    performers = Performers(
+        rules=rules,
+        state=session.state,
+        admission=_admission(rules, recipe, session, minds, tryout, embedder),
+        pursuit=pursuit(rules, session, minds, tryout),
+        effort=Effort(config.settings, specs, session.journal, session.state),
+        trials=_trials(specs, session, backend),
+        steadiness=Steadiness(recipe.spec, config.settings, session.journal, session.state),
+        confirming=Confirming(
+            session.paths, session.journal, session.state, specs, config.settings
+        ),
+        compactor=Compactor(session.paths, session.journal, session.state),
+        claims=Claims(session.paths, config, recipe, session.state),
+    )
+    conductor = Conductor(rules, session.state, session.journal, performers)
+    return Wired(config, session.state, conductor, backend, minds.model, embedder)
+
+
+def _admission(
+    rules: Rules,
+    recipe: Recipe,
+    session: Session,
+    minds: Minds,
+    tryout: Tryout,
+    embedder: Embedder | None,
+) -> Admission:
+    bank = Bank(_threshold(rules.settings.loop), embedder)
+    return Admission(
+        plan=rules.plan,
+        paths=session.paths,
+        journal=session.journal,
+        knowledge=_knowledge(rules.settings, recipe, session, tryout),
+        proposer=minds.proposer,
+        control=minds.control,
+        bank=earlier.seeded(bank, session.paths),
+        outlook=_outlook(rules, recipe, session, minds),
+    )
+
+
+def _trials(specs: SpecFactory, session: Session, backend: Runs) -> DueTrials:
+    loop = specs.config.settings.loop
+    trials = TrialRunner(
+        paths=session.paths,
+        journal=session.journal,
+        state=session.state,
+        backend=backend,
+        generation=session.generation,
+        retries=loop.machine_retries,
+        pause_s=loop.machine_pause_s,
+    )
+    return DueTrials(specs, trials, session.state)
+
+
+def _knowledge(settings: Settings, recipe: Recipe, session: Session, tryout: Tryout) -> Knowledge:
+    loop = settings.loop
+    return Knowledge(
+        paths=session.paths,
+        state=session.state,
+        metric=recipe.spec.primary,
+        settings=settings,
+        feedback_tokens=loop.feedback_tokens,
+        archive_size=loop.archive,
+        tells=loop.feedback,
+        seeds=recipe.spec.seeds,
+        evidence=Evidences(session.paths, session.state, recipe.spec, tryout.curve).of,
+    )
+
+
+def _threshold(loop: LoopSettings) -> float:
+    """The cosine above which an idea is rejected; none is above 1."""
+    return loop.similarity if loop.independence else 1.0
+
+
+def _outlook(rules: Rules, recipe: Recipe, session: Session, minds: Minds) -> Outlook:
+    settings, helpers = rules.settings, minds.helpers
+    grounding = batches = None
+    if helpers.surveyor is not None:
+        shown = settings.literature.shown
+        grounding = Grounding(
+            session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown
+        )
+    if helpers.finder is not None:
+        batches = Batches(
+            rules.plan, helpers.finder, settings.proposing.batch, session.paths, minds.model
+        )
+    return Outlook(settings.proposing, grounding, batches, minds.model)

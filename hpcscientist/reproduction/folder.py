@@ -1,0 +1,112 @@
+"""The folder of a rerun: fresh, or one that was interrupted and goes on.
+
+It is laid out as a run directory is, with a journal, trials and a lock of its own, and without a
+campaign.toml, so that nobody takes it for a campaign. Its trials have an id and a key of their
+own: whatever ends the campaign's processes leaves them alone, and the other way round.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcscientist.campaign.claims import encode
+from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
+from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.files import vault
+from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.records.claim import Claim
+from hpcscientist.records.events import CampaignStarted
+
+OUTCOME, CLAIM = "reproduction.json", "claim.json"
+
+
+def choose(campaign: RunPaths, claim: Claim, out: Path | None) -> RunPaths:
+    """Make the folder of a rerun: `out`, or a new one in the campaign's `reproductions/`.
+
+    One that holds an interrupted rerun of the same claim is taken up again. Raises UsageError and
+    RunDirectoryError.
+    """
+    try:
+        refuse_patterns(campaign.root if out is None else out)
+        root = _numbered(campaign, claim.idea_id) if out is None else out
+        root.mkdir(parents=True, exist_ok=True)
+        paths, copy = RunPaths(root), root / CLAIM
+        if copy.exists():
+            if copy.read_bytes() != encode(claim):
+                raise UsageError(f"--out {root}: holds the rerun of another claim; give another")
+            if (root / OUTCOME).exists():
+                raise UsageError(f"--out {root}: holds a finished rerun; give another")
+        elif any(root.iterdir()):
+            raise UsageError(f"--out {root}: is not empty; give another")
+        else:
+            write_atomic(copy, encode(claim))
+        paths.trials.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{error.filename}: cannot be written: {error.strerror}; give --out DIR"
+        ) from error
+    return paths
+
+
+def _numbered(campaign: RunPaths, idea_id: str) -> Path:
+    campaign.reproductions.mkdir(exist_ok=True)
+    number = 1
+    while True:
+        root = campaign.reproductions / f"{idea_id}-{number}"
+        try:
+            root.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return root
+
+
+@contextmanager
+def held(paths: RunPaths) -> Iterator[int]:
+    """Keep others from running in the same folder; give the lock's generation.
+
+    Raises CampaignBusy, RunDirectoryError.
+    """
+    try:
+        lock = Lock(paths.lock)
+    except Held as holder:
+        raise CampaignBusy(
+            f"{paths.root}: is being filled by process {holder.pid} on {holder.host}; wait for "
+            "it, or give another --out"
+        ) from holder
+    except OSError as error:
+        raise RunDirectoryError(f"{paths.lock}: cannot be written: {error.strerror}") from error
+    try:
+        yield lock.generation
+    finally:
+        lock.release()
+
+
+def identity(paths: RunPaths) -> str:
+    """Return the id that this rerun's trials go by, and see that there is a key for their results.
+
+    The same when it is taken up again.
+    """
+    for event in journal.read(paths.journal):
+        if isinstance(event, CampaignStarted):
+            own = event.campaign_id
+            break
+    else:
+        own = f"again-{secrets.token_hex(4)}"
+    try:
+        if vault.campaign_key(own) is not None:
+            return own
+        # Of a rerun that has lost its key no result counts any more: its trials run again.
+        vault.forget_campaign_key(own)
+        vault.make_campaign_key(own)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{error.filename}: cannot be written: {error.strerror}; set paths.private"
+        ) from error
+    return own

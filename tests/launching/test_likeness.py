@@ -1,0 +1,75 @@
+"""A campaign keeps the embedder that it was launched with, or is not resumed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sentence_kit import model_folder
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import ModelError, RunDirectoryError
+from hpcscientist.history import frozen
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.launching import furnishing, launch, likeness
+
+
+def launched(folder: Path, model: str = "") -> CampaignConfig:
+    """The frozen configuration of a launch, as a resume reads it."""
+    given = {"backend": "local", "model": "playbook", "run_dir": "run"}
+    settings = Settings.model_validate({**given, "embedding": {"model": model}})
+    plan = launch.plan(settings, folder)
+    claimed = furnishing.claim(plan)
+    furnishing.furnish(plan, claimed)
+    return frozen.read(claimed.paths)
+
+
+def with_model(config: CampaignConfig, model: str) -> CampaignConfig:
+    embedding = config.settings.embedding.model_copy(update={"model": model})
+    settings = config.settings.model_copy(update={"embedding": embedding})
+    return config.model_copy(update={"settings": settings})
+
+
+def test_keywords_are_frozen_and_reopened(tmp_path: Path) -> None:
+    config = launched(tmp_path)
+    assert config.embedder == "keyword vectors"
+    embedder = likeness.reopen(config)
+    assert (embedder.name, embedder.fingerprint) == (config.embedder, config.embedder_hash)
+    assert likeness.note(config, embedder) is None
+
+
+def test_keywords_counted_otherwise_are_refused(tmp_path: Path) -> None:
+    config = launched(tmp_path).model_copy(update={"embedder_hash": "of an older version"})
+    with pytest.raises(RunDirectoryError, match="keyword vectors of another version"):
+        likeness.reopen(config)
+
+
+def test_a_folder_that_is_none_stops_the_launch(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"nowhere: is no folder"):
+        launched(tmp_path, "nowhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.serving
+def test_a_model_is_frozen_with_its_hash(tmp_path: Path) -> None:
+    copy = shutil.copytree(model_folder(), tmp_path / "mini")
+    config = launched(tmp_path, "mini")
+    assert config.settings.embedding.model == str(copy)
+    assert config.embedder == "sentence-transformers mini"
+    embedder = likeness.reopen(config)
+    assert embedder.fingerprint == config.embedder_hash
+    in_a_job = config.settings.model_copy(update={"nodes": 2})
+    note = likeness.note(config.model_copy(update={"settings": in_a_job}), embedder)
+    assert note is not None
+    assert note.text == f"likeness: sentence-transformers mini on {embedder.device}"
+
+    with pytest.raises(RunDirectoryError, match=r"by sentence-transformers mini, not by keyword"):
+        likeness.reopen(with_model(config, ""))
+    settings = copy / "1_Pooling" / "config.json"
+    settings.write_text(settings.read_text() + "\n")
+    with pytest.raises(RunDirectoryError, match=r"mini: is not the embedding model of the launch"):
+        likeness.reopen(config)
+    shutil.rmtree(copy)
+    with pytest.raises(ModelError, match=r"by sentence-transformers mini: .*mini: is no folder"):
+        likeness.reopen(config)
