@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcscientist.errors import DiskFull, RunDirectoryError
+from hpcscientist.files import log
 from hpcscientist.files.space import NO_SPACE
-from hpcscientist.history.upcasting import Line, Reader, are_one_group, group
+from hpcscientist.history.upcasting import Line, Reader, group, is_torn
 from hpcscientist.records.events import Event
 
 
@@ -58,19 +59,20 @@ class Journal:
         self._guard = guard or (lambda: None)
         self._observe = observe
         self._keys: set[str] = set()
-        self._size = 0
         self._lines = 0
         self._unwritten: list[bytes] = []
         self._turn = threading.RLock()
         self._notify: Callable[[], None] | None = None  # set while events are grouped
+        whole = 0
         with _uncollected():
-            for line, self._size in _parse(path):  # one by one: thousands are a tenth of a driver
+            for line, end in _parse(path):  # one by one: thousands are a tenth of a driver
                 self._keys.add(line.event.key)
                 self._lines += 1
                 observe(line.event)
+                whole = end
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            os.ftruncate(self._file, self._size)
+            os.ftruncate(self._file, whole)
         except OSError as error:
             raise _unusable(path, "written", error) from error
 
@@ -144,18 +146,13 @@ class Journal:
 
     def _append(self, data: bytes) -> None:
         try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._file, data[written:])
-            os.fsync(self._file)
+            log.append(self._file, data)
         except OSError as error:
-            os.ftruncate(self._file, self._size)
             if error.errno in NO_SPACE:
                 raise DiskFull(
                     f"{self._path.parent}: no space left; free some and run `hpcsci resume`"
                 ) from error
             raise _unusable(self._path, "written", error) from error
-        self._size += len(data)
 
 
 @contextmanager
@@ -180,25 +177,14 @@ def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
 
 def _parse(path: Path) -> Iterator[tuple[Line, int]]:
     """Yield each line, with the size of the file up to its end; a torn last one is none."""
-    size, reader = 0, Reader(path.parent)
     try:
         with path.open("rb") as file:
-            for number, text in enumerate(file, 1):
-                if not text.endswith(b"\n"):
-                    return
-                try:
-                    line = reader.line(text)
-                except ValueError as error:
-                    # What follows a torn part may be whole, and the part may hold a newline.
-                    rest = file.read().split(b"\n")[:-1]
-                    if not rest or are_one_group([text, *rest]):
-                        return
-                    raise RunDirectoryError(
-                        f"{path}:{number}: is damaged; restore the file from a backup"
-                    ) from error
-                size += len(text)
-                yield line, size
+            yield from log.read(file, Reader(path.parent).line, is_torn)
     except FileNotFoundError:
         return
+    except log.DamagedLine as error:
+        raise RunDirectoryError(
+            f"{path}:{error.number}: is damaged; restore the file from a backup"
+        ) from error
     except OSError as error:
         raise _unusable(path, "read", error) from error

@@ -9,7 +9,7 @@ that say by their defaults that they were lacking; its lines are read as they st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,12 +57,13 @@ def group(lines: Sequence[bytes]) -> bytes:
     return b"".join([*lines[:1], *(mark + line.removeprefix(_CURRENT) for line in lines[1:])])
 
 
-def are_one_group(lines: Iterable[bytes]) -> bool:
-    """Whether all of these lines that are whole may have been written together with what was
-    before them. A group of which a power cut took parts, wherever in it, was not on the disk yet,
-    and nothing was done about it.
+def is_torn(lines: Sequence[bytes]) -> bool:
+    """Whether the last lines of a journal, of which the first cannot be read, may be what is left
+    of the last writing: all that are whole may have been written together with what was before
+    them. A group of which a power cut took parts, wherever in it, was not on the disk yet, and
+    nothing was done about it.
     """
-    return not any(map(_begins_a_group, lines))
+    return len(lines) == 1 or not any(map(_begins_a_group, lines))
 
 
 def _begins_a_group(text: bytes) -> bool:

@@ -20,6 +20,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 from pydantic import ValidationError
 
 from hpcscientist.errors import DiskFull, ReplyError, RunDirectoryError
+from hpcscientist.files import log
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
@@ -239,24 +240,20 @@ class _Chat:
         return len(places)
 
     def _load(self) -> None:
-        content, start = self._path.read_bytes(), 0
-        while start < len(content):
-            end = content.find(b"\n", start) + 1
-            try:
-                call = Call.model_validate_json(content[start:end]) if end else None
-            except ValidationError as error:
-                if end < len(content):
-                    number = content.count(b"\n", 0, start) + 1
-                    raise RunDirectoryError(
-                        f"{self._path}:{number}: no record of a call; delete the line "
-                        "and `hpcsci resume` asks the model again"
-                    ) from error
-                call = None
-            if call is None:  # the last line was torn when the driver ended
-                os.truncate(self._path, start)
-                return
-            self._note(call, start, end - start)
-            start = end
+        start = 0
+        try:
+            with self._path.open("rb") as file:
+                for call, end in log.read(file, Call.model_validate_json):
+                    self._note(call, start, end - start)
+                    start = end
+                torn = file.seek(0, os.SEEK_END) > start
+        except log.DamagedLine as error:
+            raise RunDirectoryError(
+                f"{self._path}:{error.number}: no record of a call; delete the line "
+                "and `hpcsci resume` asks the model again"
+            ) from error
+        if torn:  # when the driver ended
+            os.truncate(self._path, start)
 
 
 class _Place(NamedTuple):
@@ -289,25 +286,16 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
 
 
 def _append(path: Path, line: bytes) -> int:
-    """Append and fsync; return where the line starts. After an OSError the file is as before.
+    """Append a line; return where it starts. After an OSError the file is as before.
 
     The file itself may go in a power cut until what was made of its first replies lies beside it,
     durably: till then nothing else of them does.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        start = os.fstat(descriptor).st_size
-        try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, start)
-            raise
+        return log.append(descriptor, line)
     finally:
         os.close(descriptor)
-    return start
 
 
 def _raise(path: Path, error: OSError) -> NoReturn:

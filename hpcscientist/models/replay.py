@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from hpcscientist.errors import ModelSpecError
+from hpcscientist.files import log
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import Call
 from hpcscientist.records.bounds import bounded
@@ -55,21 +54,17 @@ def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
 
 def _calls(path: Path) -> Iterator[Call]:
     try:
-        lines = path.read_bytes().split(b"\n")
+        with path.open("rb") as file:
+            for call, _ in log.read(file, Call.model_validate_json):
+                yield call
     except FileNotFoundError:
         return
     except OSError as error:
         raise _unreadable(path, error) from error
-    lines.pop()  # what follows the last newline: nothing, or a torn line
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield Call.model_validate_json(line)
-        except ValidationError as error:
-            if number == len(lines):  # a torn block can end in a newline of its own
-                return
-            raise ModelSpecError(
-                f"{path}:{number}: no record of a call; delete the line, or give another playbook"
-            ) from error
+    except log.DamagedLine as error:
+        raise ModelSpecError(
+            f"{path}:{error.number}: no record of a call; delete the line, or give another playbook"
+        ) from error
 
 
 def _entry(number: int, call: Call) -> PlaybookEntry:

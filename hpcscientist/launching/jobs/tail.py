@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files import log
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.upcasting import Reader, are_one_group
+from hpcscientist.history.upcasting import Reader, is_torn
 from hpcscientist.records.events import Event
 
 
@@ -62,23 +64,21 @@ class JournalTail:
         """Take in what follows the last known line, with which `data` must begin."""
         if not data.startswith(self._last):
             raise _Unexpected(self._lines)
-        whole = data[len(self._last) :].split(b"\n")[:-1]
+        appended, start = data[len(self._last) :], 0
         taken: list[Event] = []
-        for number, text in enumerate(whole, 1):
-            try:
-                line = self._reader.line(text)
-            except ValueError as error:
-                if number == len(whole) or are_one_group(whole[number - 1 :]):
-                    break
-                raise _Unexpected(self._lines + 1) from error
-            if line.n != self._lines + 1:
-                raise _Unexpected(self._lines + 1)
-            self.state.apply(line.event)
-            taken.append(line.event)
-            self._last = text + b"\n"
-            self._offset += len(self._last)
-            self._lines += 1
-            observe(line.event)
+        try:
+            for line, end in log.read(io.BytesIO(appended), self._reader.line, is_torn):
+                if line.n != self._lines + 1:
+                    raise _Unexpected(self._lines + 1)
+                self.state.apply(line.event)
+                taken.append(line.event)
+                self._last = appended[start:end]
+                self._offset += end - start
+                self._lines += 1
+                start = end
+                observe(line.event)
+        except log.DamagedLine as error:
+            raise _Unexpected(self._lines + 1) from error
         return taken
 
 
