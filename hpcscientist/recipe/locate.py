@@ -1,45 +1,41 @@
-"""Finds the line of a key in a TOML file, because tomllib keeps no positions.
+"""Finds the line of a key in a TOML file, because tomllib keeps no positions: Tree-sitter does.
 
-A line scanner, not a parser: it is only asked about documents that tomllib accepted. Keys
-inside inline tables and arrays are located at the line where their outermost key stands.
+It is only asked about documents that tomllib accepted.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import tree_sitter_toml
+from tree_sitter import Language, Node, Parser
 
 Key = tuple[str | int, ...]
 
-_HEADER = re.compile(r"\s*(\[\[?)([^\]]+)\]")
-_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
-_ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
-_PARTS = re.compile(_PART)
-_TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}' + r"|'''.*?'{3,5}"
-    r'|"(?:\\.|[^"\\\n])*"' + r"|'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n",
-    re.DOTALL,
-)
+_KEYS = ("bare_key", "quoted_key", "dotted_key")
+_TABLES = ("table", "table_array_element")
 
 
 def key_lines(text: str) -> dict[Key, int]:
-    """Return the line, from 1, of every table and key of a valid TOML document."""
+    """Return the line, from 1, of every table, key and element of a valid TOML document."""
+    document = Parser(Language(tree_sitter_toml.language())).parse(text.encode()).root_node
     lines: dict[Key, int] = {}
-    counts: dict[Key, int] = {}
-    table: Key = ()
-    for number, line in _statements(text):
-        if header := _HEADER.match(line):
-            table = _resolve(_split(header[2]), counts)
-            if header[1] == "[[":
+    counts: dict[Key, int] = {}  # of the elements of arrays of tables
+    for node in document.named_children:
+        table: Key = ()
+        if node.type in _TABLES:
+            table = _resolve(_path(node), counts)
+            if node.type == "table_array_element":
+                lines.setdefault(table, _line(node))
                 counts[table] = counts.get(table, 0) + 1
-                lines.setdefault(table, number)
                 table = (*table, counts[table] - 1)
-        elif assignment := _ASSIGNMENT.match(line):
-            lines.setdefault((*table, *_split(assignment[1])), number)
-            continue
-        else:
-            continue
-        lines.setdefault(table, number)
+            lines.setdefault(table, _line(node))
+        for pair in [node] if node.type == "pair" else node.named_children:
+            for key, line in _located(table, pair):
+                lines.setdefault(key, line)
     return lines
 
 
@@ -57,28 +53,35 @@ def error_line(error: tomllib.TOMLDecodeError, text: str) -> int:
     return int(found[1]) if found else max(1, len(text.splitlines()))
 
 
-def _statements(text: str) -> list[tuple[int, str]]:
-    """Return the lines on which a header or an assignment begins, with their numbers."""
-    starts, depth, number = [0], 0, 1
-    numbers = [1]
-    for token in _TOKEN.finditer(text):
-        piece = token[0]
-        if piece in "[{":
-            depth += 1
-        elif piece in "]}":
-            depth -= 1
-        number += piece.count("\n")
-        if piece == "\n" and depth == 0:
-            starts.append(token.end())
-            numbers.append(number)
-    return [
-        (number, text[start:].split("\n", 1)[0])
-        for number, start in zip(numbers, starts, strict=True)
-    ]
+def _located(around: Key, node: Node) -> Iterator[tuple[Key, int]]:
+    """Yield what stands in a pair or a value, with its line."""
+    children = [child for child in node.named_children if child.type != "comment"]
+    if node.type == "pair":
+        key = (*around, *_path(node))
+        yield key, _line(node)
+        yield from _located(key, children[-1])
+    elif node.type == "inline_table":
+        for child in children:
+            yield from _located(around, child)
+    elif node.type == "array":
+        for index, child in enumerate(children):
+            yield (*around, index), _line(child)
+            yield from _located((*around, index), child)
 
 
-def _split(dotted: str) -> Key:
-    return tuple(part.strip("\"'") for part in _PARTS.findall(dotted))
+def _line(node: Node) -> int:
+    return node.start_point.row + 1
+
+
+def _path(node: Node) -> Key:
+    """Return the key that a table or a pair begins with, as tomllib reads it."""
+    text = next(child for child in node.named_children if child.type in _KEYS).text or b""
+    found: Any = tomllib.loads(f"{text.decode()} = 0")
+    path: list[str] = []
+    while isinstance(found, dict):
+        ((name, found),) = found.items()
+        path.append(name)
+    return tuple(path)
 
 
 def _resolve(path: Key, counts: dict[Key, int]) -> Key:
