@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.models.serving.offline import QUIET
+from hpcscientist.models.serving.nodes.offline import QUIET
 
 CONTAINERS = Path(__file__).parents[1] / "containers"
 SECTION = re.compile(r"^%(\w+)[^\n]*\n(.*?)(?=^%|\Z)", re.MULTILINE | re.DOTALL)

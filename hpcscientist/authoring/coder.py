@@ -21,15 +21,15 @@ from hpcscientist.authoring import quoted
 from hpcscientist.authoring.debugging import Debugger, ordinal_of
 from hpcscientist.authoring.revising import Question, Reviser
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import (
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import (
     Prompt,
     entries,
     from_the_end,
     of_template,
     read_only_files,
 )
-from hpcscientist.models.prompts import render
+from hpcscientist.models.prompting.prompts import render
 from hpcscientist.ports.model import Model
 from hpcscientist.records.authoring import (
     Brief,

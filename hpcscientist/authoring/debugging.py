@@ -25,11 +25,18 @@ from hpcscientist.authoring.structure import (
     local_structure,
     outline,
 )
-from hpcscientist.authoring.traceback import Frame, frames, last_error
+from hpcscientist.authoring.tracebacks.log import Frame, frames, last_error
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import Part, Prompt, entries, of_template, read_only_files, tail
-from hpcscientist.models.quoting import line, tame
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import (
+    Part,
+    Prompt,
+    entries,
+    of_template,
+    read_only_files,
+    tail,
+)
+from hpcscientist.models.prompting.quoting import line, tame
 from hpcscientist.models.voice import UNANSWERED, Voice
 from hpcscientist.models.voice import Call as Asked
 from hpcscientist.ports.model import Model

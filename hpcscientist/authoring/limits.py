@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from hpcscientist.models import naming
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting import naming
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.recipe.packages import available, importable
 from hpcscientist.records.experiment import ExperimentPlan
 

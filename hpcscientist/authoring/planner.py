@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.limits import problems, trimmed
-from hpcscientist.models.materials import GONE, Prompt, from_the_end, of_template, read_only_files
-from hpcscientist.models.prompts import render
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting.materials import (
+    GONE,
+    Prompt,
+    from_the_end,
+    of_template,
+    read_only_files,
+)
+from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.base import Record

@@ -23,9 +23,9 @@ from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.files.python import syntax_tree
 from hpcscientist.files.text import one_line
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import GONE, Prompt
-from hpcscientist.models.prompts import render
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import GONE, Prompt
+from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available

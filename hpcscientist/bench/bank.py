@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hpcscientist.bench.figure import Call, Figure, Measured, measure
 from hpcscientist.ideation.bank import Bank, Banked
-from hpcscientist.models.vectors import VectorIndex
+from hpcscientist.models.embedding.vectors import VectorIndex
 
 PRODUCT_TARGET: Final = 1.3  # times the bare product
 ALONE_TARGET: Final = 1.3  # times the bare products with one vector each

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcscientist.authoring.structure import local_structure
-from hpcscientist.authoring.traceback import Frame, frames
+from hpcscientist.authoring.tracebacks.log import Frame, frames
 from hpcscientist.bench.figure import Figure
 
 BROKEN = Path(__file__).with_name("broken")

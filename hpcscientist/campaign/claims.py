@@ -24,7 +24,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.recipe import packed
+from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.claim import Claim, Evidence, Measured
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.advisor import Advisor
 from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.authoring.planner import Planner
-from hpcscientist.authoring.reading import RunAnalyst
+from hpcscientist.authoring.review.advisor import Advisor
+from hpcscientist.authoring.runs.reading import RunAnalyst
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.session import Session
 from hpcscientist.history.frozen import CampaignConfig
@@ -21,7 +21,7 @@ from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.literature.analyst import Analyst
 from hpcscientist.literature.survey import Surveyor
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.voice import Voice
 from hpcscientist.ports.author import Author

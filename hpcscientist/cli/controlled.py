@@ -13,7 +13,7 @@ from hpcscientist.cli.options import run_directory, settings_from
 from hpcscientist.cli.progress import Progress
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
-from hpcscientist.execution.backends.slurm.controller_job import leave_job
+from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable

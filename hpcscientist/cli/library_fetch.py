@@ -12,8 +12,8 @@ from hpcscientist.cli.signals import interruptible
 from hpcscientist.files.text import printable
 
 if TYPE_CHECKING:
+    from hpcscientist.literature.library.files.paths import LibraryPaths
     from hpcscientist.literature.library.indexing import Index
-    from hpcscientist.literature.library.paths import LibraryPaths
 
 _SERVICES = ("semantic-scholar", "arxiv", "openalex")
 
@@ -32,8 +32,8 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
     """
     from hpcscientist.cli.library_progress import Progress  # noqa: PLC0415 (late, as all below)
     from hpcscientist.literature.library.build import build  # noqa: PLC0415
-    from hpcscientist.literature.library.folder import check  # noqa: PLC0415
-    from hpcscientist.literature.library.paths import LibraryPaths, refusal  # noqa: PLC0415
+    from hpcscientist.literature.library.files.folder import check  # noqa: PLC0415
+    from hpcscientist.literature.library.files.paths import LibraryPaths, refusal  # noqa: PLC0415
     from hpcscientist.literature.online import fetch as fetching  # noqa: PLC0415
     from hpcscientist.literature.online.cache import Cache  # noqa: PLC0415
     from hpcscientist.literature.online.library import asker, default_cache  # noqa: PLC0415

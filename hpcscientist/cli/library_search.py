@@ -90,7 +90,7 @@ def _show(found: list[tuple[dict[str, Any], list[str]]], as_json: bool) -> None:
 
 
 def _paper(hit: Hit, library: SearchableLibrary, query: str) -> tuple[dict[str, Any], list[str]]:
-    from hpcscientist.literature.index.snippet import snippet  # noqa: PLC0415 (late)
+    from hpcscientist.literature.index.words.snippet import snippet  # noqa: PLC0415 (late)
 
     paper = library.paper(hit.paper_id)
     piece = snippet(paper, query) if paper else ""

@@ -10,7 +10,7 @@ import click
 
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.cli.costs import in_short
-from hpcscientist.execution import isolation
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement.judging import rule_of

@@ -10,8 +10,8 @@ from hpcscientist.cli.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
-from hpcscientist.recipe import check as checking
 from hpcscientist.recipe import create, load
+from hpcscientist.recipe.checks import check as checking
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Budget
 

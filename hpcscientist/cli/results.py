@@ -9,7 +9,7 @@ import click
 
 from hpcscientist.cli.costs import footer
 from hpcscientist.cli.options import run_directory
-from hpcscientist.execution import isolation
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state

@@ -13,9 +13,9 @@ import click
 from hpcscientist.cli.options import place_options, settings_from
 from hpcscientist.cli.signals import interruptible
 from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
-from hpcscientist.execution.backends.slurm import serving_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.controller_job import leave_job
+from hpcscientist.execution.backends.slurm.jobs import serving_job
+from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
 from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.launching.serving import reach, serve_job, standalone

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from hpcscientist.doctor.folder import DoctorFolder
 from hpcscientist.doctor.records import NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.slurm import submit
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.queue import QueueRow, queued
-from hpcscientist.execution.backends.slurm.states import Phase, can_never_run
-from hpcscientist.execution.backends.slurm.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.jobs import submit
+from hpcscientist.execution.backends.slurm.jobs.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
+from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.records.runs import RunId
 from hpcscientist.records.site import Site
 

@@ -8,7 +8,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.doctor.check import Check, missing, ok
 from hpcscientist.errors import ModelError
 from hpcscientist.launching import likeness
-from hpcscientist.models.embedding import INSTALL, installed, open_embedder
+from hpcscientist.models.embedding.sentences import INSTALL, installed, open_embedder
 
 _NAME = "likeness"
 

@@ -11,13 +11,13 @@ from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
 from hpcscientist.doctor.places import Place
 from hpcscientist.errors import ServingError, WeightsError
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.drafting import names_of
-from hpcscientist.models.serving.hub import resolve
-from hpcscientist.models.serving.interpreter import Engine, ask, command, reason, said
-from hpcscientist.models.serving.layout import Layout, Machine
-from hpcscientist.models.serving.shares import Demand, doubt, plan_all
-from hpcscientist.models.serving.weights import Checkpoint
-from hpcscientist.models.serving.weights import check as check_weights
+from hpcscientist.models.serving.checking.hub import resolve
+from hpcscientist.models.serving.checking.interpreter import Engine, ask, command, reason, said
+from hpcscientist.models.serving.checking.weights import Checkpoint
+from hpcscientist.models.serving.checking.weights import check as check_weights
+from hpcscientist.models.serving.fitting.drafting import names_of
+from hpcscientist.models.serving.fitting.layout import Layout, Machine
+from hpcscientist.models.serving.fitting.shares import Demand, doubt, plan_all
 from hpcscientist.records.site import Site
 
 _GIB = 2**30

@@ -9,8 +9,8 @@ from hpcscientist.doctor import partitions
 from hpcscientist.doctor.partitions import NodeKind, Partition
 from hpcscientist.doctor.records import NodeReport
 from hpcscientist.launching.serving import nodes
-from hpcscientist.models.serving.gpus import memory_by_name, parse_gres
-from hpcscientist.models.serving.layout import Machine
+from hpcscientist.models.serving.fitting.gpus import memory_by_name, parse_gres
+from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.records.site import Site
 
 

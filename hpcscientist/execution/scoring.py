@@ -18,9 +18,9 @@ from pathlib import Path
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, scratch
-from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.candidate import environment
-from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.sandbox.candidate import environment
 from hpcscientist.execution.verdict import idea_failed, machine_failed
 from hpcscientist.execution.words import headline
 from hpcscientist.files import vault

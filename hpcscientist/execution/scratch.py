@@ -27,7 +27,7 @@ import psutil
 from pydantic import ValidationError
 
 from hpcscientist.execution import folders
-from hpcscientist.execution.host import HostUnfit, scratch_base
+from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import TrialSpec

@@ -6,7 +6,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from hpcscientist.execution.supervise import Ended, Reason
+from hpcscientist.execution.bounds.supervise import Ended, Reason
 from hpcscientist.execution.words import headline
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure

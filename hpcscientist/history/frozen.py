@@ -18,7 +18,7 @@ from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import remains
-from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.base import Record
 from hpcscientist.records.model import Role

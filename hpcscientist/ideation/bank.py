@@ -22,7 +22,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue

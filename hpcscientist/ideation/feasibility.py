@@ -11,10 +11,10 @@ import math
 from typing import TYPE_CHECKING
 
 from hpcscientist.ideation.material import CORE, DETAILS, idea_fields
-from hpcscientist.models import naming
-from hpcscientist.models.materials import Prompt, of_template, read_only_files
-from hpcscientist.models.prompts import render
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting import naming
+from hpcscientist.models.prompting.materials import Prompt, of_template, read_only_files
+from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe import packages
 from hpcscientist.records.idea import Idea

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hpcscientist.models.materials import (
+from hpcscientist.models.prompting.materials import (
     Part,
     Prompt,
     entries,
@@ -18,7 +18,7 @@ from hpcscientist.models.materials import (
     of_template,
     read_only_files,
 )
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Reference

@@ -19,9 +19,9 @@ from hpcscientist.ideation.material import (
     fields_part,
     titles_of,
 )
-from hpcscientist.models.citing import found_ids
-from hpcscientist.models.materials import Prompt, entries, from_the_end, of_template
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting.citing import found_ids
+from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.records.idea import Idea

@@ -9,9 +9,9 @@ from hpcscientist.config.settings import IDEATION, RoleSettings
 from hpcscientist.ideation.material import knowledge_prompt
 from hpcscientist.ideation.notes import Notify, logged
 from hpcscientist.ideation.reflect import Reflection
-from hpcscientist.models.citing import found_ids
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import Prompt
+from hpcscientist.models.prompting.citing import found_ids
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.records.idea import Proposal, idea_id_of

@@ -13,9 +13,9 @@ from typing import Any
 
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.notes import Notify, logged
-from hpcscientist.models.materials import Prompt
-from hpcscientist.models.prompts import render
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.proposing import ProposalTask

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.authoring.learning import symptom
+from hpcscientist.authoring.runs.learning import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths

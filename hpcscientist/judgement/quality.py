@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcscientist.authoring.measures import Judged, Quality, quality
+from hpcscientist.authoring.review.measures import Judged, Quality, quality
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 

@@ -24,7 +24,7 @@ from hpcscientist.history import frozen, remains
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.launch import LaunchPlan, not_empty
 from hpcscientist.models import playbook
-from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe import load
 
 

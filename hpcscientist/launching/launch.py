@@ -14,8 +14,8 @@ from hpcscientist.conduct.reference import is_piloted
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step, steps
 from hpcscientist.errors import UsageError
-from hpcscientist.execution import isolation
 from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import remains
@@ -25,9 +25,10 @@ from hpcscientist.launching.costs.versions import ONE, Versions, versions
 from hpcscientist.launching.jobs import inside
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.sites.placement import Placement, place
-from hpcscientist.models.embedding import open_embedder
+from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
-from hpcscientist.models.serving import drafting, weights
+from hpcscientist.models.serving.checking import weights
+from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.recipe.schema import StepSpec

@@ -8,7 +8,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
 from hpcscientist.files.place import expanded
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.models.embedding import open_embedder
+from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.events import NoteTaken
 

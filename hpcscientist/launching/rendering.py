@@ -10,9 +10,9 @@ from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import SchedulerRefused, UsageError
-from hpcscientist.execution.backends.slurm import controller_job, submit
 from hpcscientist.execution.backends.slurm.batches import record_of
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.jobs.dispatch import make_job

@@ -16,9 +16,9 @@ from typing import TypeVar
 from hpcscientist.config.settings import LiteratureSettings
 from hpcscientist.literature import material
 from hpcscientist.literature.asking import together
-from hpcscientist.models.citing import found_ids
-from hpcscientist.models.materials import from_the_end, lines_from_the_end, of_template
-from hpcscientist.models.quoting import line
+from hpcscientist.models.prompting.citing import found_ids
+from hpcscientist.models.prompting.materials import from_the_end, lines_from_the_end, of_template
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hpcscientist.models.materials import GONE, Part, lines_from_the_end
-from hpcscientist.models.quoting import line, tame
+from hpcscientist.models.prompting.materials import GONE, Part, lines_from_the_end
+from hpcscientist.models.prompting.quoting import line, tame
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.literature import Hit
 

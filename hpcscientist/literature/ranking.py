@@ -18,10 +18,10 @@ from typing import Protocol, TypeAlias
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
 from hpcscientist.literature.asking import together
-from hpcscientist.models.materials import of_template
-from hpcscientist.models.quoting import line
+from hpcscientist.models.embedding.words import telling
+from hpcscientist.models.prompting.materials import of_template
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.models.words import telling
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
 from hpcscientist.records.literature import Hit

@@ -17,9 +17,9 @@ from hpcscientist.literature import material
 from hpcscientist.literature.merging import Found, merge
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
 from hpcscientist.literature.unaided import distinct, own_attributes, own_queries
-from hpcscientist.models.keywords import terms
-from hpcscientist.models.materials import of_template
-from hpcscientist.models.quoting import line
+from hpcscientist.models.embedding.keywords import terms
+from hpcscientist.models.prompting.materials import of_template
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic

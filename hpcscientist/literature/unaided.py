@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hpcscientist.models.keywords import terms
-from hpcscientist.models.quoting import line
+from hpcscientist.models.embedding.keywords import terms
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.survey import TaskAttributes
 

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
-from hpcscientist.models.counting import Counter, counter_of
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.endpoint.wire import check_base_url
+from hpcscientist.models.prompting.counting import Counter, counter_of
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.wire import check_base_url
 from hpcscientist.ports.model import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.model import Role
@@ -78,7 +78,7 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
         )
     if parsed.kind == "http" and parsed.base_url and parsed.name:
         # Imported here so that a playbook needs no HTTP client.
-        from hpcscientist.models.client import OpenAIModel  # noqa: PLC0415
+        from hpcscientist.models.endpoint.client import OpenAIModel  # noqa: PLC0415
 
         key = os.environ.get(API_KEY_VARIABLE)
         return OpenAIModel(parsed.base_url, parsed.name, settings, key)
@@ -155,7 +155,7 @@ def open_models(
 
 def _connector(settings: ClientSettings) -> Connect:
     def connect(place: Served) -> Model:
-        from hpcscientist.models.client import OpenAIModel  # noqa: PLC0415
+        from hpcscientist.models.endpoint.client import OpenAIModel  # noqa: PLC0415
 
         return OpenAIModel(place.base_url, place.name, settings, place.key)
 

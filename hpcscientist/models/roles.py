@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hpcscientist.errors import ReplyError
-from hpcscientist.models.fitting import Window
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.ports.model import Model
 from hpcscientist.records.model import ModelReply, ModelRequest, Role
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from hpcscientist.errors import ContextOverflow, ReplyError
 from hpcscientist.files.nesting import is_too_deep
 from hpcscientist.files.text import one_line
-from hpcscientist.models.fitting import Fitted, Window
-from hpcscientist.models.materials import Prompt, fixed, shortened
-from hpcscientist.models.prompts import render
+from hpcscientist.models.prompting.fitting import Fitted, Window
+from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
+from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.text import prompt_hash, strip_reasoning
 from hpcscientist.ports.model import Model
 from hpcscientist.records.bounds import misfit

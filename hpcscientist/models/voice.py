@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import Prompt
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.structured import ask
 from hpcscientist.ports.model import Model
 from hpcscientist.records.idea import idea_seed

@@ -12,8 +12,8 @@ import hpcscientist
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.hashing import hash_tree, tree_files
 from hpcscientist.files.place import expanded
-from hpcscientist.recipe.document import read_document
-from hpcscientist.recipe.files import (
+from hpcscientist.recipe.checks.document import read_document
+from hpcscientist.recipe.checks.files import (
     PLAYBOOK,
     PREPARE,
     RECIPE_FILE,
@@ -22,9 +22,9 @@ from hpcscientist.recipe.files import (
     SEED_IDEAS,
     file_problems,
 )
-from hpcscientist.recipe.replies import seed_ideas
+from hpcscientist.recipe.checks.replies import seed_ideas
+from hpcscientist.recipe.checks.tree import as_error, copy_tree
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.recipe.tree import as_error, copy_tree
 from hpcscientist.records.idea import Proposal
 
 # The recipes that come with the package; others in the same folder are somebody's own.

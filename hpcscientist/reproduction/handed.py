@@ -34,9 +34,10 @@ from hpcscientist.files.hashing import (
 from hpcscientist.files.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.recipe import load, packed
+from hpcscientist.recipe import load
+from hpcscientist.recipe.archive import packed
+from hpcscientist.recipe.archive.packed import Packed
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.recipe.packed import Packed
 from hpcscientist.records.claim import Claim, Evidence, Measured
 from hpcscientist.records.finding import Comparison
 from hpcscientist.records.idea import BASELINE_ID, Idea

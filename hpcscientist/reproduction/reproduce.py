@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.execution import isolation
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows

@@ -10,15 +10,22 @@ from authoring_kit import ScriptedModel, idea, toy_recipe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring import verdicts
-from hpcscientist.authoring.advisor import ROUND, Advisor
-from hpcscientist.authoring.evidence import MOST, Evidence
-from hpcscientist.authoring.verdicts import Wanted, judgement, meant, merged, pretended, wanted
+from hpcscientist.authoring.review import verdicts
+from hpcscientist.authoring.review.advisor import ROUND, Advisor
+from hpcscientist.authoring.review.evidence import MOST, Evidence
+from hpcscientist.authoring.review.verdicts import (
+    Wanted,
+    judgement,
+    meant,
+    merged,
+    pretended,
+    wanted,
+)
 from hpcscientist.config.settings import REVIEW, RoleSettings
 from hpcscientist.errors import EndpointError, ReplyError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.fitting import Window
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.authoring import Brief

@@ -13,10 +13,10 @@ from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.config.settings import AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import GONE
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import GONE
 from hpcscientist.ports.author import Author
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp

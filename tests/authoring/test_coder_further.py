@@ -23,8 +23,8 @@ from hpcscientist.authoring.revising import GIVEN_BACK, REPEATS, UNCHANGED
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,

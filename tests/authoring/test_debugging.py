@@ -10,7 +10,7 @@ from authoring_kit import ScriptedModel, idea
 from hpcscientist.authoring.debugging import Debugger
 from hpcscientist.config.settings import CODE, AuthoringSettings
 from hpcscientist.errors import EndpointError
-from hpcscientist.models.materials import GONE
+from hpcscientist.models.prompting.materials import GONE
 from hpcscientist.records.authoring import FixTask
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpcscientist.authoring.measures import Judged, Quality, of_review, quality, wilson
+from hpcscientist.authoring.review.measures import Judged, Quality, of_review, quality, wilson
 from hpcscientist.records.experiment import CodeReview, ConceptCheck
 
 

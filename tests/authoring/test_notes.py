@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from hpcscientist.authoring.attempts import patch
-from hpcscientist.authoring.markdown import plain
-from hpcscientist.authoring.notes import (
+from hpcscientist.authoring.notebook.markdown import plain
+from hpcscientist.authoring.notebook.notes import (
     Concluded,
     Entry,
     Grown,

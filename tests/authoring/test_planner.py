@@ -15,8 +15,8 @@ from hpcscientist.authoring.limits import trimmed
 from hpcscientist.authoring.planner import Planned, Planner, problems
 from hpcscientist.config.settings import CODE
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.experiment import ExperimentPlan

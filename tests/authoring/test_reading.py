@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from authoring_kit import ScriptedModel, brief, planned, toy_recipe
 
-from hpcscientist.authoring.reading import RunAnalyst
+from hpcscientist.authoring.runs.reading import RunAnalyst
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.experiment import AnalysisReply, RunOutcome
 

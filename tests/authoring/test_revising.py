@@ -22,8 +22,8 @@ from hpcscientist.authoring.revising import (
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.materials import fixed
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.materials import fixed
 from hpcscientist.records.authoring import Draft, GaveUp
 from hpcscientist.records.model import Message
 from hpcscientist.records.replies import FixReply

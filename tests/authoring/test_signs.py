@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.edits import apply
-from hpcscientist.authoring.idle import idle_lines
-from hpcscientist.authoring.reach import read
-from hpcscientist.authoring.signs import MOST, Sign, find
+from hpcscientist.authoring.review.idle import idle_lines
+from hpcscientist.authoring.review.reach import read
+from hpcscientist.authoring.review.signs import MOST, Sign, find
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.replies import CodeReply
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.structure import LocalStructure, local_structure, outline
-from hpcscientist.authoring.traceback import Frame
+from hpcscientist.authoring.tracebacks.log import Frame
 
 Places = list[tuple[str, int, str]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpcscientist.authoring.structure import LocalStructure, local_structure, outline
-from hpcscientist.authoring.traceback import Frame
+from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.bench.tracebacks import BROKEN, Case, cases
 
 CASES = cases()

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from hpcscientist.authoring.structure import LocalStructure, local_structure, outline
-from hpcscientist.authoring.traceback import Frame
+from hpcscientist.authoring.tracebacks.log import Frame
 
 
 def code(text: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.traceback import MAX_ERROR, MAX_FRAMES, Frame, frames, last_error
+from hpcscientist.authoring.tracebacks.log import MAX_ERROR, MAX_FRAMES, Frame, frames, last_error
 
 
 def test_a_log_whose_start_is_cut_off() -> None:

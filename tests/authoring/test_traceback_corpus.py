@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hpcscientist.authoring.traceback import frames, last_error
+from hpcscientist.authoring.tracebacks.log import frames, last_error
 from hpcscientist.bench.tracebacks import Case, Failed, cases, fail, fail_all
 
 CASES = cases()

@@ -10,7 +10,7 @@ from types import TracebackType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.traceback import MAX_FRAMES, frames
+from hpcscientist.authoring.tracebacks.log import MAX_FRAMES, frames
 from hpcscientist.bench.tracebacks import Case, Place, cases
 
 FOLDER = PurePosixPath("/scratch/trials/t-1/code")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from authoring_bench_kit import LIMITS, PLAYBOOK, endpoint, executed, recipe
 
-from hpcscientist.authoring.measures import wilson
+from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.authoring.outcomes import MODES
 from hpcscientist.cli.main import run
 

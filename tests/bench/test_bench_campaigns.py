@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 from campaigns import PLAIN, TinyCampaign, hpcsci
 
-from hpcscientist.authoring.measures import wilson
+from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.campaigns import loop, steady
 from hpcscientist.bench.campaigns.measuring import Ran
 from hpcscientist.config.settings import Settings

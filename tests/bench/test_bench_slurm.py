@@ -21,7 +21,7 @@ from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
-from hpcscientist.execution.container import Places, apptainer_command
+from hpcscientist.execution.sandbox.container import Places, apptainer_command
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.site import Site, SlurmSite
 from hpcscientist.records.trial import TrialSpec

@@ -15,7 +15,7 @@ from campaigns import hpcsci
 from hpcscientist.bench.sweep import figures as sweep
 from hpcscientist.bench.sweep import samples
 from hpcscientist.bench.sweep.samples import Sample
-from hpcscientist.recipe.check import check
+from hpcscientist.recipe.checks.check import check
 
 CONTRACT = ["name", "value", "unit", "compared_with", "ratio", "target", "spread", "runs"]
 

@@ -15,8 +15,8 @@ from hpcscientist.campaign.specs import trial_seeds
 from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.recipe import packed
-from hpcscientist.recipe.packed import Packed, read
+from hpcscientist.recipe.archive import packed
+from hpcscientist.recipe.archive.packed import Packed, read
 from hpcscientist.records.claim import Claim
 from hpcscientist.records.events import (
     IdeaEnded,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.authoring.curves import CUT, TAIL, curve
+from hpcscientist.authoring.runs.curves import CUT, TAIL, curve
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.session import Session
 from hpcscientist.history.journal import Journal

@@ -26,7 +26,8 @@ def test_help_imports_nothing_heavy() -> None:
 # What a campaign needs that runs, and nobody who only asks how far it is.
 RUNNING = (
     *("submitit", "psutil", "asyncio", "sklearn", "scipy.stats", "optuna", "httpx", "jinja2"),
-    *("pyarrow", "rich", "hpcscientist.models.client", "hpcscientist.campaign.running.trials"),
+    *("pyarrow", "rich"),
+    *("hpcscientist.models.endpoint.client", "hpcscientist.campaign.running.trials"),
 )
 
 

@@ -18,6 +18,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from campaigns import HPCSCI, hpcsci
+from newcomers_page import excerpts, files, is_part, section
 
 from hpcscientist.recipe.load import shipped_folder
 
@@ -264,3 +265,16 @@ def test_exhausted_playbook_says_so_and_ends_normally(tmp_path: Path) -> None:
     assert any("playbook" in note for note in notes)
     status = json.loads(hpcsci("status", "run", "--json", cwd=tmp_path).stdout)
     assert (status["state"], status["ideas"]["proposed"]) == ("finished", 1)
+
+
+def test_the_newcomers_page_tells_what_happened(
+    launched: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    page = section("One idea, from proposal to finding")
+    run = launched[0] / "run"
+    for name in files(page):
+        assert (run / name).is_file(), name
+    lines = (run / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    events = iter([json.loads(line)["event"] for line in lines])
+    for quoted in excerpts(page):  # in this order
+        assert any(is_part(quoted, event) for event in events), quoted

@@ -12,13 +12,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.execution.supervise import Reason
+from hpcscientist.execution.bounds.supervise import Reason
 
 _SUPERVISING = """
 import io, json, os, sys, threading
 from pathlib import Path
-from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.supervise import Bounds, Place, supervise
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 from hpcscientist.system.processes import children
 
 folder, code, bounds = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])

@@ -8,7 +8,8 @@ import pytest
 from trialkit import CAMPAIGN, Bench, contained
 
 from hpcscientist.execution import trial
-from hpcscientist.execution.container import (
+from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.sandbox.container import (
     BEGUN,
     Places,
     apptainer_command,
@@ -18,7 +19,6 @@ from hpcscientist.execution.container import (
     unbindable,
     unreadable,
 )
-from hpcscientist.execution.supervise import Ended, Reason
 from hpcscientist.execution.verdict import classify
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed
 from hpcscientist.records.site import Host

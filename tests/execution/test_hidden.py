@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from alone_kit import supervised_alone
 
-from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.execution.usage import tasks_of_all
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.bounds.usage import tasks_of_all
 
 MADE = "import mmap, os, sys, threading, time\nhere = os.getcwd()\nMB = b'x' * (1 << 20)\n"
 

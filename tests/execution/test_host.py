@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.host import HostUnfit, binds, expand, scratch_base, unsafe
+from hpcscientist.execution.sandbox.host import HostUnfit, binds, expand, scratch_base, unsafe
 from hpcscientist.records.site import Host
 
 

@@ -14,7 +14,8 @@ import pytest
 from trialkit import Bench, contained
 
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import folders, image, trial
+from hpcscientist.execution import folders, trial
+from hpcscientist.execution.sandbox import image
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.records.outcome import MachineFailed, MachineFailure
 from hpcscientist.records.site import Host

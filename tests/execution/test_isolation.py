@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import UsageError
-from hpcscientist.execution.isolation import choose, require_permission, statement
+from hpcscientist.execution.sandbox.isolation import choose, require_permission, statement
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation
 

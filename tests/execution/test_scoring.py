@@ -7,7 +7,7 @@ from trialkit import Bench
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import scoring
-from hpcscientist.execution.supervise import Ended, Reason
+from hpcscientist.execution.bounds.supervise import Ended, Reason
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.backends.slurm import serving_job
-from hpcscientist.execution.backends.slurm.serving_job import ServingJob
+from hpcscientist.execution.backends.slurm.jobs import serving_job
+from hpcscientist.execution.backends.slurm.jobs.serving_job import ServingJob
 from hpcscientist.records.site import ControllerSite, Site, SlurmSite
 
 

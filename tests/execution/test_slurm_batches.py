@@ -17,8 +17,8 @@ from hpcscientist.execution.backends.slurm.batches import (
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import unshadowed
+from hpcscientist.execution.backends.slurm.jobs.submit import script
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
-from hpcscientist.execution.backends.slurm.submit import script
 from hpcscientist.records.site import SlurmSite
 from hpcscientist.records.trial import TrialSpec
 

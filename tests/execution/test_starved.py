@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.starved import memory_kills
+from hpcscientist.execution.bounds.starved import memory_kills
 
 V1 = "9:pids:/a\n4:cpu,memory:{group}\n0::/\n"
 V2 = "0::{group}\n"

@@ -12,8 +12,8 @@ import pytest
 from alone_kit import supervised_alone
 from trialkit import assert_gone, count_from, tell_of_memory
 
-from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.system.processes import children
 
 DAEMON = """
@@ -155,8 +155,8 @@ def test_stop_ends_it(tmp_path: Path) -> None:
 WORKER = """
 import io, sys, threading
 from pathlib import Path
-from hpcscientist.execution.bounded import BoundedLog
-from hpcscientist.execution.supervise import Bounds, Place, supervise
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 log, stop, bounds = BoundedLog(io.BytesIO()), threading.Event(), Bounds(float(sys.argv[3]), 512, 8)
 command = [sys.executable, "-c", sys.argv[2]]
 print(supervise(command, Place(Path(sys.argv[1]), {}), bounds, stop, log).reason)

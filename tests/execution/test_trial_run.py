@@ -22,8 +22,10 @@ from trialkit import (
 )
 
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import sandbox, supervise, trial
-from hpcscientist.execution.supervise import Ended, Reason
+from hpcscientist.execution import trial
+from hpcscientist.execution.bounds import supervise
+from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.sandbox import running as sandbox
 from hpcscientist.execution.verdict import classify
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored

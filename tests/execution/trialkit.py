@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.execution.watch import Reason, Watch
+from hpcscientist.execution.bounds.watch import Reason, Watch
 from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import (
@@ -201,7 +201,7 @@ def tell_of_memory(monkeypatch: pytest.MonkeyPatch, told: Path, above_mb: float 
                 told.touch()
             return found
 
-    monkeypatch.setattr("hpcscientist.execution.supervise.Watch", Telling)
+    monkeypatch.setattr("hpcscientist.execution.bounds.supervise.Watch", Telling)
 
 
 def count_from(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
@@ -217,7 +217,7 @@ def count_from(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
                 self._deadline = time.monotonic() + self._span_s
             return super().reason()
 
-    monkeypatch.setattr("hpcscientist.execution.supervise.Watch", Waiting)
+    monkeypatch.setattr("hpcscientist.execution.bounds.supervise.Watch", Waiting)
 
 
 @contextlib.contextmanager

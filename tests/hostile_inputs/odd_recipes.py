@@ -9,7 +9,7 @@ from odd_campaigns import HERE, campaign
 from odd_changes import NAME, Change, changes
 from try_out import ground, tried
 
-from hpcscientist.recipe.check import check
+from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
 
 RECIPE = f"./{NAME}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.models.keywords import terms
+from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
 
 SHELF = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcscientist.config.settings import IDEATION, REVIEW
 from hpcscientist.errors import ReplyError
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.load import Recipe, load, shipped_folder

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sentence_kit import OTHER, REWORDED, ROTATED, model_folder
 
 from hpcscientist.ideation.bank import Bank, Banked, Nearest
-from hpcscientist.models.embedding import SentenceEmbedder
-from hpcscientist.models.keywords import KeywordEmbedder, terms
-from hpcscientist.models.vectors import VectorIndex, cosines_with
+from hpcscientist.models.embedding.keywords import KeywordEmbedder, terms
+from hpcscientist.models.embedding.sentences import SentenceEmbedder
+from hpcscientist.models.embedding.vectors import VectorIndex, cosines_with
 
 WORDS = ["add", "momentum", "to", "the", "classifier", "0.9", "smooth", "labels", "größe"]
 summaries = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)

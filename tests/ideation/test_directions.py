@@ -10,9 +10,9 @@ from proposing_kit import Notes, Scripted, a_leader, a_task, digits, ideation, p
 
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.directions import DirectionFinder, choose, ratings
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
-from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.models.embedding.keywords import KeywordEmbedder
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.proposing import BatchTask
 from hpcscientist.records.vetting import Direction, Judgement

@@ -10,8 +10,8 @@ from proposing_kit import Scripted, an_idea, digits, review
 
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.feasibility import FeasibilityJudge
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.recipe.packages import imported
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.vetting import FeasibilityVerdict

@@ -21,8 +21,8 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import ReplyError
 from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.propose import ModelProposer
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.idea import Mode
 from hpcscientist.records.proposing import BatchTask, ProposalTask, Proposed
 from hpcscientist.records.vetting import Direction

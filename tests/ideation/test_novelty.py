@@ -12,8 +12,8 @@ from proposing_kit import Scripted, an_idea, review
 
 from hpcscientist.errors import EndpointError, LibraryError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.novelty import NoveltyJudge
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.model import ModelRequest
 from hpcscientist.records.vetting import NoveltyVerdict

@@ -9,9 +9,9 @@ import pytest
 from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
-from hpcscientist.models.counting import Estimate
-from hpcscientist.models.fitting import Window
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.idea import idea_id_of, idea_seed

@@ -12,7 +12,7 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.ideation.reflect import improved
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.idea import Proposal, idea_seed
 from hpcscientist.records.proposing import ProposalTask
 

@@ -16,8 +16,8 @@ from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.launching import launch, rendering
 from hpcscientist.launching.jobs import inside
 from hpcscientist.launching.jobs.inside import Engines
-from hpcscientist.models.serving.drafting import memory_of_node
-from hpcscientist.models.serving.layout import Machine
+from hpcscientist.models.serving.fitting.drafting import memory_of_node
+from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import ControllerSite, Site, SlurmSite
 

@@ -10,7 +10,7 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, PlaneLost, ReplyError
 from hpcscientist.launching.serving import plane_model
 from hpcscientist.launching.serving.plane_model import PlaneModel
-from hpcscientist.models.client import OpenAIModel
+from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(

@@ -12,7 +12,7 @@ from hpcscientist.config.settings import IDEATION, REVIEW, LiteratureSettings
 from hpcscientist.errors import ReplyError
 from hpcscientist.literature.ranking import Ranker, ordinals, stems
 from hpcscientist.literature.survey import Surveyor
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.literature import (

@@ -13,8 +13,8 @@ from survey_kit import TOPIC, ScriptedModel, Shelf, formula, paper, refused, sym
 from hpcscientist.config.settings import REVIEW, LiteratureSettings
 from hpcscientist.errors import EndpointError, LibraryError
 from hpcscientist.literature.analyst import CODE, FORMULA, Analyst
-from hpcscientist.models.fitting import Window
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.idea import Idea, Proposal, idea_seed
 from hpcscientist.records.literature import FormulaHit

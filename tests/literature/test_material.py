@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.literature.material import block, described, line, papers, sentences
-from hpcscientist.models.materials import GONE
+from hpcscientist.models.prompting.materials import GONE
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.literature import Hit
 

@@ -24,7 +24,7 @@ from survey_kit import (
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker, stems
-from hpcscientist.models.fitting import Window
+from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.literature import Hit
 from hpcscientist.records.survey import TaskAttributes

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpcscientist.models.fanout_ray import RayCluster
+from hpcscientist.models.fanout.on_ray import RayCluster
 
 _LIMIT_S = 120
 _HERE = Path(__file__).parent

@@ -27,8 +27,8 @@ from tenacity import Future, RetryCallState
 
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError, ReplyError
-from hpcscientist.models.client import OpenAIModel
-from hpcscientist.models.retry import Backoff, Transient, retry_after_s
+from hpcscientist.models.endpoint.client import OpenAIModel
+from hpcscientist.models.endpoint.retry import Backoff, Transient, retry_after_s
 from hpcscientist.records.model import Message, ModelRequest
 
 KEY = "sk-secret-123"
@@ -78,7 +78,7 @@ def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Timeout]:
         found.append(timeout(seconds))
         return found[-1]
 
-    monkeypatch.setattr("hpcscientist.models.exchange.asyncio.timeout", noted)
+    monkeypatch.setattr("hpcscientist.models.endpoint.exchange.asyncio.timeout", noted)
     return found
 
 
@@ -245,7 +245,7 @@ async def test_a_hang_is_got_over(endpoint: Endpoint) -> None:
 async def test_an_endless_reply_is_cut(
     endpoint: Endpoint, model: OpenAIModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpcscientist.models.exchange._BODY_LIMIT", 2**20)
+    monkeypatch.setattr("hpcscientist.models.endpoint.exchange._BODY_LIMIT", 2**20)
     endpoint.script = [answer(completion("x" * 2**20))]
     assert "longer than 1 MiB" in await failure(model)
 

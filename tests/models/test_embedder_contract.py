@@ -9,7 +9,7 @@ import pytest
 from sentence_kit import OTHER, ROTATED, model_folder
 
 from hpcscientist.config.settings import EmbeddingSettings
-from hpcscientist.models.embedding import open_embedder
+from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.ports.embedder import Embedder
 
 TEXTS = [

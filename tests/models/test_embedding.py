@@ -14,8 +14,8 @@ import pytest
 from sentence_kit import OTHER, REWORDED, ROTATED, model_folder
 
 from hpcscientist.errors import ModelError
-from hpcscientist.models.embedding import SentenceEmbedder, hash_model
-from hpcscientist.models.keywords import KeywordEmbedder
+from hpcscientist.models.embedding.keywords import KeywordEmbedder
+from hpcscientist.models.embedding.sentences import SentenceEmbedder, hash_model
 
 OFFLINE = """
 import os, socket, sys
@@ -32,7 +32,7 @@ socket.create_connection = socket.getaddrinfo = refuse
 for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
     os.environ.pop(name, None)
 from pathlib import Path
-from hpcscientist.models.embedding import SentenceEmbedder
+from hpcscientist.models.embedding.sentences import SentenceEmbedder
 embedder = SentenceEmbedder(Path(sys.argv[1]))
 assert os.environ["HF_HUB_OFFLINE"] == os.environ["TRANSFORMERS_OFFLINE"] == "1"
 sys.stdout.write(embedder.embed([sys.argv[2]])[0].tobytes().hex())

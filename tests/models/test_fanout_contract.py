@@ -14,8 +14,8 @@ from fanout_tasks import Meeting
 from ray_kit import RayNode, ray_node, skip_without_ray
 
 from hpcscientist.errors import RecipeError, ServingError
-from hpcscientist.models.fanout_ray import RayFanOut
-from hpcscientist.models.fanout_threads import ThreadFanOut
+from hpcscientist.models.fanout.on_ray import RayFanOut
+from hpcscientist.models.fanout.threads import ThreadFanOut
 from hpcscientist.ports.fanout import FanOut
 
 WIDTH = 4

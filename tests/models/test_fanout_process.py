@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import ServingError
-from hpcscientist.models.fanout_process import RayCluster, RayProcess, Start
+from hpcscientist.models.fanout.process import RayCluster, RayProcess, Start
 
 START = Start(address="127.0.0.1:1", width=1, retries=0, ready_s=600)
 WARNING = "W network_util.cc: Failed to determine local IP"

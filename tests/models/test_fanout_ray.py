@@ -16,10 +16,10 @@ from fanout_tasks import Meeting
 from ray_kit import RayNode, command, kill, ray_node, skip_without_ray
 
 from hpcscientist.errors import ServingError
-from hpcscientist.models.fanout import open_fan_out
-from hpcscientist.models.fanout_process import DRIVER, environment
-from hpcscientist.models.fanout_ray import RayCluster, RayFanOut
-from hpcscientist.models.fanout_threads import ThreadFanOut
+from hpcscientist.models.fanout.choosing import open_fan_out
+from hpcscientist.models.fanout.on_ray import RayCluster, RayFanOut
+from hpcscientist.models.fanout.process import DRIVER, environment
+from hpcscientist.models.fanout.threads import ThreadFanOut
 
 LIMIT_S = 120.0
 
@@ -204,7 +204,7 @@ async def test_an_interpreter_behind_a_command(
 # Speaks as the process of Ray's driver does; is lost once it has been told four calls.
 LOST_AT_FOUR = """
 import sys
-from hpcscientist.models.fanout_wire import _HEADER, Frame, Kind, encode
+from hpcscientist.models.fanout.frames import _HEADER, Frame, Kind, encode
 calls = 0
 while calls < 4:
     kind, number, length = _HEADER.unpack(sys.stdin.buffer.read(_HEADER.size))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving import memory
-from hpcscientist.models.serving.fit import Layout, Machine, divides, plan
-from hpcscientist.models.serving.shares import Demand, doubt, plan_all
-from hpcscientist.models.serving.weights import Checkpoint
+from hpcscientist.models.serving.checking.weights import Checkpoint
+from hpcscientist.models.serving.fitting import memory
+from hpcscientist.models.serving.fitting.fit import Layout, Machine, divides, plan
+from hpcscientist.models.serving.fitting.shares import Demand, doubt, plan_all
 
 MIB, GIB = 2**20, 2**30
 DEFAULT = ServingSettings()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
-from hpcscientist.models.fitting import LEAST_ANSWER, Window
-from hpcscientist.models.materials import Part, Prompt
+from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Window
+from hpcscientist.models.prompting.materials import Part, Prompt
 from hpcscientist.records.model import Message, ModelReply
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.models.serving.interpreter import INSTALL, ask, unsupported
+from hpcscientist.models.serving.checking.interpreter import INSTALL, ask, unsupported
 
 
 def script(path: Path, text: str) -> tuple[str]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from hpcscientist.models.keywords import KeywordEmbedder, terms
+from hpcscientist.models.embedding.keywords import KeywordEmbedder, terms
 
 
 @given(st.text(max_size=60))
@@ -29,7 +29,7 @@ def test_columns_are_those_of_scikit_learn(text: str) -> None:
 
 def test_to_count_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from hpcscientist.models.keywords import KeywordEmbedder;"
+        "import sys; from hpcscientist.models.embedding.keywords import KeywordEmbedder;"
         "KeywordEmbedder().count('rotate the images');"
         "sys.exit('sklearn' in sys.modules or 'scipy' in sys.modules)"
     )

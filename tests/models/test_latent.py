@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hpcscientist.errors import ModelError
-from hpcscientist.models.latent import LatentEmbedder, fit
+from hpcscientist.models.embedding.latent import LatentEmbedder, fit
 
 # Cars and autos are never in one text, but in the same company; so are films and movies.
 TEXTS = [
@@ -105,7 +105,7 @@ def test_directions_are_the_leading_singular_vectors(
     dense: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many texts, which are a sparse matrix, as of a few."""
-    monkeypatch.setattr("hpcscientist.models.latent._DENSE", dense)
+    monkeypatch.setattr("hpcscientist.models.embedding.latent._DENSE", dense)
     draw = np.random.default_rng(1)
     subjects = [[f"w{subject}x{n}" for n in range(12)] for subject in range(30)]
     texts = [

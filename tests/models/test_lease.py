@@ -16,9 +16,10 @@ import psutil
 import pytest
 
 import hpcscientist
-from hpcscientist.models.serving import leftovers, ports
-from hpcscientist.models.serving.image import Image
+from hpcscientist.models.serving import ports
+from hpcscientist.models.serving.checking.image import Image
 from hpcscientist.models.serving.lease import Beat, Lease
+from hpcscientist.models.serving.nodes import leftovers
 from hpcscientist.models.serving.order import Endpoint, Order
 from hpcscientist.models.serving.paths import ServingPaths
 
@@ -30,7 +31,7 @@ from pathlib import Path
 from hpcscientist.models.serving import lease
 lease.BEAT_S = 0.2
 lease.Beat(Path(sys.argv[1])).start()
-command = [*sys.argv[3:], "-m", "hpcscientist.models.serving.node", sys.argv[2], "worker"]
+command = [*sys.argv[3:], "-m", "hpcscientist.models.serving.nodes.node", sys.argv[2], "worker"]
 subprocess.Popen(command, start_new_session=True)
 print("up", flush=True)
 time.sleep(600)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.models.serving import leftovers, ports
+from hpcscientist.models.serving import ports
+from hpcscientist.models.serving.nodes import leftovers
 from hpcscientist.models.serving.order import Order
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.materials import (
+from hpcscientist.models.prompting.materials import (
     GONE,
     Part,
     Prompt,

@@ -14,7 +14,7 @@ from misbehaving_endpoint import Endpoint, answer, completion, error
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.client import OpenAIModel
+from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.ports.model import Model

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.models.naming import data, files, packages
+from hpcscientist.models.prompting.naming import data, files, packages
 from hpcscientist.recipe.packages import importable
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ModelSpecError
-from hpcscientist.models.client import OpenAIModel
+from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.open import FORMS, ModelSpec, open_model, parse_spec
 from hpcscientist.models.playbook import PlaybookModel
 

@@ -9,7 +9,7 @@ from misbehaving_endpoint import Endpoint, answer, completion
 
 from hpcscientist.config.settings import CODE, ClientSettings, RoleSettings, Settings
 from hpcscientist.errors import ModelSpecError, ReplyError
-from hpcscientist.models.client import OpenAIModel
+from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.open import Served, open_models, role_specs
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.model import Message, ModelRequest, Role

@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 import hpcscientist
-from hpcscientist.models.prompts import fence, render
+from hpcscientist.models.prompting.prompts import fence, render
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
 from hpcscientist.records.experiment import ConceptCheck, ReviewReply
 from hpcscientist.records.idea import Proposal

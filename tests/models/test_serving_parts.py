@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving import caches, gate, leftovers, node, offline, ports, secrets
-from hpcscientist.models.serving.drafting import Allocation, draft, names_of
-from hpcscientist.models.serving.gate import Gate
-from hpcscientist.models.serving.layout import Layout, Machine
+from hpcscientist.models.serving import ports, secrets
+from hpcscientist.models.serving.fitting.drafting import Allocation, draft, names_of
+from hpcscientist.models.serving.fitting.layout import Layout, Machine
+from hpcscientist.models.serving.nodes import caches, gate, leftovers, node, offline
+from hpcscientist.models.serving.nodes.gate import Gate
 from hpcscientist.models.serving.order import Order
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.records.site import Site

@@ -23,11 +23,11 @@ from hpcscientist.errors import EndpointError, ReplyError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
-from hpcscientist.models.fanout_ray import RayCluster, RayFanOut
-from hpcscientist.models.fanout_threads import ThreadFanOut
+from hpcscientist.models.fanout.on_ray import RayCluster, RayFanOut
+from hpcscientist.models.fanout.spread import Ask, Endpoint, SpreadModel
+from hpcscientist.models.fanout.threads import ThreadFanOut
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.spread import Ask, Endpoint, SpreadModel
 from hpcscientist.ports.fanout import FanOut
 from hpcscientist.records.events import ReplyRecorded
 from hpcscientist.records.model import Message, ModelReply, ModelRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.models import vectors
-from hpcscientist.models.vectors import Top, VectorIndex, cosines_with, top
+from hpcscientist.models.embedding import vectors
+from hpcscientist.models.embedding.vectors import Top, VectorIndex, cosines_with, top
 
 SOURCE = np.random.default_rng(0)
 

@@ -10,8 +10,8 @@ import pytest
 from checkpoint_kit import CONFIG, FIRST, POINTER, SECOND, write_json, write_model, write_shard
 
 from hpcscientist.errors import WeightsError
-from hpcscientist.models.serving.hub import resolve
-from hpcscientist.models.serving.weights import check
+from hpcscientist.models.serving.checking.hub import resolve
+from hpcscientist.models.serving.checking.weights import check
 
 SHARD = "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"

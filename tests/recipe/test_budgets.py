@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from hpcscientist.campaign.specs import trial_limits
-from hpcscientist.models.prompts import render
-from hpcscientist.recipe.check import check
+from hpcscientist.models.prompting.prompts import render
+from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import load
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, StepSpec

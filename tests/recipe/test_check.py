@@ -3,7 +3,7 @@ import json
 import pytest
 
 from hpcscientist.recipe import load
-from hpcscientist.recipe.check import check
+from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.recipe.check import check
+from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.data import prepare
 from hpcscientist.recipe.load import load

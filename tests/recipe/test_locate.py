@@ -6,7 +6,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.recipe.locate import error_line, key_lines, line_of
+from hpcscientist.recipe.checks.locate import error_line, key_lines, line_of
 
 DOCUMENT = """\
 name = "x"

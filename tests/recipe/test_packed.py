@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.files.hashing import hash_bytes, hash_tree
-from hpcscientist.recipe import packed, ustar
+from hpcscientist.recipe.archive import packed, ustar
+from hpcscientist.recipe.archive.packed import Packed, pack, read
 from hpcscientist.recipe.create import create
-from hpcscientist.recipe.packed import Packed, pack, read
 
 Member = tuple[tarfile.TarInfo, bytes]
 

@@ -12,8 +12,9 @@ import pytest
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.regular import read_regular
-from hpcscientist.recipe import load, tree
-from hpcscientist.recipe.check import check
+from hpcscientist.recipe import load
+from hpcscientist.recipe.checks import tree
+from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
 
 

@@ -19,7 +19,7 @@ from hpcscientist.config.settings import LoopSettings, PathSettings, Settings, S
 from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
-from hpcscientist.recipe import packed
+from hpcscientist.recipe.archive import packed
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.reproduction import Holding, Reproduction

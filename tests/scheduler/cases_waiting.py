@@ -8,7 +8,7 @@ from case_table import case
 from case_world import World
 
 from hpcscientist.errors import SchedulerRefused
-from hpcscientist.execution.backends.slurm.rounds import HOPELESS
+from hpcscientist.execution.backends.slurm.watching.rounds import HOPELESS
 
 
 async def refused(w: World, *words: str, **slurm: Any) -> None:

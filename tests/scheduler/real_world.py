@@ -19,7 +19,7 @@ from slurm_kit import DEVCLUSTER, Cluster, devcluster
 
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm, _environment, failure
-from hpcscientist.execution.backends.slurm.queue import accounted, queued
+from hpcscientist.execution.backends.slurm.watching.queue import accounted, queued
 
 IMPATIENT = {
     "round_min_s": 0.5,

@@ -19,15 +19,15 @@ from typing import Any
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, HpcsciError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models import spread
-from hpcscientist.models.client import OpenAIModel
-from hpcscientist.models.fanout_ray import RayCluster, RayFanOut
+from hpcscientist.models.endpoint.client import OpenAIModel
+from hpcscientist.models.fanout import spread
+from hpcscientist.models.fanout.on_ray import RayCluster, RayFanOut
+from hpcscientist.models.fanout.spread import SpreadModel
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.models.spread import SpreadModel
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 MANY = 24

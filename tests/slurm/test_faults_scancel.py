@@ -7,7 +7,7 @@ from faults_commands import calls, counted
 from faults_kit import Faults, until
 from faults_trials import WHEN_TOLD, Prepare, Trials
 
-from hpcscientist.execution.backends.slurm.rounds import HOPELESS
+from hpcscientist.execution.backends.slurm.watching.rounds import HOPELESS
 
 pytestmark = pytest.mark.slurm
 

@@ -21,7 +21,7 @@ from hpcscientist.authoring.structure.records import (
 from hpcscientist.authoring.structure.shapes import Shapes
 from hpcscientist.authoring.structure.spots import Spot, spot
 from hpcscientist.authoring.structure.units import Unit
-from hpcscientist.authoring.traceback import Frame
+from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.files.text import one_line
 
 MAX_DEFINITIONS, MAX_CALLS, MAX_NAMES, MAX_SHAPES = 16, 60, 60, 40

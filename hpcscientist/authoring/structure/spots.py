@@ -11,7 +11,7 @@ from hpcscientist.authoring.structure.records import Binding
 from hpcscientist.authoring.structure.scopes import Path, Site
 from hpcscientist.authoring.structure.statements import header_parts, span, touching
 from hpcscientist.authoring.structure.units import Unit, enclosing
-from hpcscientist.authoring.traceback import Frame
+from hpcscientist.authoring.tracebacks.log import Frame
 
 _LONG = 12  # lines; of a longer statement only what stands in the failing line counts
 

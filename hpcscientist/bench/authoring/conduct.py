@@ -16,7 +16,7 @@ from hpcscientist.bench.authoring.preparing import BenchPaths, Options, Prepared
 from hpcscientist.bench.authoring.trying import Tell
 from hpcscientist.bench.authoring.wiring import wire
 from hpcscientist.errors import BaselineFailed, HpcsciError, Interrupted, UsageError
-from hpcscientist.execution import isolation
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.lock import Lock
 from hpcscientist.history.frozen import CampaignConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcscientist.authoring.measures import wilson
+from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.authoring.conduct import RECORDED
 from hpcscientist.bench.authoring.outcomes import MODES, Measured, Mode
 from hpcscientist.bench.authoring.paired import Paired, compare

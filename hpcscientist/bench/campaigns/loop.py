@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from hpcscientist.authoring.measures import wilson
+from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.campaigns.measuring import Ran, spread
 from hpcscientist.bench.campaigns.running import Tell, run
 from hpcscientist.bench.figure import Figure

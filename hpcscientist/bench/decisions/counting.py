@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcscientist.authoring.measures import wilson
+from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.figure import Figure
 
 

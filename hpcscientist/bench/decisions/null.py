@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from hpcscientist.authoring.measures import wilson
+from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.decisions.allocating import Allocation, allocate, most, settings_of
 from hpcscientist.bench.decisions.counting import Share, aligned
 from hpcscientist.bench.decisions.judging import OURS, POINT, RULES, Name, claims, search

@@ -27,7 +27,7 @@ from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.beside import Beside
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.models.serving import caches, leftovers, offline
+from hpcscientist.models.serving.nodes import caches, leftovers, offline
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Tell

@@ -23,9 +23,9 @@ from hpcscientist.records.experiment import CodeReview, ExperimentPlan
 from hpcscientist.records.vetting import Vetted
 
 if TYPE_CHECKING:
-    from hpcscientist.authoring.advisor import Advisor
     from hpcscientist.authoring.planner import Planner
-    from hpcscientist.authoring.reading import RunAnalyst
+    from hpcscientist.authoring.review.advisor import Advisor
+    from hpcscientist.authoring.runs.reading import RunAnalyst
 
 _NAME, _LACKING = 80, 300  # characters
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
 
-from hpcscientist.authoring import notes
+from hpcscientist.authoring.notebook import notes
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.tryout import Tried as Trial
 from hpcscientist.campaign.pursuit.tryout import Tryout

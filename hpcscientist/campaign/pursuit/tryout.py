@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.authoring import attempts, curves
+from hpcscientist.authoring import attempts
+from hpcscientist.authoring.runs import curves
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail

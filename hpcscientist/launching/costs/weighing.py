@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.advisor import Advisor
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.planner import Planner
-from hpcscientist.authoring.reading import RunAnalyst
+from hpcscientist.authoring.review.advisor import Advisor
+from hpcscientist.authoring.runs.reading import RunAnalyst
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.errors import ReplyError

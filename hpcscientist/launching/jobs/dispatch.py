@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from hpcscientist.errors import SchedulerSilent
-from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
+from hpcscientist.execution.backends.slurm.jobs import controller_job
+from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.records.site import Site

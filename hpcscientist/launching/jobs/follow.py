@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcscientist.errors import CampaignError, Interrupted, SchedulerError
-from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.queue import QueueRow
+from hpcscientist.execution.backends.slurm.jobs import controller_job
+from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line

@@ -21,9 +21,9 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept
-from hpcscientist.models.serving.drafting import memory_of_node
-from hpcscientist.models.serving.layout import MIB, Layout, Machine
-from hpcscientist.models.serving.memory import WORKER_RESERVE
+from hpcscientist.models.serving.fitting.drafting import memory_of_node
+from hpcscientist.models.serving.fitting.layout import MIB, Layout, Machine
+from hpcscientist.models.serving.fitting.memory import WORKER_RESERVE
 from hpcscientist.recipe.load import load
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site

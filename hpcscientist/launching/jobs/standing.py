@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcscientist.errors import RunDirectoryError, SchedulerError
-from hpcscientist.execution.backends.slurm import controller_job
-from hpcscientist.execution.backends.slurm.queue import QueueRow
-from hpcscientist.execution.backends.slurm.states import Phase, can_never_run
+from hpcscientist.execution.backends.slurm.jobs import controller_job
+from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
+from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.jobs.dispatch import is_controlled, open_slurm

@@ -7,9 +7,9 @@ import threading
 import time
 
 from hpcscientist.errors import SchedulerError, SchedulerSilent
-from hpcscientist.execution.backends.slurm import controller_job, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
+from hpcscientist.execution.backends.slurm.jobs import controller_job, sweep
+from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.jobs.dispatch import Tell
 

@@ -19,17 +19,19 @@ from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept
 from hpcscientist.launching.serving.plane_model import PlaneModel
-from hpcscientist.models import spread
-from hpcscientist.models.client import OpenAIModel
-from hpcscientist.models.fanout import open_fan_out
-from hpcscientist.models.fanout_ray import RayCluster
+from hpcscientist.models.endpoint.client import OpenAIModel
+from hpcscientist.models.fanout import spread
+from hpcscientist.models.fanout.choosing import open_fan_out
+from hpcscientist.models.fanout.on_ray import RayCluster
+from hpcscientist.models.fanout.spread import SpreadModel
 from hpcscientist.models.open import Connect, Served
-from hpcscientist.models.serving import drafting, interpreter, secrets
-from hpcscientist.models.serving.layout import Machine
+from hpcscientist.models.serving import secrets
+from hpcscientist.models.serving.checking import interpreter
+from hpcscientist.models.serving.fitting import drafting
+from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Plane, Tell
-from hpcscientist.models.spread import SpreadModel
 from hpcscientist.ports.model import Model
 from hpcscientist.records.events import PlaneStarted
 

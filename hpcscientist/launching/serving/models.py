@@ -11,9 +11,10 @@ from pathlib import Path
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving import drafting, hub, shares, weights
-from hpcscientist.models.serving.drafting import Allocation
-from hpcscientist.models.serving.layout import Layout, Machine
+from hpcscientist.models.serving.checking import hub, weights
+from hpcscientist.models.serving.fitting import drafting, shares
+from hpcscientist.models.serving.fitting.drafting import Allocation
+from hpcscientist.models.serving.fitting.layout import Layout, Machine
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane, Tell

@@ -27,8 +27,8 @@ from hpcscientist.history.lock import DriverLock, read_holder
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving import interpreter, weights
-from hpcscientist.models.serving.drafting import Allocation
+from hpcscientist.models.serving.checking import interpreter, weights
+from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Tell

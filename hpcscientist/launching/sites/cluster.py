@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hpcscientist.errors import UsageError
-from hpcscientist.execution import isolation
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.sites.site import Kind
 from hpcscientist.ports.backend import Backend

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hpcscientist.errors import UsageError
-from hpcscientist.execution import isolation
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.machine import memory_mb
+from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.sites.site import Kind
 from hpcscientist.recipe.schema import RecipeSpec

@@ -12,16 +12,16 @@ import numpy as np
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index import catalogue as catalogues
-from hpcscientist.literature.index import fields, suggesting, writing
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths
-from hpcscientist.literature.index.embedder import open_embedder
 from hpcscientist.literature.index.fusion import fuse
-from hpcscientist.literature.index.keyword import Found, KeywordIndex
-from hpcscientist.literature.index.vectors import Near, Vectors, among
-from hpcscientist.literature.library.parts import Positions
-from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.index.meaning.embedder import open_embedder
+from hpcscientist.literature.index.meaning.vectors import Near, Vectors, among
+from hpcscientist.literature.index.words import fields, suggesting, writing
+from hpcscientist.literature.index.words.keyword import Found, KeywordIndex
+from hpcscientist.literature.library.files.parts import Positions
+from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.literature.library.store import Store, open_store
-from hpcscientist.models.words import STOP, identifiers, pieces, stems, telling, words
+from hpcscientist.models.embedding.words import STOP, identifiers, pieces, stems, telling, words
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.literature import (
     FormulaHit,

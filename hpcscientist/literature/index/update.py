@@ -17,16 +17,17 @@ from hpcscientist.errors import LibraryError, ModelError
 from hpcscientist.files.place import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
-from hpcscientist.literature.index import learning, writing
-from hpcscientist.literature.index import vectors as blocks
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart
-from hpcscientist.literature.index.documents import SYMBOLS, Indexing
-from hpcscientist.literature.index.fields import vector_texts
+from hpcscientist.literature.index.meaning import learning
+from hpcscientist.literature.index.meaning import vectors as blocks
+from hpcscientist.literature.index.words import writing
+from hpcscientist.literature.index.words.documents import SYMBOLS, Indexing
+from hpcscientist.literature.index.words.fields import vector_texts
+from hpcscientist.literature.library.files.paths import LibraryPaths, make_folder, refusal
 from hpcscientist.literature.library.indexing import Progress, Step
-from hpcscientist.literature.library.paths import LibraryPaths, make_folder, refusal
-from hpcscientist.literature.library.pool import Pool
+from hpcscientist.literature.library.processes.pool import Pool
 from hpcscientist.literature.library.store import Store, open_store
-from hpcscientist.models.embedding import SentenceEmbedder, hash_model
+from hpcscientist.models.embedding.sentences import SentenceEmbedder, hash_model
 
 Rows = npt.NDArray[np.float32]
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.literature.library import ledger as ledgers
-from hpcscientist.literature.library.contents import (
+from hpcscientist.literature.library.files.contents import (
     Contents,
     is_whole,
     read_contents,
 )
-from hpcscientist.literature.library.folder import prepare
-from hpcscientist.literature.library.forks import Forks
+from hpcscientist.literature.library.files.folder import prepare
+from hpcscientist.literature.library.files.paths import LibraryPaths, refusal
+from hpcscientist.literature.library.files.publish import publish, sweep, write_skipped
+from hpcscientist.literature.library.files.superseded import forget
 from hpcscientist.literature.library.indexing import Index, Progress, Step
-from hpcscientist.literature.library.joining import join
 from hpcscientist.literature.library.ledger import Ledger
-from hpcscientist.literature.library.paths import LibraryPaths, refusal
 from hpcscientist.literature.library.plan import Plan, make_plan
-from hpcscientist.literature.library.pool import Limits, Pool, read_here
-from hpcscientist.literature.library.publish import publish, sweep, write_skipped
+from hpcscientist.literature.library.processes.forks import Forks
+from hpcscientist.literature.library.processes.pool import Limits, Pool, read_here
 from hpcscientist.literature.library.reading import Reading
-from hpcscientist.literature.library.superseded import forget
+from hpcscientist.literature.library.sameness.joining import join
 from hpcscientist.literature.sources import base, detect
 
 # What is read without a process, which takes a second to start, and so without limits: formats

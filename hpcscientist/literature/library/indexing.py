@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from hpcscientist.literature.library.pool import Pool
+    from hpcscientist.literature.library.processes.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)

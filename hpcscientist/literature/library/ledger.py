@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.records.base import Record
 
 

@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hpcscientist.literature.library import schema
-from hpcscientist.literature.library.extraction import Batch, Ended, Output, Task
+from hpcscientist.literature.library.files import schema
+from hpcscientist.literature.library.files.parts import write_part
+from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
 from hpcscientist.literature.library.indexing import Progress, Step
 from hpcscientist.literature.library.ledger import Commit, Cursor, Entry, Ledger, encode_commit
 from hpcscientist.literature.library.looks import UNKNOWN, pieces, stamp_of, with_piece
-from hpcscientist.literature.library.parts import write_part
-from hpcscientist.literature.library.paths import LibraryPaths, write_file
 from hpcscientist.literature.library.plan import Planned, reader_of
-from hpcscientist.literature.library.pool import Lost
+from hpcscientist.literature.library.processes.extraction import Batch, Ended, Output, Task
+from hpcscientist.literature.library.processes.pool import Lost
 from hpcscientist.literature.sources.base import Source
 
 PART_ROWS = 8192

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library import schema
-from hpcscientist.literature.library.contents import (
+from hpcscientist.literature.library.files import schema
+from hpcscientist.literature.library.files.contents import (
     Contents,
     Placed,
     is_whole,
     read_contents,
 )
-from hpcscientist.literature.library.folder import begun
-from hpcscientist.literature.library.keys import key, plain_id
+from hpcscientist.literature.library.files.folder import begun
+from hpcscientist.literature.library.files.parts import Positions, Rows, column, damaged, distinct
+from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.files.publish import IDS, SHOWN
 from hpcscientist.literature.library.ledger import Part
-from hpcscientist.literature.library.parts import Positions, Rows, column, damaged, distinct
-from hpcscientist.literature.library.paths import LibraryPaths
-from hpcscientist.literature.library.publish import IDS, SHOWN
+from hpcscientist.literature.library.sameness.keys import key, plain_id
 from hpcscientist.records.literature import Paper, Symbol
 
 

@@ -24,7 +24,7 @@ from hpcscientist.literature.online.services.base import (
     words_of,
 )
 from hpcscientist.literature.online.turns import NoTurn, Turn, Turns
-from hpcscientist.models.retry import Transient, is_transient, retry_after_s
+from hpcscientist.models.endpoint.retry import Transient, is_transient, retry_after_s
 
 PATIENCE_S = 45.0  # for one page, all tries together
 TRY_S = 20.0

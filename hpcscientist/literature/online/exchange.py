@@ -22,7 +22,7 @@ import httpx
 from hpcscientist import __version__
 from hpcscientist.errors import ConfigError
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.models.retry import Transient
+from hpcscientist.models.endpoint.retry import Transient
 
 USER_AGENT = f"hpcscientist/{__version__} (python-httpx/{httpx.__version__})"
 BODY_LIMIT = 16 * 2**20  # bytes; a page of 100 papers is well below 1 MiB

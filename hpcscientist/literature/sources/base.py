@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,17 @@ from hpcscientist.records.literature import Paper, Symbol
 FileKind = Literal[
     "pdf", "bibtex", "arxiv", "semantic_scholar", "openalex", "latex", "code", "online"
 ]
+
+_MODULES: Final[dict[FileKind, str]] = {
+    "pdf": "pdf",
+    "latex": "latex.document",
+    "code": "code",
+    "bibtex": "records.bibtex",
+    "arxiv": "records.arxiv",
+    "semantic_scholar": "records.semantic_scholar",
+    "openalex": "records.openalex",
+    "online": "records.online",
+}
 
 
 class Trouble(Record):
@@ -63,7 +74,7 @@ class Source:
 
 def module_of(kind: FileKind) -> str:
     """Return a reader's module. A function `prepare` in it imports what reading takes later."""
-    return f"hpcscientist.literature.sources.{kind}"
+    return f"hpcscientist.literature.sources.{_MODULES[kind]}"
 
 
 def reader_for(kind: FileKind) -> Reader:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.sources import jsonl, latex_files, lines, sniff, trees
+from hpcscientist.literature.sources import lines, sniff, trees
 from hpcscientist.literature.sources.base import Source, Trouble, trouble
+from hpcscientist.literature.sources.latex import files as latex_files
+from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.literature.sources.text import shown
 
 PART_BYTES = 64 * 2**20

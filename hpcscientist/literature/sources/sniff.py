@@ -9,8 +9,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.literature.sources import jsonl, lines, openalex, trees
+from hpcscientist.literature.sources import lines, trees
 from hpcscientist.literature.sources.base import FileKind
+from hpcscientist.literature.sources.records import jsonl, openalex
 
 ACCEPTED = (
     "PDF, BibTeX, arXiv metadata (JSON Lines, Atom, OAI-PMH), Semantic Scholar and OpenAlex "

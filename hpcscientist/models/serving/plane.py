@@ -14,10 +14,11 @@ from pathlib import Path
 from hpcscientist.errors import PlaneLost, ServingError
 from hpcscientist.files.atomic import read_tail, write_atomic
 from hpcscientist.files.text import one_line
-from hpcscientist.models.serving import interpreter, ports, secrets
-from hpcscientist.models.serving import node as agent
-from hpcscientist.models.serving.image import Image, seen
+from hpcscientist.models.serving import ports, secrets
+from hpcscientist.models.serving.checking import interpreter
+from hpcscientist.models.serving.checking.image import Image, seen
 from hpcscientist.models.serving.lease import Beat
+from hpcscientist.models.serving.nodes import node as agent
 from hpcscientist.models.serving.order import Endpoint, Order
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.steps import Steps

@@ -18,7 +18,7 @@ from trialkit import CAMPAIGN, Bench, assert_nothing_runs
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.sweep import live_jobs
+from hpcscientist.execution.backends.slurm.jobs.sweep import live_jobs
 from hpcscientist.execution.backends.steps.backend import StepsBackend
 from hpcscientist.execution.backends.steps.command import Allocation
 from hpcscientist.files.rundir import RunPaths

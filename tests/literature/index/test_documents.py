@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 from index_kit import write_sources, write_works
 
-from hpcscientist.literature.index import documents as making
-from hpcscientist.literature.index.documents import FORMULAS, PAPERS, SYMBOLS, Indexing, in_parts
+from hpcscientist.literature.index.words import documents as making
+from hpcscientist.literature.index.words.documents import (
+    FORMULAS,
+    PAPERS,
+    SYMBOLS,
+    Indexing,
+    in_parts,
+)
 from hpcscientist.literature.library.build import build
-from hpcscientist.literature.library.extraction import Ended
-from hpcscientist.literature.library.pool import Limits, Pool
+from hpcscientist.literature.library.processes.extraction import Ended
+from hpcscientist.literature.library.processes.pool import Limits, Pool
 from hpcscientist.literature.library.store import Store, open_store
 
 

@@ -22,9 +22,10 @@ from hpcscientist.bench.retrieval.files import write_openalex
 from hpcscientist.bench.retrieval.labelled import labelled
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import DiskFull, HpcsciError, LibraryError
-from hpcscientist.literature.index import learning, vectors, writing
+from hpcscientist.literature.index.meaning import learning, vectors
 from hpcscientist.literature.index.search import SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
+from hpcscientist.literature.index.words import writing
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.indexing import Step
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from index_kit import ids, made, paper_id, write_sources, write_works
 
-from hpcscientist.literature.index import engine, fields
-from hpcscientist.literature.index.keyword import KeywordIndex
 from hpcscientist.literature.index.search import SearchableLibrary
-from hpcscientist.models.words import pieces, telling
+from hpcscientist.literature.index.words import engine, fields
+from hpcscientist.literature.index.words.keyword import KeywordIndex
+from hpcscientist.models.embedding.words import pieces, telling
 
 K1, B = 1.2, 0.75
 VOCABULARY = ("graph", "node", "image", "pixel", "deep", "net", "loss", "grösse")

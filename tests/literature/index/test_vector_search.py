@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.literature.index import vectors
 from hpcscientist.literature.index.catalogue import IndexPaths, VectorPart
 from hpcscientist.literature.index.fusion import fuse
-from hpcscientist.literature.index.vectors import Vectors, plan, update
+from hpcscientist.literature.index.meaning import vectors
+from hpcscientist.literature.index.meaning.vectors import Vectors, plan, update
 from hpcscientist.literature.merging import CONSTANT
 
 WIDTH = 8

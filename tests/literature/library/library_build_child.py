@@ -9,7 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from hpcscientist.literature.library import build, joining, reading
+from hpcscientist.literature.library import build, reading
+from hpcscientist.literature.library.sameness import joining
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def stay(event, arguments):
         while True:
             time.sleep(3600)
 
-if "hpcscientist.literature.library.reader" in " ".join(sys.orig_argv):
+if "hpcscientist.literature.library.processes.reader" in " ".join(sys.orig_argv):
     sys.addaudithook(stay)
 """
 ROWS = 300  # a part: more than a batch, so that a part ends within a source

@@ -16,7 +16,7 @@ from library_kit import article, papers, titles, tree, write_abstracts, write_bi
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library.build import BuildReport, Options, build
-from hpcscientist.literature.library.pool import Limits
+from hpcscientist.literature.library.processes.pool import Limits
 
 # Runs in every Python that is started with its folder on the path: what is opened by these names
 # ends the process, stops it, or makes it grow, as a parser that is written in C can. What it holds
@@ -41,7 +41,7 @@ def trap(event, arguments):
         os.close(os.open(arguments[0] + ".mark", os.O_CREAT))
         os.kill(os.getpid(), signal.SIGKILL)
 
-if "hpcscientist.literature.library.reader" in " ".join(sys.orig_argv):
+if "hpcscientist.literature.library.processes.reader" in " ".join(sys.orig_argv):
     sys.addaudithook(trap)
 """
 
@@ -145,7 +145,7 @@ def test_reader_that_cannot_start_is_no_fault_of_a_source(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"
-        "if 'hpcscientist.literature.library.reader' in sys.orig_argv:\n    os._exit(3)\n"
+        "if 'hpcscientist.literature.library.processes.reader' in sys.orig_argv:\n    os._exit(3)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(LibraryError, match="a process that reads ended with exit code 3"):
@@ -182,7 +182,7 @@ def test_readers_know_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     told = tmp_path / "told.json"
     (tmp_path / "sitecustomize.py").write_text(
         "import json, os, sys\n"
-        "if 'hpcscientist.literature.library.reader' in sys.orig_argv:\n"
+        "if 'hpcscientist.literature.library.processes.reader' in sys.orig_argv:\n"
         f"    with open({str(told)!r}, 'w') as file:\n"
         "        json.dump(dict(os.environ), file)\n"
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.literature.sources import bibtex
 from hpcscientist.literature.sources.base import Item, Trouble
+from hpcscientist.literature.sources.records import bibtex
 from hpcscientist.records.literature import Paper
 
 

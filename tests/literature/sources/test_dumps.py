@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.literature.sources import arxiv, openalex, semantic_scholar
 from hpcscientist.literature.sources.base import Abstract, Item, Trouble
+from hpcscientist.literature.sources.records import arxiv, openalex, semantic_scholar
 from hpcscientist.records.literature import Paper
 
 JSON = st.recursive(

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.literature.sources import latex, latex_files, latex_parts
 from hpcscientist.literature.sources.base import Item, Trouble
-from hpcscientist.literature.sources.latex_head import authors, title
-from hpcscientist.literature.sources.latex_macros import Expander, definitions
-from hpcscientist.literature.sources.latex_text import plain, split_math
+from hpcscientist.literature.sources.latex import document as latex
+from hpcscientist.literature.sources.latex import files as latex_files
+from hpcscientist.literature.sources.latex import parts as latex_parts
+from hpcscientist.literature.sources.latex.head import authors, title
+from hpcscientist.literature.sources.latex.macros import Expander, definitions
+from hpcscientist.literature.sources.latex.text import plain, split_math
 from hpcscientist.records.literature import Formula, Paper, Section
 
 MAIN = r"""

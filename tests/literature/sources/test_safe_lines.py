@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.literature.sources.base import Trouble
-from hpcscientist.literature.sources.jsonl import Found, read_records
 from hpcscientist.literature.sources.lines import Line, decode, read_lines, read_text
+from hpcscientist.literature.sources.records.jsonl import Found, read_records
 
 
 def _texts(path: Path, start: int = 0, end: int | None = None, limit: int = 100) -> list[str]:

@@ -22,20 +22,20 @@ from hpcscientist.execution.backends.slurm.batches import (
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.ledger import (
+from hpcscientist.execution.backends.slurm.jobs.submit import Sender
+from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs, end_arrays
+from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
+from hpcscientist.execution.backends.slurm.refusals import UNLIMITED, Learned, is_closed
+from hpcscientist.execution.backends.slurm.stops import Stops
+from hpcscientist.execution.backends.slurm.watching.ledger import (
     Ledger,
     LiveBatch,
     adopt,
     adopt_by_name,
     live_batch,
 )
-from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
-from hpcscientist.execution.backends.slurm.progress import Progress
-from hpcscientist.execution.backends.slurm.refusals import UNLIMITED, Learned, is_closed
-from hpcscientist.execution.backends.slurm.rounds import Backoff, Findings, Rounds
-from hpcscientist.execution.backends.slurm.stops import Stops
-from hpcscientist.execution.backends.slurm.submit import Sender
-from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
+from hpcscientist.execution.backends.slurm.watching.progress import Progress
+from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
 from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.ledger import ArrayTask, Ledger
-from hpcscientist.execution.backends.slurm.sweep import cancel_jobs
+from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs
+from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger
 
 
 class Stops:

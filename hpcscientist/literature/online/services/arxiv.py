@@ -22,7 +22,7 @@ from hpcscientist.literature.online.services.base import (
     words_of,
 )
 from hpcscientist.literature.sources import text
-from hpcscientist.literature.sources.arxiv_xml import item_of
+from hpcscientist.literature.sources.records.arxiv_xml import item_of
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 _TOTAL = "{http://a9.com/-/spec/opensearch/1.1/}totalResults"

@@ -18,7 +18,7 @@ from hpcscientist.literature.online.services.base import (
     online_papers,
     words_of,
 )
-from hpcscientist.literature.sources.openalex import paper_of
+from hpcscientist.literature.sources.records.openalex import paper_of
 
 _SELECT = (
     "id,doi,display_name,publication_year,authorships,primary_location,locations,"

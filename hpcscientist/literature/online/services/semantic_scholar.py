@@ -17,7 +17,7 @@ from hpcscientist.literature.online.services.base import (
     online_papers,
     words_of,
 )
-from hpcscientist.literature.sources.semantic_scholar import item_of
+from hpcscientist.literature.sources.records.semantic_scholar import item_of
 
 _FIELDS = "title,abstract,authors,year,venue,externalIds,url,citationCount"
 

@@ -1,0 +1,1 @@
+"""notes.md, the experimental journal of an idea."""

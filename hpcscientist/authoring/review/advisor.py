@@ -1,0 +1,192 @@
+"""The advisor (AI-Researcher, arXiv 2505.18705, 3.2 and A.5): does the code do what the idea says?
+
+A reviewer compares code and idea concept by concept, and must tell a method that is carried out
+from one that is only pretended. Here each judgement is structured, what it claims is verified
+(`evidence`), several independent judgements are merged, and what can be found without a model
+(`signs`, and whether the predictions are the reference's) stands beside them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpcscientist.authoring.attempts import patch
+from hpcscientist.authoring.review.evidence import MOST, Evidence
+from hpcscientist.authoring.review.idle import idle_lines
+from hpcscientist.authoring.review.reach import read
+from hpcscientist.authoring.review.signs import Sign, find
+from hpcscientist.authoring.review.source import shown_lines
+from hpcscientist.authoring.review.verdicts import (
+    Wanted,
+    judgement,
+    merged,
+    pretended,
+    profiles,
+    wanted,
+)
+from hpcscientist.models.prompting.materials import (
+    Part,
+    Prompt,
+    from_the_end,
+    lines_from_the_end,
+    of_template,
+    read_only_files,
+)
+from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.experiment import CodeReview, ReviewReply
+from hpcscientist.records.idea import Idea
+
+if TYPE_CHECKING:
+    from hpcscientist.recipe.load import Recipe
+
+ROUND = 100  # ordinals of an attempt's judgements: ROUND * attempt + judge, from 1
+_FIELD, _ADVICE = 1500, 600  # characters
+_ADVISED, _SIGNS = 3, 5  # pieces of advice, and signs, that the coder is told
+_SAME = (
+    "The predictions are exactly those of the unchanged reference with the same seed, so nothing "
+    "was done: the method must act on the predictions."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What can be told of an attempt without a model."""
+
+    evidence: Evidence
+    signs: tuple[Sign, ...]
+
+
+class Advisor:
+    """Has `judges` judgements made of an attempt's code; without a `voice` none."""
+
+    def __init__(self, voice: Voice | None, recipe: Recipe, judges: int) -> None:
+        self._voice, self._judges = voice, judges
+        self._spec, self._reference = recipe.spec, dict(recipe.reference)
+
+    async def review(
+        self, brief: Brief, attempt: int, files: Mapping[str, str], same_as_reference: bool
+    ) -> CodeReview:
+        """Return what the judgements of an attempt come to; see `CodeReview`.
+
+        They are asked for at once, stage `advise`, ordinal ROUND * attempt + judge, each with a
+        seed of its own. Those that cannot be had are left out; where there is none, the review
+        is not `judged`, and finds nothing but what needs no model: that the predictions are the
+        reference's, or that its text proves that the code is. Raises EndpointError.
+        """
+        seen = await asyncio.to_thread(self._look, dict(files))
+        concepts = wanted(brief)
+        prompt = self._prompt(brief, concepts, files, seen, same_as_reference)
+        replies = await self._ask(brief.idea, attempt, prompt)
+        judged = [judgement(reply, concepts, seen.evidence.verify) for reply in replies]
+        return CodeReview(
+            attempt=attempt,
+            checks=merged(judged),
+            marks=tuple(sorted(reply.correctness for reply in replies)),
+            toy=pretended(replies) or any(sign.kind == "unchanged" for sign in seen.signs),
+            same_as_reference=same_as_reference,
+            judged=bool(replies),
+            advice=_advice(replies, seen.signs, same_as_reference),
+        )
+
+    def _look(self, files: dict[str, str]) -> _Seen:
+        entry, names = self._spec.entry, tuple(metric.name for metric in self._spec.metrics)
+        program = read(files, entry)
+        idle = idle_lines(program) if program is not None else {}
+        evidence = Evidence(files, self._reference, idle)
+        return _Seen(evidence, find(files, self._reference, entry, names))
+
+    async def _ask(self, idea: Idea, attempt: int, prompt: Prompt) -> list[ReviewReply]:
+        if self._voice is None:
+            return []
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [
+                    group.create_task(self._judge(self._voice, idea, attempt, judge, prompt))
+                    for judge in range(1, self._judges + 1)
+                ]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return [reply for task in asked if (reply := task.result()) is not None]
+
+    async def _judge(
+        self, voice: Voice, idea: Idea, attempt: int, judge: int, prompt: Prompt
+    ) -> ReviewReply | None:
+        ordinal = ROUND * attempt + judge
+        call = Call(idea.idea_id, idea.number, "advise", ordinal, sample=judge)
+        try:
+            return await voice.ask(call, ReviewReply, prompt)
+        except UNANSWERED:
+            return None
+
+    def _prompt(
+        self,
+        brief: Brief,
+        concepts: tuple[Wanted, ...],
+        files: Mapping[str, str],
+        seen: _Seen,
+        same_as_reference: bool,
+    ) -> Prompt:
+        """Show idea, concepts and code.
+
+        Too long, it goes without the patch, whose new lines are marked in the code; then without
+        formulas and code of the concepts, the last first; then without files that are as in the
+        reference, and at last without the details of the idea.
+        """
+        of, diff = brief.idea.proposal, tame(patch(self._reference, files))
+        states = {name: self._file_state(name, text) for name, text in sorted(files.items())}
+        changed = [name for name, state in states.items() if state != "as in the reference"]
+        listed = {name: _numbered(files[name], seen.evidence.new(name)) for name in states}
+        return of_template(
+            "advise",
+            (
+                Part("diff", 1, lambda step: "" if step else diff),
+                from_the_end("profiles", profiles(brief)),
+                read_only_files("files", listed, changed),
+                lines_from_the_end("details", tame(of.technical_details).strip()),
+            ),
+            title=line(of.title, _FIELD),
+            method=tame(of.method).strip(),
+            plan=_plan_fields(brief),
+            concepts=concepts,
+            states=states,
+            signs=[str(sign) for sign in seen.signs],
+            same_as_reference=same_as_reference,
+            most=MOST,
+        )
+
+    def _file_state(self, name: str, text: str) -> str:
+        if name not in self._reference:
+            return "new"
+        return "as in the reference" if self._reference[name] == text else "changed"
+
+
+def _numbered(text: str, new: frozenset[int]) -> str:
+    """Return a text with its lines numbered; "+" marks those that the reference lacks."""
+    shown = shown_lines(text)
+    width = len(str(len(shown)))
+    return "\n".join(
+        f"{number:>{width}}{'+' if number in new else ' '}| {tame(of)}"
+        for number, of in enumerate(shown, start=1)
+    )
+
+
+def _plan_fields(brief: Brief) -> tuple[tuple[str, str], ...]:
+    """Return how the idea was to be carried out: as planned, or else as proposed."""
+    if brief.plan is None:
+        return (("As proposed", line(brief.idea.proposal.experiment_plan, _FIELD)),)
+    fields = ("model", "training", "testing", "data")
+    return tuple((name.capitalize(), line(getattr(brief.plan, name), _FIELD)) for name in fields)
+
+
+def _advice(replies: list[ReviewReply], signs: tuple[Sign, ...], same_as_reference: bool) -> str:
+    """Return what the coder is told, the surest first; the order of the replies plays no part."""
+    told = [_SAME] if same_as_reference else []
+    told += [f"{sign}." for sign in signs[:_SIGNS]]
+    ranked = sorted((reply.correctness, line(reply.advice, _ADVICE)) for reply in replies)
+    told += list(dict.fromkeys(advice for _, advice in ranked if advice))[:_ADVISED]
+    return "\n".join(told)

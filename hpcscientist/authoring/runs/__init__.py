@@ -1,0 +1,1 @@
+"""What runs show to those who write the next code."""

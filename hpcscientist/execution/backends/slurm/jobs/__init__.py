@@ -1,0 +1,1 @@
+"""Jobs as they are made, marked, submitted and ended."""

@@ -1,0 +1,1 @@
+"""What becomes of array tasks: the queue and the files, held together."""

@@ -1,0 +1,183 @@
+"""What is live: batches and their array tasks, and which of the trials in them have ended.
+
+An array task runs its trials in order, so of each task one trial at most is under way: the
+one at `at`. Everything here is memory; what must survive the driver is in the batch's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hpcscientist.execution import folders
+from hpcscientist.execution.backends.slurm import clock
+from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
+from hpcscientist.execution.backends.slurm.watching.states import Phase
+from hpcscientist.records.runs import EndState, Intent, RunId
+
+
+@dataclass(eq=False, slots=True)
+class ArrayTask:
+    """One array task. `at`: the first trial without a result; `over`: those that were told ended.
+
+    `unwanted` are those that were given up: the task is ended for them.
+    """
+
+    number: int
+    runs: tuple[RunId, ...]
+    at: int = 0
+    told: set[int] = field(default_factory=set)  # as started
+    over: set[int] = field(default_factory=set)
+    unwanted: set[int] = field(default_factory=set)
+    phase: Phase = Phase.WAITING
+    state: str = "PENDING"
+    node: str = ""
+    cause: EndState | None = None
+    ended_at: float = 0.0
+    started: bool = False
+    stopping: bool = False
+    absences: int = 0  # rounds in a row in which Slurm did not know it
+
+    def end(self, cause: EndState, state: str) -> None:
+        """Note that the task will never run again under its job id."""
+        if self.cause is None:
+            self.phase, self.cause, self.state = Phase.ENDED, cause, state
+            self.ended_at = clock.now()
+
+    def remaining(self) -> list[int]:
+        """Return the positions of the trials that have not ended, in order."""
+        return [position for position in range(len(self.runs)) if position not in self.over]
+
+
+@dataclass(eq=False, slots=True)
+class LiveBatch:
+    """One array. `job_id` None: whether it was submitted is still to be found out.
+
+    `by_name`: there was no record of it, so what its tasks came to was told before, or was ended
+    by us, or no task ever found what to run.
+    """
+
+    batch: ArrayRecord
+    folder: BatchFolder
+    job_id: str | None
+    tasks: list[ArrayTask]
+    hopeless: int = 0
+    by_name: bool = False
+
+    def live_tasks(self) -> list[ArrayTask]:
+        """Return the tasks that have not ended."""
+        return [task for task in self.tasks if task.cause is None]
+
+    def has_ended(self) -> bool:
+        """Whether every task has ended and every trial was told."""
+        return all(task.cause is not None and not task.remaining() for task in self.tasks)
+
+
+def live_batch(batch: ArrayRecord, folder: BatchFolder, job_id: str | None) -> LiveBatch:
+    """Return a batch as it is right after submission."""
+    tasks = [ArrayTask(number, runs) for number, runs in enumerate(batch.tasks)]
+    return LiveBatch(batch, folder, job_id, tasks)
+
+
+class Ledger:
+    """All live batches, and an index of the trials in them."""
+
+    def __init__(self) -> None:
+        self.batches: list[LiveBatch] = []
+        self._index: dict[RunId, tuple[ArrayTask, int]] = {}
+
+    def add(self, live: LiveBatch) -> None:
+        """Take a batch in. A run that is in an earlier one too is in this one from now on."""
+        self.batches.append(live)
+        for task in live.tasks:
+            for position, run in enumerate(task.runs):
+                self._index[run] = (task, position)
+
+    def remove(self, live: LiveBatch) -> None:
+        """Forget a batch."""
+        self.batches.remove(live)
+        for task in live.tasks:
+            for run in task.runs:
+                if self._index.get(run, (None, 0))[0] is task:
+                    del self._index[run]
+
+    def drop_one(self, live: LiveBatch) -> None:
+        """Forget a batch and remove its folder; what a file system will not let go of stays.
+
+        Its record goes first: without it nobody takes the rest for a batch.
+        """
+        self.remove(live)
+        with contextlib.suppress(OSError):
+            live.folder.record.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folders.remove(live.folder.root)
+
+    def drop(self, everything: bool = False) -> None:
+        """Drop the batches that have ended, or all."""
+        for live in list(self.batches):
+            if everything or live.has_ended():
+                self.drop_one(live)
+
+    def give_up(self, runs: Collection[RunId]) -> None:
+        """Note that nobody wants these runs."""
+        for run in runs:
+            task, position = self._index.get(run, (None, 0))
+            if task is not None and position not in task.over:
+                task.unwanted.add(position)
+
+    def is_in(self, run: RunId, task: ArrayTask) -> bool:
+        """Whether a run is in this task, and not in a later one since."""
+        return self._index.get(run, (None, 0))[0] is task
+
+    def runs(self) -> set[RunId]:
+        """Return the runs that have not ended."""
+        return {run for run, (task, position) in self._index.items() if position not in task.over}
+
+    def tasks(self) -> Iterator[tuple[LiveBatch, ArrayTask]]:
+        """Yield every task with its batch."""
+        for live in self.batches:
+            for task in live.tasks:
+                yield live, task
+
+    def count_live(self) -> int:
+        """Return how many tasks have not ended."""
+        return sum(task.cause is None for _, task in self.tasks())
+
+
+def adopt(ledger: Ledger, submission: Path) -> None:
+    """Take the arrays of earlier drivers over from their folders."""
+    for path in sorted(submission.glob("*/batch.json")):
+        folder = BatchFolder(path.parent)
+        batch = folder.read()
+        if batch is not None:
+            ledger.add(live_batch(batch, folder, folder.job_id()))
+
+
+def adopt_by_name(ledger: Ledger, submission: Path, campaign_id: str, intent: Intent) -> None:
+    """Take over a batch of which there is no record: the queue is asked for its name."""
+    if any(live.batch.batch_id == intent.batch_id for live in ledger.batches):
+        return
+    record = ArrayRecord(
+        batch_id=intent.batch_id,
+        campaign_id=campaign_id,
+        trials_folder="",
+        tasks=intent.elements,
+        cpus=1,
+        gpus=0,
+        memory_mb=1,
+        minutes=1,
+        created_at=_created(intent.batch_id),
+    )
+    live = live_batch(record, BatchFolder(submission / intent.batch_id), None)
+    live.by_name = True
+    ledger.add(live)
+
+
+def _created(batch_id: str) -> float:
+    """Return when a batch got its id: the hexadecimal seconds that it begins with."""
+    try:
+        return float(int(batch_id[:-6], 16))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,238 @@
+"""Where trials in array tasks stand: by their files, and by what Slurm said of their tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hpcscientist.execution import presence
+from hpcscientist.execution.backends.slurm import clock
+from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
+from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.records.runs import Ended, EndState, Started
+from hpcscientist.records.site import WatchSite
+
+_LOG_TAIL = 16 * 1024
+_HIDDEN_S = 3.0
+_TASKS_A_LOOK = 500  # with more running than this, files are looked at less often
+
+
+class Progress:
+    """Moves every array task as far as its files allow, and tells what began and ended."""
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        watch: WatchSite,
+        ledger: Ledger,
+        tell: Callable[[Started | Ended], None],
+    ) -> None:
+        self._paths, self._watch, self._ledger, self._tell = paths, watch, ledger, tell
+        self._next, self._running = 0.0, 0
+
+    def pause_s(self) -> float:
+        """Return the seconds until the next look is due."""
+        return max(0.0, self._next - clock.now())
+
+    def look(self) -> None:
+        """Look at the files of tasks that run or have ended."""
+        now = clock.now()
+        hurried = any(
+            task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
+        )
+        if now < self._next and not hurried:
+            return
+        self._running = 0
+        for live in list(self._ledger.batches):
+            _note_started(live)
+            for task in live.tasks:
+                if not task.started and task.cause is None:
+                    continue
+                self._running += task.cause is None
+                self._advance(live, task)
+                if task.cause is not None and task.remaining():
+                    self._settle(live, task)
+        self._next = now + self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
+
+    def _advance(self, live: LiveBatch, task: ArrayTask) -> None:
+        """Follow a task's trials as far as they have results."""
+        while task.at < len(task.runs):
+            run = task.runs[task.at]
+            paths = self._paths.trial(run.trial_id)
+            if not _has_ended(paths, run.run):
+                begun = not live.by_name and _began(paths, run.run) is not None
+                if begun and task.at not in task.told:
+                    self._start(task, task.at)
+                return
+            if task.at not in task.over:
+                self._end_well(live, task, task.at)
+            task.at += 1
+
+    def end_void(self, live: LiveBatch) -> None:
+        """Tell the ends of a batch that was never submitted, as far as anybody can say."""
+        for task in live.tasks:
+            for position in task.remaining():
+                run = task.runs[position]
+                if _has_ended(self._paths.trial(run.trial_id), run.run):
+                    self._end_well(live, task, position)
+                    continue
+                unwanted = position in task.unwanted
+                state = EndState.CANCELLED if unwanted else EndState.NOT_SUBMITTED
+                self._end(task, position, Ended(run, state, ended_at=time.time()))
+
+    def _start(self, task: ArrayTask, position: int) -> None:
+        if position not in task.told:
+            task.told.add(position)
+            if self._ledger.is_in(task.runs[position], task):
+                self._tell(Started(task.runs[position]))
+
+    def _end(self, task: ArrayTask, position: int, ended: Ended) -> None:
+        """Tell an end, unless the run is in a later batch since: then that one's counts."""
+        task.over.add(position)
+        if self._ledger.is_in(task.runs[position], task):
+            self._tell(ended)
+
+    def _end_well(self, live: LiveBatch, task: ArrayTask, position: int) -> None:
+        """Tell the end of a trial that left a result."""
+        self._start(task, position)
+        run = task.runs[position]
+        now = time.time()
+        ended = Ended(
+            run,
+            EndState.ENDED,
+            ended_at=now,
+            began_at=now - max(0.0, _seconds(self._paths.trial(run.trial_id))),
+            node=task.node,
+            job=_job(live, task),
+            scheduler_state=task.state,
+        )
+        self._end(task, position, ended)
+
+    def _settle(self, live: LiveBatch, task: ArrayTask) -> None:
+        """Decide about trials whose task has ended without their results."""
+        if self._may_be_hidden(task):
+            return
+        for position in task.remaining():
+            # One that raised in a packed task hid those after it.
+            run = task.runs[position]
+            if _has_ended(self._paths.trial(run.trial_id), run.run):
+                self._end_well(live, task, position)
+        task.at = len(task.runs)
+        left = task.remaining()
+        for position in left:
+            if position in task.unwanted:
+                state = EndState.CANCELLED
+            elif task.stopping or live.by_name or position != left[0]:
+                state = EndState.NOT_RUN
+            else:
+                state = task.cause or EndState.LOST
+            ended = self._lost(live, task, position, state)
+            if ended.began_at is not None:
+                self._start(task, position)
+            self._end(task, position, ended)
+
+    def _lost(self, live: LiveBatch, task: ArrayTask, position: int, state: EndState) -> Ended:
+        run, now = task.runs[position], time.time()
+        if state is EndState.NOT_RUN:
+            return Ended(run, state, ended_at=now)
+        log = live.folder.log(live.job_id or "", task.number)
+        ran_s = _ran_s(self._paths.trial(run.trial_id), run.run, log)
+        return Ended(
+            run,
+            state,
+            ended_at=now,
+            began_at=None if ran_s is None else now - ran_s,
+            node=task.node,
+            job=_job(live, task),
+            scheduler_state=task.state,
+            said=read_tail(log, _LOG_TAIL),
+        )
+
+    def _may_be_hidden(self, task: ArrayTask) -> bool:
+        """Whether a file system may still hide results that another node wrote.
+
+        A task that ended well has written them; one that Slurm ended may have, just before.
+        """
+        for position in task.remaining():
+            # Listing a folder makes a network file system look at it again.
+            with contextlib.suppress(OSError):
+                os.listdir(self._paths.trial(task.runs[position].trial_id).root)  # noqa: PTH208
+        patience = self._watch.visible_s
+        if task.cause is not EndState.ENDED:
+            patience = min(patience, _HIDDEN_S) if task.started else 0.0
+        return clock.now() - task.ended_at < patience
+
+
+def _job(live: LiveBatch, task: ArrayTask) -> str:
+    return f"{live.job_id}_{task.number}"
+
+
+def _note_started(live: LiveBatch) -> None:
+    """Mark the tasks whose log exists: Slurm makes it as a task starts."""
+    if live.job_id is None or all(task.started or task.cause for task in live.tasks):
+        return
+    prefix = f"{live.job_id}_"
+    try:
+        names = os.listdir(live.folder.root)  # noqa: PTH208
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(prefix) and name.endswith("_0_log.out"):
+            number = name[len(prefix) :].partition("_")[0]
+            if number.isdigit() and int(number) < len(live.tasks):
+                live.tasks[int(number)].started = True
+
+
+def _began(paths: TrialPaths, run: int) -> float | None:
+    """Return the seconds since a worker began this run; None if none did."""
+    known = presence.read(paths)
+    if known is None or known.run != run:
+        return None
+    try:
+        return max(0.0, time.time() - paths.worker.stat().st_mtime)
+    except OSError:
+        return None
+
+
+def _ran_s(paths: TrialPaths, run: int, log: Path) -> float | None:
+    """Return the seconds that a worker was on this run; None if it had not begun.
+
+    A task's end is when its log was last written: Slurm says there what it does to a task, and
+    the driver may look hours later.
+    """
+    began = _began(paths, run)
+    if began is None:
+        return None
+    try:
+        seconds = _mtime(log) - _mtime(paths.worker)
+    except OSError:
+        return began
+    return seconds if seconds >= 0 else began
+
+
+def _has_ended(paths: TrialPaths, run: int) -> bool:
+    """Whether there is a result that this run's worker wrote, and not an earlier one's.
+
+    A worker announces itself, then removes an old result: one that is older than the
+    announcement is about to go.
+    """
+    if not paths.result.exists():
+        return False
+    known = presence.read(paths)
+    return known is not None and known.run == run and _seconds(paths) >= 0.0
+
+
+def _seconds(paths: TrialPaths) -> float:
+    """Return the seconds from a worker's announcement to its result; negative without either."""
+    try:
+        return _mtime(paths.result) - _mtime(paths.worker)
+    except OSError:
+        return -1.0
+
+
+def _mtime(path: Path) -> float:
+    return path.stat().st_mtime

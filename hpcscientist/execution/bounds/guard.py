@@ -1,0 +1,118 @@
+"""A process between the worker and a candidate, so that nothing outlives a worker that is killed.
+
+The kernel can tie a process to its parent (PR_SET_PDEATHSIG), but not a container: Apptainer
+starts its parent process from another thread, which loses that tie. So the worker's child forks
+once more: its child becomes the candidate, and it stays behind as their guard. It adopts every
+orphan below it, ends as the candidate ends, and ends them all when the worker is gone, which it
+knows by a pipe that only the worker holds open.
+
+It never becomes another program: that would cost more than many a trial. Nor is it in the
+namespace of a candidate that is set apart (see `apart`), which therefore cannot touch it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import NoReturn
+
+from hpcscientist.execution.sandbox import apart
+from hpcscientist.system.processes import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    children,
+    halt,
+    prctl,
+)
+
+_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+_LOST_EXIT = 137
+
+
+def leave_guard(life: int, apart_mb: int = 0) -> None:
+    """Fork; return in the child, which is to become the candidate, and guard it in the parent.
+
+    `life` is the reading end of the worker's pipe; `apart_mb`: the candidate shall see no process
+    but its own, and have so much shared memory (0: it runs among all others). Call it in a child of
+    the worker's, single threaded and about to run another program. Raises OSError.
+    """
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    guard = os.getpid()
+    told, tell = os.pipe()
+    if apart_mb:
+        apart.separate()
+    candidate = os.fork()
+    if candidate:
+        _guard(candidate, life, told)
+    if apart_mb:
+        apart.become_first(told, tell, apart_mb)
+        os.setsid()
+        return
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guard:  # it died before the line above
+        os._exit(_LOST_EXIT)
+    os.setsid()
+
+
+def _guard(candidate: int, life: int, told: int) -> NoReturn:
+    status = 0
+    try:
+        status = apart.status_of(told, _wait(candidate, life, told))
+    except BaseException:  # noqa: BLE001 (whatever it was: nothing may be left, nobody is told)
+        status = signal.SIGKILL
+        _end_all()
+    finally:
+        _end_like(status)
+        os._exit(_LOST_EXIT)
+
+
+def _wait(candidate: int, life: int, told: int) -> int:
+    """Wait for the candidate's end or the worker's; return the status of our child."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.chdir("/")
+    apart.close_all_but(life, told, woken, wake)
+    poll = select.poll()
+    poll.register(life, 0)  # an end of the pipe is told unasked
+    poll.register(woken, select.POLLIN)
+    while True:
+        while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+            if reaped[0] == candidate:
+                return reaped[1]
+        for descriptor, _ in poll.poll():
+            if descriptor == life:
+                _end_all()
+                return signal.SIGKILL
+            os.read(woken, 4096)
+
+
+def _end_all() -> None:
+    """Kill and reap all below this process, until there is none."""
+    while found := halt(children(os.getpid())):
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+
+
+def _end_like(status: int) -> None:
+    """End as a process ended whose status is given."""
+    if os.WIFEXITED(status):
+        os._exit(os.WEXITSTATUS(status))
+    number = os.WTERMSIG(status)
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

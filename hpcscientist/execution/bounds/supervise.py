@@ -1,0 +1,201 @@
+"""Runs one command within bounds and leaves nothing of it behind.
+
+The bounds are kept from outside: a deadline on wall-clock time, memory and processes of the
+whole tree, bytes in watched folders, size of the output. Whatever the reason it ended for, every
+descendant is stopped and killed before `supervise` returns, daemons included.
+
+Call it from the main thread: the kernel ties the child's life to the thread that made it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.starved import memory_kills
+from hpcscientist.execution.bounds.usage import cpu_s
+from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch
+from hpcscientist.execution.sandbox import apart
+from hpcscientist.execution.sandbox.child import preparation
+from hpcscientist.system.processes import Brood
+
+__all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command runs: working directory and whole environment."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended. Seconds, MiB. `survivors` could not be killed: none, normally.
+
+    peak_mb: as far as it was seen; 0 of a command that ended before it was looked at.
+    starved: meanwhile the kernel ended a process of its control group for lack of memory.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    reason: Reason
+    wall: float
+    cpu_s: float
+    peak_mb: float
+    survivors: tuple[int, ...] = ()
+    starved: bool = False
+
+
+def supervise(
+    command: Sequence[str],
+    place: Place,
+    bounds: Bounds,
+    stop: threading.Event,
+    stdout: BoundedLog,
+    stderr: BoundedLog | None = None,
+) -> Ended:
+    """Run a command; `stderr` None joins stdout. Setting `stop` ends it within a tick.
+
+    Raises OSError when the command cannot be started.
+    """
+    kills = memory_kills()
+    brood, before, begun = Brood(), _children_usage(), time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.callback(brood.end)  # also where nothing could be started
+        process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
+        brood.watch(process, bounds.apart and apart.is_possible())
+        watch = Watch(process, brood, bounds, stop, begun)
+        stack.enter_context(_told_of_resumption(watch))
+        pipes = [(process.stdout, stdout), (process.stderr, stderr)]
+        with selectors.DefaultSelector() as selector:
+            for pipe, sink in pipes:
+                if pipe is not None:
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(pipe, selectors.EVENT_READ, sink)
+            try:
+                reason = _loop(process, watch, selector)
+            finally:
+                spent = cpu_s(brood.pids()) + _cpu_s(before)
+                survivors = brood.end()
+                for key in list(selector.get_map().values()):
+                    _drain(key.fd, key.data)
+                for pipe, sink in pipes:
+                    if pipe is not None and sink is not None:
+                        pipe.close()
+                        sink.finish()
+    code = process.poll()
+    after = _children_usage()
+    return Ended(
+        exit_code=code if code is not None and code >= 0 else None,
+        signal=-code if code is not None and code < 0 else None,
+        reason=reason,
+        wall=time.monotonic() - begun,
+        # A container's first process does not pass on what those killed with it had used.
+        cpu_s=max(spent, _cpu_s(before)),
+        peak_mb=max(watch.peak_mb, _known_peak_mb(before, after)),
+        survivors=survivors,
+        starved=memory_kills() > kills,
+    )
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], place: Place, bounds: Bounds, joined: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command below a guard, who ends it should this process be gone (see `guard`).
+
+    To us the guard is the process: it ends as the command ends. Raises OSError.
+    """
+    life, alive = os.pipe()
+    try:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=place.folder,
+                env=dict(place.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if joined else subprocess.PIPE,
+                start_new_session=True,
+                preexec_fn=preparation(bounds, life),  # noqa: PLW1509 (a worker runs no threads)
+            )
+        except subprocess.SubprocessError as error:  # of our own, between fork and exec
+            raise OSError(errno.EAGAIN, "a process could not be set up") from error
+        finally:
+            os.close(life)
+        yield process
+    finally:
+        os.close(alive)
+
+
+@contextmanager
+def _told_of_resumption(watch: Watch) -> Iterator[None]:
+    def resumed(number: int, frame: FrameType | None) -> None:
+        watch.resumed = True
+
+    before = signal.signal(signal.SIGCONT, resumed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, before)
+
+
+def _loop(
+    process: subprocess.Popen[bytes], watch: Watch, selector: selectors.BaseSelector
+) -> Reason:
+    while (reason := watch.reason()) is None:
+        if not selector.get_map():  # it closed its output and goes on
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(watch.timeout())
+            continue
+        for key, _ in selector.select(watch.timeout()):
+            data = os.read(key.fd, _CHUNK)
+            if data:
+                key.data.write(data)
+            else:
+                selector.unregister(key.fileobj)
+    return reason
+
+
+def _drain(descriptor: int, sink: BoundedLog) -> None:
+    """Take what is left in a pipe; all writers are gone, so this ends."""
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(descriptor, _CHUNK):
+            sink.write(data)
+
+
+def _children_usage() -> resource.struct_rusage:
+    return resource.getrusage(resource.RUSAGE_CHILDREN)
+
+
+def _cpu_s(before: resource.struct_rusage) -> float:
+    """Return the processor time of the children that were reaped since, seconds."""
+    now = _children_usage()
+    return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _known_peak_mb(before: resource.struct_rusage, after: resource.struct_rusage) -> float:
+    """Return the kernel's peak of a single process, where it can only be the command's.
+
+    The figure is the largest of all children so far, and a forked child starts with its
+    parent's peak; below either it says nothing.
+    """
+    floor = max(before.ru_maxrss, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return after.ru_maxrss / 1024 if after.ru_maxrss > floor else 0.0

@@ -1,0 +1,1 @@
+"""The candidate, and what keeps it away from everything else."""

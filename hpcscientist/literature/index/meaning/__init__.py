@@ -1,0 +1,1 @@
+"""Vectors of papers: what makes them, and the files they are in."""

@@ -1,0 +1,196 @@
+"""Parts: Arrow files of bounded size, written whole and read by memory mapping."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hpcscientist.errors import LibraryError
+from hpcscientist.literature.library.files import schema as schemas
+from hpcscientist.literature.library.files.contents import read_contents
+from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
+from hpcscientist.literature.library.files.superseded import is_replaced
+from hpcscientist.literature.library.ledger import Part
+
+_OPEN = 200  # parts at once: each takes a file descriptor
+
+Positions = npt.NDArray[np.int64]
+
+
+def write_part(paths: LibraryPaths, file: str, schema: Any, batches: Sequence[bytes]) -> Part:
+    """Write record batches, encoded without their schema, as a part. Raises DiskFull."""
+    sink, rows = pa.BufferOutputStream(), 0
+    with pa.ipc.new_file(sink, schema) as writer:
+        for data in batches:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    content = sink.getvalue()
+    write_file(paths.file(file), content)
+    digest = hashlib.sha256(content).hexdigest()
+    return Part(file=file, rows=rows, size=content.size, sha256=digest)
+
+
+class Rows:
+    """The rows of several parts by their positions. Any thread may read.
+
+    `parts` come with the position of their first row, in ascending order.
+    """
+
+    def __init__(self, paths: LibraryPaths, parts: Sequence[tuple[int, Part]], schema: Any) -> None:
+        self._paths, self._parts, self._schema = paths, list(parts), schema
+        self._starts = [first for first, _ in self._parts]
+        self._open: dict[int, _Mapped] = {}
+        self._lock = threading.Lock()
+
+    def row(self, position: int) -> dict[str, Any]:
+        """Return one row. Raises LookupError for a position that no part holds."""
+        number = bisect_right(self._starts, position) - 1
+        if number < 0 or position >= self._starts[number] + self._parts[number][1].rows:
+            raise LookupError(position)
+        batch, offset = self._mapped(number).locate(position - self._starts[number])
+        row: dict[str, Any] = batch.slice(offset, 1).to_pylist()[0]
+        return row
+
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """Yield all record batches, with the position of their first row."""
+        for number, start in enumerate(self._starts):
+            for offset, batch in self._mapped(number, keep=False).batches():
+                yield start + offset, batch
+
+    def between(self, first: int, last: int) -> Iterator[tuple[int, Any]]:
+        """Yield the same, but only batches with rows from position `first` to `last`."""
+        for number, start in enumerate(self._starts):
+            if start <= last and first < start + self._parts[number][1].rows:
+                for offset, batch in self._mapped(number).batches(first - start, last - start):
+                    yield start + offset, batch
+
+    def _mapped(self, number: int, keep: bool = True) -> _Mapped:
+        with self._lock:
+            mapped = self._open.get(number)
+            if mapped is None:
+                mapped = self._opened(self._parts[number][1])
+                if keep:
+                    if len(self._open) >= _OPEN:
+                        del self._open[next(iter(self._open))]
+                    self._open[number] = mapped
+            return mapped
+
+    def _opened(self, part: Part) -> _Mapped:
+        path = self._paths.file(part.file)
+        try:
+            return _Mapped(path, part, self._schema)
+        except LibraryError as error:
+            now = read_contents(self._paths)
+            if path.exists() or now is None or part in now.files():
+                raise
+            raise is_replaced(self._paths) from error
+
+
+class _Mapped:
+    """One part, mapped into memory. Raises LibraryError if it is not what was written."""
+
+    def __init__(self, path: Path, part: Part, schema: Any) -> None:
+        self._path = path
+        try:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            found = self._reader.schema
+            if schemas.version_of(found) != schemas.VERSION or not found.equals(schema):
+                raise LibraryError(f"{path}: not a part of a library of this version")
+            count = self._reader.num_record_batches
+            sizes = [self._batch(number).num_rows for number in range(count)]
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(path, error) from error
+        self._starts = [0, *np.cumsum(sizes).tolist()]
+        self._last: tuple[int, Any] = (-1, None)
+        if self._starts[-1] != part.rows:
+            raise damaged(path, ValueError("rows are missing"))
+
+    def locate(self, row: int) -> tuple[Any, int]:
+        number = bisect_right(self._starts, row) - 1
+        last, batch = self._last
+        if last != number:  # rows that are wanted one after the other often lie together
+            batch = self._batch(number)
+            self._last = number, batch
+        return batch, row - self._starts[number]
+
+    def batches(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, Any]]:
+        for number, (start, end) in enumerate(pairwise(self._starts)):
+            if last is None or (start <= last and first < end):
+                yield start, self._batch(number)
+
+    def _batch(self, number: int) -> Any:
+        try:
+            batch = self._reader.get_batch(number)
+            batch.validate()
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(self._path, error) from error
+        return batch
+
+
+def damaged(path: Path, error: Exception) -> LibraryError:
+    """Return the error for a file that is not what was written."""
+    why = " ".join(str(error).split())
+    return LibraryError(f"{path}: damaged ({why}); the same `hpcsci library build` mends it")
+
+
+def distinct(numbers: Positions) -> Positions:
+    """Return numbers in ascending order, each once.
+
+    `np.unique` imports masked arrays to look whether these are some, which takes longer.
+    """
+    ordered = np.sort(numbers)
+    new = np.ones(len(ordered), dtype=np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]
+
+
+def column(batch: Any, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers without nulls.
+
+    Numbers are read where they lie: in a reader, Arrow itself knows nothing of NumPy.
+    """
+    found = batch.column(name)
+    if pa.types.is_boolean(found.type):  # eight of them lie in a byte
+        bits: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
+        return bits
+    kind = np.dtype(str(found.type))
+    if not len(found):
+        return np.empty(0, dtype=kind)
+    data = found.buffers()[1]
+    return np.frombuffer(data, kind, len(found), found.offset * kind.itemsize)
+
+
+def as_column(numbers: npt.NDArray[Any]) -> Any:
+    """Return numbers as a column. Arrow would import NumPy's masked arrays to look for one."""
+    data = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, data])
+
+
+def lists(batch: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Return a column of lists as all their values and each list's length."""
+    found, offsets = batch.column(name).values, _offsets(batch, name)
+    return found.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], np.diff(offsets)
+
+
+def lengths(batch: Any, name: str) -> npt.NDArray[np.int64]:
+    """Return the length of each list of a column."""
+    return np.diff(_offsets(batch, name))
+
+
+def _offsets(batch: Any, name: str) -> npt.NDArray[np.int64]:
+    """Return where each list begins, and where the last one ends.
+
+    Arrow's own functions of lists take longer to import than a small library to build.
+    """
+    found: npt.NDArray[Any] = batch.column(name).offsets.to_numpy(zero_copy_only=False)
+    return found.astype(np.int64)

@@ -1,0 +1,1 @@
+"""Processes that read sources side by side for a build."""

@@ -1,0 +1,1 @@
+"""LaTeX as papers and as text."""

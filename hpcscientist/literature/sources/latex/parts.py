@@ -1,0 +1,210 @@
+"""The parts of a LaTeX document: abstract, sections, displayed formulas, and what it cites.
+
+The document comes in one text, without comments and without the author's own macros.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from hpcscientist.literature.sources import text
+from hpcscientist.literature.sources.latex import text as latex_text
+from hpcscientist.literature.sources.latex.macros import command
+from hpcscientist.records.literature import Formula, Section
+
+_SECTION_CHARACTERS = 100_000
+_FORMULAS = 2_000
+_HEADINGS = 2_000
+_ABSTRACT_CHARACTERS = 50_000
+_FORMULA_CHARACTERS = 5_000
+_CONTEXT = 1_500  # characters of LaTeX before a formula, in which its sentence is looked for
+_SHOWN_CONTEXT = 400
+
+_HEADING = re.compile(r"\\(?:part|chapter|section|subsection|subsubsection)(?![a-zA-Z])\*?")
+_LIST_ITEM = re.compile(r"\\item(?![a-zA-Z])(?:\s*\[([^\[\]]*)\])?")
+_SHOWN = re.compile(
+    r"\\begin\s*\{(equation|align|gather|multline|eqnarray|displaymath|flalign|alignat|dmath)(\*?)\}"
+    r"|\$\$|(?<!\\)\\\["
+)
+_CITE = re.compile(r"\\[cC]ite[a-zA-Z]*\*?(?:\s*\[[^\[\]]*\]){0,2}\s*\{([^{}]*)\}")
+_DROPPED = re.compile(
+    r"\\(?:label|ref|eqref|autoref|[cC]ref|pageref|index|vspace|hspace|includegraphics|input"
+    r"|bibliography(?:style)?|pagestyle|thispagestyle|setlength|setcounter|acks)\*?(?:\[[^\[\]]*\])?\s*\{[^{}]*\}"
+    r"|\\nonumber|\\notag|\\maketitle|\\appendix|\\qedhere"
+)
+_BEGIN_END = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\[\]]*\])?")
+_ALIGNMENT = re.compile(r"^\{[^{}]*\}")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\(\[])")
+_SILENT = ("verbatim", "lstlisting", "minted", "comment", "filecontents", "thebibliography")
+_FLOATS = (
+    "figure",
+    "table",
+    "wrapfigure",
+    "wraptable",
+    "algorithm",
+    "tikzpicture",
+    "tabular",
+    "algorithmic",
+)
+
+
+class Span(NamedTuple):
+    """A part of a text: where it begins and ends, and where what is inside it does."""
+
+    begin: int
+    inside: int
+    inside_end: int
+    end: int
+
+
+def spans(source: str, name: str) -> Iterator[Span]:
+    """Yield the environments of a name, starred or not, in order; nested ones are inside."""
+    begin = re.compile(rf"\\begin\s*\{{{name}\*?\}}")
+    end = re.compile(rf"\\end\s*\{{{name}\*?\}}")
+    at = 0
+    while (found := begin.search(source, at)) and (closed := end.search(source, found.end())):
+        yield Span(found.start(), found.end(), closed.start(), closed.end())
+        at = closed.end()
+
+
+def without(source: str, names: tuple[str, ...], captions: bool = False) -> str:
+    """Return a text without some environments, of which the captions may stay."""
+    for name in names:
+        parts, done = list[str](), 0
+        for span in spans(source, name):
+            parts.append(source[done : span.begin])
+            parts += _captions(source[span.inside : span.inside_end]) if captions else []
+            done = span.end
+        source = "".join([*parts, source[done:]])
+    return source
+
+
+def _captions(source: str) -> Iterator[str]:
+    for found in re.finditer(r"\\caption(?:of\{[^{}]*\})?\*?", source):
+        inside = command(source, found.end())
+        if inside:
+            yield f"\n\n{inside[0]}\n\n"
+
+
+def silent(source: str) -> str:
+    """Return a document without what is printed as it stands, and without its bibliography."""
+    return without(source, _SILENT)
+
+
+def abstract(source: str) -> tuple[str, str]:
+    """Return the abstract as text, and the document without it."""
+    span = next(spans(source, "abstract"), None)
+    if span is None:
+        found = re.search(r"\\abstract(?![a-zA-Z])", source)
+        inside = command(source, found.end(), _ABSTRACT_CHARACTERS) if found else None
+        if not found or not inside:
+            return "", source
+        written, begin, end = inside[0], found.start(), inside[1]
+    else:
+        written, begin, end = source[span.inside : span.inside_end], span.begin, span.end
+    printed = text.one_line(printable(written[: 2 * text.ABSTRACT_CHARACTERS]))
+    return printed, source[:begin] + source[end:]
+
+
+def sections(source: str) -> Iterator[tuple[Section, tuple[Formula, ...]]]:
+    """Yield the sections that are not empty, each with its displayed formulas."""
+    headings = islice(_HEADING.finditer(source), _HEADINGS)
+    found = [(h, command(source, h.end())) for h in headings]
+    marks = [(0, 0, "")]
+    for mark, inside in found:
+        if inside and mark.start() >= marks[-1][1]:
+            marks.append((mark.start(), inside[1], _line(inside[0])))
+    ends = [begin for begin, _, _ in marks[1:]] + [len(source)]
+    for (_, begin, heading), end in zip(marks, ends, strict=True):
+        body = source[begin:end]
+        section = Section(heading=heading, text=printable(body))
+        shown = tuple(formulas(body, heading))
+        if section.text or shown:
+            yield section, shown
+
+
+def _line(source: str) -> str:
+    return text.one_line(printable(source[:5_000]), text.TITLE_CHARACTERS)
+
+
+def printable(source: str) -> str:
+    """Return running LaTeX as text: formulas stay, citations are keys in brackets."""
+    source = without(source, _FLOATS, captions=True)
+    parts = (_cleaned(t) + (f" $${f}$$ " if f else "") for t, f in _shown(source))
+    return text.paragraphs("".join(parts), _SECTION_CHARACTERS)
+
+
+def _cleaned(source: str) -> str:
+    """Return text without displayed formulas as it is printed; formulas in lines stay."""
+    source = _DROPPED.sub("", _CITE.sub(lambda m: f"[{m.group(1)}]", source))
+    parts = latex_text.split_math(source)
+    return "".join(p if i % 2 else _prose(p) for i, p in enumerate(parts))
+
+
+def _prose(source: str) -> str:
+    source = _BEGIN_END.sub("\n", source).replace("\\\\", "\n")
+    lead = " " if source[:1].isspace() else ""
+    trail = " " if source[-1:].isspace() else ""
+    return lead + latex_text.plain(_LIST_ITEM.sub(_item, source), quick=True) + trail
+
+
+def _item(found: re.Match[str]) -> str:
+    return f"\n- {found.group(1)}: " if found.group(1) else "\n- "
+
+
+def formulas(source: str, heading: str) -> Iterator[Formula]:
+    """Yield the displayed formulas of a section, each with the sentence before or after it."""
+    found = list(_shown(without(source, _FLOATS)))[: 2 * _FORMULAS]
+    for number, (before, formula) in enumerate(found):
+        if not formula:
+            continue
+        after = found[number + 1][0] if number + 1 < len(found) else ""
+        context = _last_sentence(before) or _first_sentence(after)
+        yield Formula(text=formula, section=heading, context=context)
+
+
+def _shown(source: str) -> Iterator[tuple[str, str]]:
+    """Yield (text, the formula after it) to the end of a text; the last formula is ""."""
+    done = at = 0
+    hopeless: set[str] = set()
+    while found := _SHOWN.search(source, at):
+        at = found.end()
+        closing = (
+            rf"\end{{{found[1]}{found[2]}}}" if found[1] else "$$" if found[0] == "$$" else r"\]"
+        )
+        end = source.find(closing, at) if closing not in hopeless else -1
+        if end < 0:
+            hopeless.add(closing)
+            continue
+        inside = source[at:end]
+        formula = _formula(_ALIGNMENT.sub("", inside) if found[1] == "alignat" else inside)
+        at = end + len(closing)
+        if formula:
+            yield source[done : found.start()], formula
+            done = at
+    yield source[done:], ""
+
+
+def _formula(source: str) -> str:
+    bare = re.sub(r"\\(?:label|tag\*?)\s*\{[^{}]*\}|\\nonumber|\\notag", "", source)
+    return text.one_line(bare, _FORMULA_CHARACTERS).strip(" ,.;")
+
+
+def _last_sentence(source: str) -> str:
+    whole = " ".join(printable(source[-_CONTEXT:]).split())
+    return _SENTENCE_END.split(whole)[-1].strip()[-_SHOWN_CONTEXT:]
+
+
+def _first_sentence(source: str) -> str:
+    whole = " ".join(printable(source[:_CONTEXT]).split())
+    return _SENTENCE_END.split(whole)[0].strip()[:_SHOWN_CONTEXT]
+
+
+def cited(source: str) -> list[str]:
+    """Return the keys that are cited, in order; "*" where all are."""
+    keys = [k.strip() for found in _CITE.finditer(source) for k in found.group(1).split(",")]
+    keys += ["*"] if re.search(r"\\nocite\s*\{\s*\*\s*\}", source) else []
+    return list(dict.fromkeys(k for k in keys if k))

@@ -1,0 +1,1 @@
+"""Papers as indexes, services and reference managers record them."""

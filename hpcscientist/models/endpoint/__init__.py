@@ -1,0 +1,1 @@
+"""A server of models that speaks the chat-completions format, over HTTP."""

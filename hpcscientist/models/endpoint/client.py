@@ -1,0 +1,230 @@
+"""A client of OpenAI-compatible endpoints.
+
+The API key appears in no error and no log.
+It does not cover streaming, tools or several choices.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+
+from hpcscientist.config.settings import ClientSettings
+from hpcscientist.errors import EndpointError, ReplyError
+from hpcscientist.files.text import one_line
+from hpcscientist.models.endpoint import wire
+from hpcscientist.models.endpoint.exchange import Answer, Exchange
+from hpcscientist.models.endpoint.overflow import read_overflow
+from hpcscientist.models.endpoint.retry import Backoff, Transient, is_transient, retry_after_s
+from hpcscientist.records.model import Message, ModelReply, ModelRequest
+
+R = TypeVar("R")
+
+_LOG = logging.getLogger(__name__)
+# Bad request, too large, unprocessable: about one request, such as one beyond the context.
+REFUSES_ONE_REQUEST = frozenset({400, 413, 422})
+# So many requests in a row that fail for good, though the endpoint answers a short question in
+# between, are no longer each its own fault.
+_MANY = 3
+# What shows whether an endpoint answers at all; short, for nobody reads the reply.
+_SHORT = ModelRequest(
+    idea_id="",
+    stage="probe",
+    messages=(Message(role="user", content="Reply with the word yes."),),
+    temperature=0.0,
+    max_tokens=16,
+)
+_PROBE_RETRIES = 1  # who has mistyped an address wants to know at once
+
+
+class OpenAIModel:
+    """The adapter to an endpoint. Belongs to one event loop."""
+
+    def __init__(
+        self, base_url: str, name: str, settings: ClientSettings, api_key: str | None = None
+    ) -> None:
+        """Make a client; nothing is sent yet. Raises ModelSpecError for an unusable address."""
+        self._exchange = Exchange(base_url, settings, api_key)
+        self._base = self._exchange.base
+        self._name = name
+        self._settings = settings
+        self._structured = True
+        self._context: int | None = None
+        self._failed_in_a_row = 0
+
+    @property
+    def name(self) -> str:
+        """The name that the endpoint serves the model under."""
+        return self._name
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer one request; `latency_s` is that of the try that succeeded.
+
+        Raises EndpointError: at once where trying again is of no use, else out of retries.
+        Raises ReplyError where the endpoint refuses this request, or fails at it on every try
+        and yet answers another.
+        """
+        try:
+            reply = await self._tried(lambda: self._complete_once(request), self._settings.retries)
+        except Transient as error:
+            raise await self._blamed(error) from error
+        self._failed_in_a_row = 0
+        return reply
+
+    async def probe(self) -> None:
+        """See that the endpoint answers and serves the model. Raises EndpointError."""
+        served = await self._retried(
+            lambda: self._served(strict=True), min(_PROBE_RETRIES, self._settings.retries)
+        )
+        if self._name not in served and f"{self._name}:latest" not in served:
+            raise EndpointError(self._not_served(served))
+
+    async def context(self) -> int:
+        """Return the model's context length in tokens, 0 where the endpoint does not tell it.
+
+        One try; what was told is remembered. Raises EndpointError where it does not answer.
+        """
+        if self._context is not None:
+            return self._context
+        try:
+            answer = await self._exchange.send("GET", "/models")
+        except Transient as error:
+            raise EndpointError(f"{self._base}: {error}; see that the server runs") from error
+        if is_transient(answer.status):
+            raise EndpointError(f"{self._base} answered HTTP {answer.status}; see its log")
+        listed = answer.status == 200
+        self._context = wire.served_context(answer.body, self._name) if listed else 0
+        return self._context
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent."""
+        await self._exchange.close()
+
+    async def _blamed(self, error: Transient) -> EndpointError | ReplyError:
+        """Tell a request at which the endpoint fails from an endpoint that fails."""
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= _MANY or not await self._answers():
+            return self._unreachable(error, self._settings.retries)
+        tries = _times(self._settings.retries)
+        return ReplyError(
+            f"{self._base} was tried {tries} with this request, the last time: {error}; it "
+            "answers others, so see its log for what it makes of this one"
+        )
+
+    async def _answers(self) -> bool:
+        """Whether the endpoint answers a short question, tried once."""
+        try:
+            await self._complete_once(_SHORT)
+        except (Transient, EndpointError, ReplyError):
+            return False
+        return True
+
+    async def _retried(self, call: Callable[[], Awaitable[R]], retries: int) -> R:
+        """Try a call until it succeeds. Raises EndpointError out of retries."""
+        try:
+            return await self._tried(call, retries)
+        except Transient as error:
+            raise self._unreachable(error, retries) from error
+
+    async def _tried(self, call: Callable[[], Awaitable[R]], retries: int) -> R:
+        """Try a call until it succeeds. Raises Transient out of retries."""
+        policy = AsyncRetrying(
+            stop=stop_after_attempt(1 + retries),
+            wait=Backoff(self._settings),
+            retry=retry_if_exception_type(Transient),
+            before_sleep=self._log_retry,
+            reraise=True,
+        )
+
+        async def once() -> R:
+            return await call()
+
+        return await policy(once)
+
+    def _unreachable(self, error: Transient, retries: int) -> EndpointError:
+        return EndpointError(
+            f"{self._base} was tried {_times(retries)}, the last time: {error}; "
+            "see that the server runs and is reachable from this host"
+        )
+
+    async def _complete_once(self, request: ModelRequest) -> ModelReply:
+        structured = self._structured and request.reply_schema is not None
+        body = wire.payload(request, self._name, structured)
+        answer = await self._exchange.send("POST", "/chat/completions", body)
+        if structured and wire.refuses_schema(answer.status, wire.error_text(answer.body)):
+            self._structured = False
+            _LOG.info("%s knows no response_format; replies are checked here alone", self._base)
+            return await self._complete_once(request)
+        if answer.status == 404:
+            raise await self._explain_404(answer)
+        self._raise_for(answer)
+        try:
+            return wire.read_reply(answer.body, request, self._name, answer.seconds)
+        except Transient as error:
+            raise Transient(self._exchange.tidy(str(error))) from None
+
+    def _raise_for(self, answer: Answer) -> None:
+        status, said = answer.status, self._exchange.tidy(wire.error_text(answer.body))
+        if 200 <= status < 300:
+            return
+        if is_transient(status):
+            wait = retry_after_s(answer.retry_after, datetime.now(UTC))
+            raise Transient(f"HTTP {status}: {said}", wait)
+        if status in {401, 403}:
+            mend = "set HPCSCI_API_KEY to a key that it accepts"
+        elif 300 <= status < 400:
+            mend = "give the address that it redirects to"
+        elif "context" in said or "max_tokens" in said:
+            mend = "serve the model with a longer context, or ask for fewer tokens"
+        else:
+            mend = "see the server's log for why it refuses the request"
+        message = f"{self._base} answered HTTP {status} ({said}); {mend}"
+        if status in REFUSES_ONE_REQUEST:
+            raise read_overflow(message, said) or ReplyError(message)
+        raise EndpointError(message)
+
+    async def _served(self, strict: bool) -> list[str]:
+        """Return the names of GET /models; without `strict`, none where they cannot be had."""
+        answer = await self._exchange.send("GET", "/models")
+        if strict and answer.status not in {404, 405}:
+            self._raise_for(answer)
+        names = wire.served_names(answer.body) if answer.status == 200 else None
+        if names is None and strict:
+            raise EndpointError(
+                f"{self._base} lists no models (HTTP {answer.status} for /models); "
+                "does the address end in /v1?"
+            )
+        return names or []
+
+    async def _explain_404(self, answer: Answer) -> EndpointError:
+        try:
+            served = await self._served(strict=False)
+        except Transient:
+            served = []
+        if served and self._name not in served:
+            return EndpointError(self._not_served(served))
+        said = self._exchange.tidy(wire.error_text(answer.body))
+        return EndpointError(
+            f"{self._base}/chat/completions is not found ({said}); "
+            f"does the address end in /v1, and does it serve {self._name!r}?"
+        )
+
+    def _not_served(self, served: list[str]) -> str:
+        near = difflib.get_close_matches(self._name, served, n=1, cutoff=0.3)
+        listed = one_line(self._exchange.redacted(", ".join(served)), 500) or "none"
+        hint = f"; did you mean {self._exchange.redacted(near[0])!r}?" if near else ""
+        return f"{self._base} serves no model {self._name!r}; it serves: {listed}{hint}"
+
+    def _log_retry(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        wait = state.next_action.sleep if state.next_action else 0.0
+        _LOG.info("%s: %s; trying again in %.1f s", self._base, error, wait)
+
+
+def _times(retries: int) -> str:
+    return "once" if retries == 0 else f"{1 + retries} times"

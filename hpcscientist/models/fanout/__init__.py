@@ -1,0 +1,1 @@
+"""Many calls at once: by threads here, or by tasks on a Ray cluster."""

@@ -1,0 +1,1 @@
+"""Is all there that serving needs: weights, tokenizer, engine, image?"""

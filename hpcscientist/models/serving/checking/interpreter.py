@@ -1,0 +1,141 @@
+"""Ask the interpreter that will serve whether it can: vLLM and Ray there, architecture known."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpcscientist.errors import ServingError
+from hpcscientist.files.text import one_line, printable
+from hpcscientist.models.serving.checking import supported
+from hpcscientist.models.serving.checking.image import APPTAINER, Image
+from hpcscientist.models.serving.nodes.offline import QUIET
+from hpcscientist.records.base import Record
+from hpcscientist.records.site import Site
+
+INSTALL = "pip install 'hpcscientist[serving]' there, or set python in the site profile's [serving]"
+_ASK_S = 300.0  # vLLM's first import from a slow file system takes minutes
+_QUIET = {
+    **QUIET,
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+class Engine(Record):
+    """What an interpreter has. Versions, "" where there is none.
+
+    `known`: the engine can run the architecture; `writes`: which then writes text.
+    """
+
+    python: str
+    vllm: str = ""
+    ray: str = ""
+    known: bool = False
+    writes: bool = False
+    fault: str = ""
+
+
+def words(python: str) -> tuple[str, ...]:
+    """Return how an interpreter is started: a file, or a command as a shell would read it.
+
+    Raises ServingError where it is neither.
+    """
+    if Path(python).is_file():  # whatever characters its path has
+        return (python,)
+    try:
+        found = tuple(shlex.split(python))
+    except ValueError as error:
+        raise ServingError(
+            f"serving.python {python!r}: {error}; write it in the site profile as in a shell"
+        ) from error
+    if not found:
+        raise ServingError("serving.python names no interpreter; leave it out, or give a path")
+    return found
+
+
+def command(site: Site) -> tuple[str, ...]:
+    """Return how the serving interpreter is started: in its image, or the site's, or this one.
+
+    Raises ServingError.
+    """
+    image = image_of(site)
+    if image is not None:
+        return (*image.prefix(), *words(site.serving.python or "python3"))
+    python = site.serving.python or site.slurm.python
+    return words(python) if python else (sys.executable,)
+
+
+def image_of(site: Site) -> Image | None:
+    """Return the image that the engine runs in at a site; None where it runs beside us."""
+    if not site.serving.image:
+        return None
+    nvidia = bool(site.controller.gpus or shutil.which("nvidia-smi"))
+    return Image(site.serving.image, nvidia, site.serving.scratch or site.host.scratch)
+
+
+def said(python: Sequence[str]) -> str:
+    """Return the words that start an interpreter as people are to read them."""
+    listed = list(python)
+    return " ".join(listed[listed.index(APPTAINER) :] if APPTAINER in listed else listed)
+
+
+def ask(architecture: str, python: Sequence[str], timeout_s: float = _ASK_S) -> Engine:
+    """Return what the serving interpreter has and knows; `fault` says why nothing is known.
+
+    It is given no network to use and no GPU. It takes as long as importing vLLM does.
+    """
+    source = Path(supported.__file__).read_text(encoding="utf-8")
+    try:
+        # To import torch and vLLM makes folders among temporary files, and leaves them there.
+        with tempfile.TemporaryDirectory(prefix="hpcsci-ask-", ignore_cleanup_errors=True) as own:
+            done = subprocess.run(
+                [*python, "-c", source, architecture],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+                cwd="/",
+                env={**os.environ, **_QUIET, "TMPDIR": own},
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        return Engine(python="", fault=f"no answer within {timeout_s:g} s")
+    except OSError as error:
+        return Engine(python="", fault=f"cannot be started: {error.strerror or error}")
+    try:
+        return Engine.model_validate_json(done.stdout.strip().rpartition("\n")[2])
+    except ValidationError:
+        said = one_line(printable(done.stderr.strip().rpartition("\n")[2])) or "no answer"
+        return Engine(python="", fault=said)
+
+
+def unsupported(architecture: str, python: Sequence[str]) -> str | None:
+    """Return why an interpreter cannot serve an architecture, with the mend; None where it can."""
+    return reason(architecture, python, ask(architecture, python))
+
+
+def reason(architecture: str, python: Sequence[str], engine: Engine) -> str | None:
+    """Return what an answer of `ask` means: why it cannot serve, or None."""
+    where = said(python)
+    if engine.fault or not engine.vllm:
+        return f"{where} cannot serve models: {engine.fault or 'no vLLM'}; {INSTALL}"
+    if not engine.ray:
+        return f"{where} has vLLM {engine.vllm} but no Ray; {INSTALL}"
+    if not engine.known:
+        return (
+            f"vLLM {engine.vllm} does not know {architecture}: take a newer vLLM, or another model"
+        )
+    if not engine.writes:
+        return f"{architecture} writes no text (it embeds or scores): take a causal language model"
+    return None

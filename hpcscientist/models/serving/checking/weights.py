@@ -1,0 +1,170 @@
+"""Is a model's folder whole, and what is in it? Known before anything is submitted.
+
+Neither torch nor transformers is needed: config.json, the safetensors headers and the tokenizer's
+files say all. Nothing of the folder is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcscientist.errors import WeightsError
+from hpcscientist.files.text import printable
+from hpcscientist.models.serving.checking.tensors import Broken, Shard, Tally, read_shard
+from hpcscientist.models.serving.checking.tokenizer import chat_template, faults, read_json
+from hpcscientist.models.serving.fitting.shape import Shape, read_shape
+
+_INDEX = "model.safetensors.index.json"
+_NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_NO_WEIGHTS = ("training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth")
+_NAMED = 8  # files of one kind named in an error
+_CONVERT = (
+    "weights: only pickles ({}), which execute code when they are loaded; take the model's "
+    "safetensors, or convert them on a machine you trust: load with transformers, save_pretrained"
+)
+
+
+class Checkpoint(Shape):
+    """A whole model on disk. Bytes; `folder` is absolute.
+
+    `weight_bytes` are the tensors as stored; of their numbers `floats` take the engine's dtype
+    in memory and `other_bytes` stay as they are; `outside_*` are those of embeddings and head.
+    `remarks`: what one should know, though the model can be served.
+    """
+
+    folder: str
+    weight_bytes: int
+    floats: int
+    other_bytes: int
+    outside_floats: int
+    outside_bytes: int
+    has_chat_template: bool
+    remarks: tuple[str, ...] = ()
+
+
+def check(folder: Path) -> Checkpoint:
+    """Return what a model's folder holds, having looked at every file that serving needs.
+
+    Raises WeightsError, one line that lists all that is missing or broken, with what mends it.
+    """
+    folder = folder.absolute()
+    if not folder.is_dir():
+        raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")
+    config, wrong = read_json(folder / "config.json")
+    shape: Shape | None = None
+    found: list[str] = []
+    if isinstance(config, dict):
+        shape, found = read_shape(config)
+    else:
+        lack = "config.json is missing: give the folder that holds it" if config is None else ""
+        found = [wrong or lack or "config.json is no table: download it again"]
+        config = {}
+    tally, broken = _weights(folder)
+    found += [*broken, *faults(folder)]
+    _, wrong = read_json(folder / "generation_config.json")
+    found += [wrong] if wrong else []
+    if shape is None or found:
+        said = tuple(printable(problem) for problem in found)
+        raise WeightsError(f"{folder} cannot be served: {'; '.join(said)}", said)
+    return Checkpoint(
+        **shape.model_dump(),
+        folder=str(folder),
+        weight_bytes=tally.stored,
+        floats=tally.floats,
+        other_bytes=tally.other_bytes,
+        outside_floats=tally.outside_floats,
+        outside_bytes=tally.outside_bytes,
+        has_chat_template=chat_template(folder) is not None,
+        remarks=tuple(_remarks(folder, bool(config.get("auto_map")))),
+    )
+
+
+def _weights(folder: Path) -> tuple[Tally, list[str]]:
+    """Return what all shards amount to, and what is wrong with them."""
+    index, wrong = read_json(folder / _INDEX)
+    if wrong:
+        return Tally(), [wrong]
+    owners = index.get("weight_map") if isinstance(index, dict) else None
+    if index is not None and not _is_map(owners):
+        return Tally(), [f"{_INDEX} maps no tensors to files: download it again"]
+    names = sorted(set(owners.values()) if owners else _by_pattern(folder))
+    if not names:
+        return Tally(), [_nothing(folder)]
+    found: list[str] = []
+    absent = [name for name in names if not (folder / name).exists()]
+    if absent:
+        found.append(
+            f"weights: {len(absent)} of {len(names)} files are missing ({_some(absent)}): "
+            "finish the download or the copy"
+        )
+    shards: dict[str, Shard] = {}
+    for name in names:
+        if name not in absent:
+            try:
+                shards[name] = read_shard(folder / name)
+            except Broken as error:
+                found.append(f"{name} {error}")
+    if owners:
+        strays = sorted(
+            tensor
+            for tensor, name in owners.items()
+            if name in shards and tensor not in shards[name].names
+        )
+        if strays:
+            found.append(f"weights: files lack tensors of their index ({_some(strays)})")
+    elif shards and not any(shard.names for shard in shards.values()):
+        found.append("weights: the files hold no tensors")
+    return sum((shard.tally for shard in shards.values()), Tally()), found
+
+
+def _is_map(owners: object) -> bool:
+    return (
+        isinstance(owners, dict)
+        and bool(owners)
+        and all(isinstance(name, str) and Path(name).name == name for name in owners.values())
+    )
+
+
+def _by_pattern(folder: Path) -> set[str]:
+    """Return the files of a model without an index; a numbered one implies all of its set.
+
+    The engine reads them by this pattern too; consolidated* is the same once more (Mistral's).
+    """
+    there = {path.name for path in folder.glob("*.safetensors")}
+    there = {name for name in there if not name.startswith("consolidated")} or there
+    for match in [m for name in there if (m := _NUMBERED.fullmatch(name))]:
+        total = match[3]
+        there |= {f"{match[1]}-{n:05}-of-{total}.safetensors" for n in range(1, int(total) + 1)}
+    return there
+
+
+def _pickles(folder: Path) -> list[str]:
+    files = {path.name for pattern in _PICKLES for path in folder.glob(pattern)}
+    return sorted(files.difference(_NO_WEIGHTS))
+
+
+def _nothing(folder: Path) -> str:
+    if pickles := _pickles(folder):
+        return _CONVERT.format(_some(pickles))
+    if any(folder.glob("*.gguf")):
+        return "weights: only GGUF, which is not served here; take the model's safetensors"
+    if any(folder.glob("*.incomplete")):
+        return "weights: only *.incomplete files: finish the download"
+    return "weights: there is no *.safetensors file: copy or download them"
+
+
+def _remarks(folder: Path, has_code: bool) -> Iterator[str]:
+    if pickles := _pickles(folder):
+        yield f"{_some(pickles)} are pickles and not read: the safetensors are"
+    if has_code:
+        yield "config.json names code of the model's own (auto_map), which is not executed"
+    if not (folder / "generation_config.json").is_file():
+        yield "no generation_config.json: what a role does not set is sampled as the engine does"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

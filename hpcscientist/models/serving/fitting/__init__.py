@@ -1,0 +1,1 @@
+"""How models are laid out on the machines there are; known before anything is submitted."""

@@ -1,0 +1,205 @@
+"""How a model is laid out on an allocation: replicas, tensor and pipeline parallelism, context.
+
+Of all layouts that the model allows and that hold a context worth having, the one with most
+replicas is taken: replicas share nothing and so lose nothing to each other. Among equals the one
+with fewer pipeline stages, then fewer GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hpcscientist.config.settings import ServingSettings
+from hpcscientist.errors import ServingError
+from hpcscientist.models.serving.checking.weights import Checkpoint
+from hpcscientist.models.serving.fitting import memory
+from hpcscientist.models.serving.fitting.fit_cpus import on_cpus
+from hpcscientist.models.serving.fitting.layout import (
+    LEAST,
+    MIB,
+    Layout,
+    Machine,
+    fitted_context,
+    gib,
+    least_context,
+    wanted_context,
+    whole_blocks,
+    words,
+)
+from hpcscientist.models.serving.fitting.memory import BLOCK
+
+__all__ = ["Layout", "Machine", "divides", "plan"]
+
+_SOUGHT = 64  # nodes up to which an error looks for what would do
+
+
+def plan(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> Layout:
+    """Return the layout of one model that has the machine to itself.
+
+    What the settings give is kept, and checked. Raises ServingError: how much is lacking, of
+    what, and what mends it.
+    """
+    limit = checkpoint.context
+    if limit and settings.context > limit:
+        raise ServingError(
+            f"serving.context {settings.context} is more than the model's {limit} tokens "
+            f"({checkpoint.folder}): give at most that, or 0"
+        )
+    if machine.gpus == 0:
+        return on_cpus(checkpoint, machine, settings)
+    if machine.gpu_memory_mb == 0:
+        raise ServingError("the GPUs' memory is not known: see `nvidia-smi` on a node of them")
+    return _OnGpus(checkpoint, machine, settings).choose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """One replica on `tensor` GPUs of a node, times `pipeline` stages; so many of them fit."""
+
+    tensor: int
+    pipeline: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OnGpus:
+    checkpoint: Checkpoint
+    machine: Machine
+    settings: ServingSettings
+
+    def choose(self) -> Layout:
+        """Return the layout. Raises ServingError."""
+        splits = self._splits()
+        wanted = wanted_context(self.checkpoint, self.settings)
+        holding = [split for split in splits if self._tokens(split) >= wanted]
+        if holding:
+            best = min(holding, key=lambda s: (-s.replicas, s.pipeline, s.tensor))
+            return self._layout(best, self.settings.replicas or best.replicas)
+        best = max(splits, key=lambda s: (self._tokens(s), -s.pipeline))
+        if self.settings.context or self._tokens(best) < least_context(
+            self.checkpoint, self.settings
+        ):
+            raise ServingError(self._lack(best))
+        # A machine that barely holds the model has it once.
+        return self._layout(best, self.settings.replicas or 1)
+
+    def _splits(self) -> list[_Split]:
+        given, machine = self.settings, self.machine
+        tensors = [
+            n
+            for n in range(1, machine.gpus + 1)
+            if given.tensor_parallel in (0, n) and divides(self.checkpoint, n)
+        ]
+        if not tensors:
+            raise ServingError(
+                f"serving.tensor_parallel {given.tensor_parallel} does not do: it must divide "
+                f"the model's {self.checkpoint.heads} heads and matrices, within a node of "
+                f"{machine.gpus} GPUs; give another, or 0"
+            )
+        found = []
+        for tensor in tensors:
+            slots = machine.nodes * (machine.gpus // tensor)
+            for pipeline in range(1, min(slots, self.checkpoint.layers) + 1):
+                if given.pipeline_parallel in (0, pipeline):
+                    found.append(_Split(tensor, pipeline, slots // pipeline))
+        if not found:
+            raise ServingError(
+                f"serving.pipeline_parallel {given.pipeline_parallel} does not do: there are "
+                f"{self.checkpoint.layers} layers and {machine.nodes * machine.gpus} GPUs; give "
+                "fewer, or 0"
+            )
+        most = max(split.replicas for split in found)
+        if given.replicas > most:
+            raise ServingError(
+                f"serving.replicas {given.replicas}: at most {most} fit on {words(machine)}; "
+                "give fewer, or more --nodes"
+            )
+        return [split for split in found if split.replicas >= given.replicas]
+
+    def _room(self, split: _Split) -> int:
+        """Return the bytes that a GPU has left for KV cache; negative where it lacks them."""
+        number = memory.number_bytes(self.settings)
+        share = int(self.machine.gpu_memory_mb * MIB * self.settings.memory_fraction)
+        weights = memory.weight_bytes(self.checkpoint, split.tensor, split.pipeline, number)
+        return share - weights - memory.work_bytes(self.checkpoint, split.tensor, number)
+
+    def _a_token(self, split: _Split) -> int:
+        return memory.kv_bytes(self.checkpoint, split.tensor, split.pipeline, self.settings)
+
+    def _tokens(self, split: _Split) -> int:
+        return whole_blocks(self._room(split) // self._a_token(split), BLOCK)
+
+    def _layout(self, split: _Split, replicas: int) -> Layout:
+        tokens, number = self._tokens(split), memory.number_bytes(self.settings)
+        weights = memory.weight_bytes(self.checkpoint, split.tensor, split.pipeline, number)
+        world = split.tensor * split.pipeline
+        context, shortened = fitted_context(self.checkpoint, self.settings, tokens)
+        left = self.machine.nodes * self.machine.gpus - replicas * world
+        how = f"{split.tensor} GPUs of a node" if split.tensor > 1 else "one GPU"
+        how += f" times {split.pipeline} pipeline stages" if split.pipeline > 1 else ""
+        why = [
+            f"weights {gib(self.checkpoint.weight_bytes)} on disk, {gib(weights)} on each of a "
+            f"replica's GPUs, of which the engine takes {self.settings.memory_fraction:.0%} of "
+            f"{gib(self.machine.gpu_memory_mb * MIB)}",
+            f"a replica is on {how}: the KV cache holds {tokens} tokens there",
+            f"{replicas} replicas on {words(self.machine)}"
+            + (f"; {left} GPUs stay free" if left else ""),
+        ]
+        return Layout(
+            replicas=replicas,
+            tensor_parallel=split.tensor,
+            pipeline_parallel=split.pipeline,
+            context=context,
+            gpus_per_replica=world,
+            dtype=self.settings.dtype,
+            kv_tokens=tokens,
+            memory_mb=split.tensor * memory.WORKER_RESERVE // MIB,
+            why=(*why, *shortened),
+        )
+
+    def _lack(self, best: _Split) -> str:
+        wanted = least_context(self.checkpoint, self.settings)
+        lacking = (wanted + BLOCK) * self._a_token(best) - self._room(best)
+        number = memory.number_bytes(self.settings)
+        weights = memory.weight_bytes(self.checkpoint, best.tensor, best.pipeline, number)
+        mends = ["a smaller or quantized model", "GPUs with more memory"]
+        nodes = self._nodes_that_do()
+        if nodes:
+            mends.insert(0, f"--nodes {nodes}")
+        if self.settings.context > LEAST:
+            mends.insert(0, "a smaller serving.context")
+        return (
+            f"{self.checkpoint.folder} does not fit on {words(self.machine)}: divided at best "
+            f"({best.tensor} GPUs of a node times {best.pipeline} stages), each GPU of "
+            f"{gib(self.machine.gpu_memory_mb * MIB)} lacks {gib(lacking)} for {gib(weights)} "
+            f"of weights and {wanted} tokens; take {', or '.join(mends)}"
+        )
+
+    def _nodes_that_do(self) -> int:
+        """Return the nodes on which the model would fit; 0 where that is not known."""
+        wanted = least_context(self.checkpoint, self.settings)
+        for nodes in range(self.machine.nodes + 1, _SOUGHT + 1):
+            more = self.machine.model_copy(update={"nodes": nodes})
+            tried = _OnGpus(self.checkpoint, more, self.settings)
+            if any(tried._tokens(split) >= wanted for split in tried._splits()):
+                return nodes
+        return 0
+
+
+def divides(checkpoint: Checkpoint, tensor: int) -> bool:
+    """Tell whether a model can be cut into so many parts.
+
+    As vLLM demands: heads divide evenly, KV heads divide or repeat evenly, and so do the inner
+    width, in whole blocks of a quantization, and the vocabulary padded to 64.
+    """
+    few, many = sorted((checkpoint.kv_heads, tensor))
+    padded = math.ceil(checkpoint.vocab / 64) * 64
+    block = checkpoint.quantization_block or 1
+    return (
+        checkpoint.heads % tensor == 0
+        and (checkpoint.latent > 0 or many % few == 0)
+        and padded % tensor == 0
+        and checkpoint.inner % tensor == 0
+        and (tensor == 1 or checkpoint.inner // tensor % block == 0)
+    )

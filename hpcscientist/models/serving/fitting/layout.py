@@ -1,0 +1,92 @@
+"""What serving may have, what it gets, and the small sums that both kinds of engine share."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from hpcscientist.config.settings import ServingSettings
+from hpcscientist.models.serving.checking.weights import Checkpoint
+from hpcscientist.models.serving.fitting.memory import GIB
+from hpcscientist.records.base import Record
+
+# Tokens of KV cache: worth more GPUs a replica, as two long requests run at once; the least of use.
+GOAL, LEAST = 32_768, 4_096
+MIB = 2**20
+
+
+class Machine(Record):
+    """What serving may have: nodes that are alike. MiB, counts a node; `gpus` 0: the CPU engine.
+
+    `memory_mb` 0: not known, and then not checked. `short_numbers`: its cores reckon with 16 bits
+    about as fast as with 32; None: not known, and taken to be so.
+    """
+
+    nodes: int = Field(ge=1)
+    gpus: int = Field(ge=0)
+    gpu_memory_mb: int = Field(ge=0)
+    cpus: int = Field(ge=1)
+    memory_mb: int = Field(ge=0)
+    short_numbers: bool | None = None
+
+
+class Layout(Record):
+    """How one model is served. Tokens, MiB.
+
+    `kv_tokens` is what the KV cache of a replica holds, `kv_cache_mb` its size where there is no
+    GPU (0 otherwise: an engine on GPUs takes what is left of its share). `dtype` is the
+    engine's argument, `memory_mb` what a replica takes of its nodes' memory, each. `why`: each
+    choice in plain words.
+    """
+
+    replicas: int = Field(ge=1)
+    tensor_parallel: int = Field(ge=1)
+    pipeline_parallel: int = Field(ge=1)
+    context: int = Field(ge=1)
+    gpus_per_replica: int = Field(ge=0)
+    dtype: str
+    kv_tokens: int = Field(ge=1)
+    kv_cache_mb: int = 0
+    memory_mb: int = 0
+    why: tuple[str, ...] = ()
+
+
+def wanted_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
+    """Return the tokens of context for which more GPUs are worth taking."""
+    return settings.context or min(checkpoint.context or GOAL, GOAL)
+
+
+def least_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
+    """Return the tokens of context without which serving is of no use."""
+    return settings.context or min(checkpoint.context or LEAST, LEAST)
+
+
+def whole_blocks(tokens: int, block: int) -> int:
+    """Return the tokens in whole blocks, less the one that vLLM never hands out; at least 0."""
+    return max(0, tokens // block - 1) * block
+
+
+def fitted_context(
+    checkpoint: Checkpoint, settings: ServingSettings, tokens: int
+) -> tuple[int, tuple[str]]:
+    """Return the context, and why it is shorter than the model's where it is."""
+    limit = checkpoint.context or GOAL
+    context = settings.context or min(limit, tokens)
+    if settings.context:
+        said = f"context {context} tokens, as set (serving.context)"
+    elif context < limit:
+        said = f"context shortened from {limit} to {context} tokens: the KV cache holds no more"
+    else:
+        said = f"context {context} tokens"
+        said += ", the model's own" if checkpoint.context else ": the model sets no limit"
+    return context, (said,)
+
+
+def words(machine: Machine) -> str:
+    """Say what a machine is."""
+    kind = f"{machine.gpus} GPUs" if machine.gpus else f"{machine.memory_mb / 1024:.1f} GiB"
+    return f"{machine.nodes} nodes of {kind}"
+
+
+def gib(size: float) -> str:
+    """Say a number of bytes."""
+    return f"{size / GIB:.2f} GiB" if size < 10 * GIB else f"{size / GIB:.1f} GiB"

@@ -1,0 +1,120 @@
+"""Several models on one machine: who gets which part of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from hpcscientist.config.settings import ServingSettings
+from hpcscientist.errors import ServingError
+from hpcscientist.models.serving.checking.weights import Checkpoint
+from hpcscientist.models.serving.fitting.fit import Layout, Machine, plan
+from hpcscientist.records.base import Record
+
+
+class Demand(Record):
+    """A model to serve. `share`: its part of the work, relative to the others' (tokens, say)."""
+
+    checkpoint: Checkpoint
+    share: float = Field(default=1.0, gt=0)
+
+
+def plan_all(
+    demands: Mapping[str, Demand], machine: Machine, settings: ServingSettings
+) -> dict[str, Layout]:
+    """Return a layout for each model, by the names given.
+
+    Each model gets one replica first; then again and again the one that has fewest GPUs for its
+    share gets another, until none fits. `serving.replicas` holds for each model. Raises
+    ServingError where not all models fit together.
+    """
+    if len(demands) == 1:
+        return {name: plan(d.checkpoint, machine, settings) for name, d in demands.items()}
+    part, room = _parts(len(demands), machine, settings)
+    one = settings.model_copy(update={"replicas": 1 if machine.gpus == 0 else 0})
+    layouts = {name: plan(demand.checkpoint, part, one) for name, demand in demands.items()}
+    counts = dict.fromkeys(layouts, 0)
+    order = sorted(layouts, key=lambda name: (-_size(layouts[name]), name))
+    for name in order * (settings.replicas or 1):
+        if not _place(room, layouts[name]):
+            needs = ", ".join(f"{n} {_size(layouts[n])}" for n in order)
+            raise ServingError(
+                f"{len(demands)} models do not fit together on {machine.nodes} nodes of "
+                f"{machine.gpus} GPUs (GPUs a replica: {needs}); take more --nodes, smaller "
+                "models, or one model for all roles"
+            )
+        counts[name] += 1
+    waiting = set() if settings.replicas else set(layouts)
+    while waiting:
+        name = min(
+            waiting,
+            key=lambda n: (counts[n] * _size(layouts[n]) / demands[n].share, order.index(n)),
+        )
+        if _place(room, layouts[name]):
+            counts[name] += 1
+        else:
+            waiting.remove(name)
+    return {name: _final(layouts[name], counts[name], len(demands)) for name in demands}
+
+
+def doubt(demands: Mapping[str, Demand], machine: Machine, settings: ServingSettings) -> str:
+    """Return why models that fit may not, for all that is known of a machine's cores; "": they do.
+
+    Where these turn out to be slow with 16 bits, `auto` means float32.
+    """
+    if machine.gpus or settings.dtype != "auto" or machine.short_numbers is not None:
+        return ""
+    try:
+        plan_all(demands, machine.model_copy(update={"short_numbers": False}), settings)
+    except ServingError as error:
+        return f"perhaps too large, for cores without AVX-512 need float32: {error}"
+    return ""
+
+
+def _parts(models: int, machine: Machine, settings: ServingSettings) -> tuple[Machine, list[int]]:
+    """Return what one replica may count on, and the free GPUs of each node.
+
+    Without GPUs a node is divided into as many engines as are needed for each model to have one.
+    """
+    if machine.gpus:
+        return machine, [machine.gpus] * machine.nodes
+    engines = math.ceil(models * (settings.replicas or 1) / machine.nodes)
+    part = machine.model_copy(
+        update={
+            "memory_mb": machine.memory_mb // engines,
+            "cpus": max(1, machine.cpus // engines),
+        }
+    )
+    return part, [engines] * machine.nodes
+
+
+def _size(layout: Layout) -> int:
+    return max(1, layout.gpus_per_replica)
+
+
+def _place(room: list[int], layout: Layout) -> bool:
+    """Take a replica's GPUs out of the nodes' free ones; tell whether they were there.
+
+    All stages on the fullest node that has room for them, or else over the emptiest nodes.
+    """
+    stage, stages = layout.tensor_parallel, layout.pipeline_parallel
+    fits = [node for node, free in enumerate(room) if free >= stage * stages]
+    if fits:
+        room[min(fits, key=lambda node: room[node])] -= stage * stages
+        return True
+    tried = list(room)
+    for _ in range(stages):
+        node = max(range(len(tried)), key=lambda n: tried[n])
+        if tried[node] < stage:
+            return False
+        tried[node] -= stage
+    room[:] = tried
+    return True
+
+
+def _final(layout: Layout, replicas: int, models: int) -> Layout:
+    said = f"{replicas} replicas here: the machine is shared by {models} models"
+    kept = [line for line in layout.why if "replicas on" not in line]
+    return layout.model_copy(update={"replicas": replicas, "why": (*kept, said)})

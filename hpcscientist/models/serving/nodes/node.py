@@ -1,0 +1,207 @@
+"""What runs on each node of a plane: one Ray, and on the head the application too.
+
+    python -m hpcscientist.models.serving.nodes.node ORDER head|worker
+
+It ends with all its processes, its temporary folder and its shared memory when it is told to
+(by a signal, or by the plane's `stop` file: srun makes of every signal a SIGKILL for its step),
+when its parent dies, when whoever ordered the plane shows no life any more (`lease`), or when its
+Ray ends; `ray stop` is never called, for that would end every Ray of this user on the node. Exit
+status PORTS_TAKEN asks for another block of ports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from hpcscientist.models.serving import ports
+from hpcscientist.models.serving.lease import Lease
+from hpcscientist.models.serving.nodes import leftovers, offline
+from hpcscientist.models.serving.order import Order
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.system import processes
+
+MODULE = __name__ if __name__ != "__main__" else "hpcscientist.models.serving.nodes.node"
+APPLICATION = "hpcscientist.models.serving.nodes.application"
+PORTS_TAKEN = 75  # sysexits.h: try again
+LOOPBACK = "127.0.0.1"
+
+_POLL_S = 0.5
+
+
+class Told(Exception):
+    """A signal asks this node to end."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve one node of a plane until told to end; return the exit status."""
+    order_file, role = arguments
+    order = Order.model_validate_json(Path(order_file).read_bytes())
+    processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _tell)
+    brood = processes.Brood()
+    own = order.head if role == "head" else own_address(order.head)
+    busy = ports.taken(_needed(order, role), {own, LOOPBACK})
+    if busy:
+        print(f"ports taken on {socket.gethostname()}: {busy}", flush=True)
+        return PORTS_TAKEN
+    before = leftovers.segments()
+    folder: Path | None = None
+    try:
+        folder = leftovers.temporary_folder(order)
+        return _serve(order, role, own, folder, lambda: leftovers.unname(brood.pids(), before))
+    except Told:
+        return 0
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        shared = leftovers.shared_memory(brood.pids(), before)
+        brood.end()
+        if folder is not None:
+            leftovers.keep_logs(order, folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        if role == "head":
+            leftovers.withdraw(order)
+        leftovers.remove(shared | leftovers.orphaned_semaphores())
+
+
+def ray_command(order: Order, role: str, own: str, folder: Path) -> list[str]:
+    """Return the command that starts Ray on this node and stays.
+
+    Everything is given: what Ray finds by itself (all cores, all GPUs, a third of the memory) is
+    the whole node's, and not ours.
+    """
+    given = order.ports
+    options = {
+        "node-ip-address": own,
+        "node-manager-port": given.node_manager,
+        "object-manager-port": given.object_manager,
+        "dashboard-agent-listen-port": given.agent_http,
+        "dashboard-agent-grpc-port": given.agent_grpc,
+        "runtime-env-agent-port": given.runtime_env,
+        "metrics-export-port": given.metrics,
+        "min-worker-port": 0,
+        "max-worker-port": 0,
+        "num-cpus": order.cpus,
+        "num-gpus": order.gpus,
+        "object-store-memory": order.object_store,
+        "resources": json.dumps({"plane": 1.0}),
+    }
+    if role == "head":
+        options |= {"port": given.gcs, "temp-dir": folder, "include-dashboard": "false"}
+        options |= {"ray-client-server-port": given.client, "dashboard-host": LOOPBACK}
+    else:
+        options |= {"address": f"{order.head}:{given.gcs}", "temp-dir": folder}
+    head = ["--head"] if role == "head" else []
+    listed = [f"--{name}={value}" for name, value in options.items()]
+    return [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", *head, *listed),
+        *("--disable-usage-stats", "--block", "--log-style=record", "--log-color=false"),
+    ]
+
+
+def own_address(peer: str) -> str:
+    """Return this machine's address on the way to another; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((peer, 9))
+        return str(probe.getsockname()[0])
+
+
+def _needed(order: Order, role: str) -> tuple[int, ...]:
+    given = order.ports
+    return given.all() if role == "head" else tuple(p for p in given.all() if p != given.gcs)
+
+
+def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable[[], None]) -> int:
+    """Serve until the end. `on_answers` is called once models answer."""
+    paths = ServingPaths(order.folder)
+    environment = offline.environment(os.environ, paths)
+    environment |= {"VLLM_HOST_IP": own, "HPCSCI_PLANE_FOLDER": str(folder)}
+    environment |= {"TMPDIR": str(folder), "RAY_TMPDIR": str(leftovers.of_ray(folder))}
+    environment |= first_gpus(order.gpus, environment)
+    running: list[subprocess.Popen[bytes]] = []
+    lease = Lease(paths.lease(order.nonce), order.lease_s)
+
+    def is_over() -> bool:
+        if paths.is_stopped(order.nonce):
+            return True
+        if lease.is_over():
+            with contextlib.suppress(OSError):  # whoever read this may be gone too
+                print("whoever ordered this plane is gone: it ends", flush=True)
+            return True
+        return False
+
+    def start(*command: str) -> None:
+        running.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL))
+
+    if role == "worker" and not _await_head(order, running, is_over):
+        return 0
+    start(*ray_command(order, role, own, leftovers.of_ray(folder)))
+    if role == "head" and _await_head(order, running, is_over):
+        start(sys.executable, "-m", APPLICATION, str(paths.order))
+    answers = False
+    while not (status := _ended(running)):
+        if is_over():
+            return 0
+        if not answers and paths.endpoint.exists():
+            answers = True
+            on_answers()
+        time.sleep(_POLL_S)
+    return status
+
+
+def first_gpus(count: int, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that shows the first GPUs alone: the others are kept for trials."""
+    if not count:
+        return {}
+    listed = given.get("CUDA_VISIBLE_DEVICES", "")
+    numbers = listed.split(",") if listed else [str(place) for place in range(count)]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(numbers[:count])}
+
+
+def _ended(running: Iterable[subprocess.Popen[bytes]]) -> int:
+    """Return the exit status of the first process that has ended (1 if that is 0), else 0."""
+    for process in running:
+        status = process.poll()
+        if status is not None:
+            what = "what deploys the models" if APPLICATION in str(process.args) else "Ray"
+            print(f"{what} ended with status {status}", flush=True)
+            return status or 1
+    return 0
+
+
+def _await_head(
+    order: Order, running: Iterable[subprocess.Popen[bytes]], is_over: Callable[[], bool]
+) -> bool:
+    """Wait until the head's Ray accepts connections; False once that is of no use any more.
+
+    Raises TimeoutError.
+    """
+    until = time.monotonic() + order.ready_s
+    while not is_over() and all(process.poll() is None for process in running):
+        with contextlib.suppress(OSError):
+            socket.create_connection((order.head, order.ports.gcs), timeout=_POLL_S * 4).close()
+            return True
+        if time.monotonic() > until:
+            raise TimeoutError(f"no Ray answers at {order.head}:{order.ports.gcs}")
+        time.sleep(_POLL_S)
+    return False
+
+
+def _tell(number: int, frame: FrameType | None) -> None:
+    raise Told(signal.Signals(number).name)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+"""Finds everything that is wrong with a recipe: static, fast, and with file and line.
+
+Nothing of the recipe is executed; whether its code works, only a trial shows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcscientist.recipe.checks.document import read_document
+from hpcscientist.recipe.checks.files import (
+    PLAYBOOK,
+    RECIPE_FILE,
+    SEED_IDEAS,
+    file_problems,
+)
+from hpcscientist.recipe.checks.replies import playbook_problems, seed_ideas
+from hpcscientist.records.problem import Problem
+
+__all__ = ["Problem", "check"]
+
+
+def check(path: Path) -> list[Problem]:
+    """Return all problems of the recipe in folder `path`; none for a sound recipe.
+
+    Where recipe.toml is wrong, the files that it names cannot be judged and only the
+    playbook and the seed ideas are checked besides.
+    """
+    spec = read_document(path / RECIPE_FILE)
+    problems = spec if isinstance(spec, list) else list(file_problems(path, spec))
+    if (path / SEED_IDEAS).exists():
+        problems += seed_ideas(path / SEED_IDEAS)[1]
+    if (path / PLAYBOOK).exists():
+        problems += playbook_problems(path / PLAYBOOK)
+    return list(dict.fromkeys(problems))

@@ -1,0 +1,121 @@
+"""Reads recipe.toml into a RecipeSpec, or says where it is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from hpcscientist.files import toml
+from hpcscientist.files.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files.text import one_line
+from hpcscientist.recipe import schema
+from hpcscientist.recipe.checks.locate import Key, error_line, key_lines, line_of
+from hpcscientist.records.bounds import misfit
+from hpcscientist.records.problem import Problem
+from hpcscientist.records.trial import MetricSpec
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+_TABLES: dict[tuple[str, ...], type[BaseModel]] = {
+    (): schema.RecipeSpec,
+    ("topic",): schema.Topic,
+    ("metrics",): MetricSpec,
+    ("budgets",): schema.Budgets,
+    ("budgets", "pilot"): schema.BudgetSpec,
+    ("budgets", "steps"): schema.StepSpec,
+    ("budgets", "full"): schema.BudgetSpec,
+    ("resources",): schema.Resources,
+    ("scorer",): schema.ScorerSpec,
+    ("knobs",): schema.Knob,
+    ("published",): schema.Published,
+}
+
+
+def read_document(path: Path) -> schema.RecipeSpec | list[Problem]:
+    """Return the recipe's specification, or everything that is wrong with the file."""
+    text = read_text(path)
+    if isinstance(text, Problem):
+        return [text]
+    try:
+        document = toml.parse(text)
+    except tomllib.TOMLDecodeError as error:
+        return [Problem(path, error_line(error, text), f"not TOML: {one_line(str(error))}")]
+    lines = key_lines(text)
+    problems = [
+        Problem(path, line_of(lines, key), message) for key, message in _odd_values(document)
+    ]
+    try:
+        # As JSON, because strict mode then takes arrays for tuples and words for enums.
+        spec = schema.RecipeSpec.model_validate_json(json.dumps(document, default=str))
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            problems.append(Problem(path, line_of(lines, _loc(detail)), _message(detail)))
+        return problems
+    return problems or spec
+
+
+def read_text(path: Path, limit: int = LARGEST_TEXT) -> str | Problem:
+    """Return a UTF-8 text file of at most `limit` bytes, or why it cannot be read."""
+    try:
+        return read_regular(path, limit).decode("utf-8")
+    except FileNotFoundError:
+        return Problem(path, None, "the file is missing; see recipes/README.md for its contract")
+    except OSError as error:
+        return Problem(path, None, f"cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        return Problem(path, line, "not UTF-8 text; save it as UTF-8")
+
+
+def _odd_values(value: Any, key: Key = ()) -> Iterator[tuple[Key, str]]:
+    """Yield what TOML can say and a recipe cannot: dates, NULs, numbers that no recipe needs."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _odd_values(item, (*key, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _odd_values(item, (*key, index))
+    elif (odd := misfit(value)) is not None:
+        yield key, f"{_dotted(key)}: {odd}"
+    elif isinstance(value, str) and "\0" in value:
+        yield key, f"{_dotted(key)}: must hold no NUL character"
+    elif not isinstance(value, str | int | float):
+        yield key, f"{_dotted(key)}: a date or time means nothing here; quote it if it is text"
+
+
+def _loc(detail: ErrorDetails) -> Key:
+    """Where it is: what is wrong between several keys says at which of them."""
+    return (*detail["loc"], *detail.get("ctx", {}).get("at", ()))
+
+
+def _message(detail: ErrorDetails) -> str:
+    loc = _loc(detail)
+    where = _dotted(loc)
+    if detail["type"] == "extra_forbidden":
+        table = tuple(part for part in loc[:-1] if isinstance(part, str))
+        names = list(_TABLES[table].model_fields) if table in _TABLES else []
+        close = get_close_matches(str(loc[-1]), names, n=1)
+        mend = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(names)}"
+        return f"unknown key {where!r}; {mend}"
+    if detail["type"] == "missing":
+        return f"{where!r} is missing; add it"
+    text = one_line(detail["msg"]).removeprefix("Value error, ")
+    return f"{where}: {text}" if where else text
+
+
+def _dotted(key: Key) -> str:
+    """Write a key as `knobs[0].low`."""
+    text = ""
+    for part in key:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text

@@ -1,0 +1,125 @@
+"""Checks a recipe's files against its recipe.toml, without running any of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from hpcscientist.errors import RecipeError
+from hpcscientist.files.hashing import tree_files
+from hpcscientist.files.regular import read_regular
+from hpcscientist.recipe import knobs
+from hpcscientist.recipe.checks.document import read_text
+from hpcscientist.recipe.checks.locate import key_lines, line_of
+from hpcscientist.recipe.checks.tree import tree_problems
+from hpcscientist.recipe.schema import Knob, RecipeSpec
+from hpcscientist.records.problem import Problem
+
+RECIPE_FILE = "recipe.toml"
+REFERENCE = "reference"
+PREPARE = "prepare.py"
+SCORER = "score.py"
+SEED_IDEAS = "seed_ideas.json"
+PLAYBOOK = "playbook.jsonl"
+
+_OPTIONS = {PREPARE: ("--out",), SCORER: ("--predictions", "--labels")}
+
+
+def file_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
+    """Yield everything that is wrong with the recipe's code."""
+    recipe_file = folder / RECIPE_FILE
+    text = read_text(recipe_file)
+    lines = key_lines(text) if isinstance(text, str) else {}
+    for key, name in _named_files(spec):
+        line = line_of(lines, key)
+        if ".." in PurePosixPath(name).parts:
+            yield Problem(recipe_file, line, f"{key[0]}: {name!r} leads out of its folder")
+        elif key[0] != "predictions" and not (folder / REFERENCE / name).is_file():
+            yield Problem(
+                recipe_file, line, f"{key[0]}: {REFERENCE}/{name} does not exist; add or rename it"
+            )
+    yield from tree_problems(folder, spec.image)
+    yield from _script_problems(folder, spec)
+    for path in tree_files(folder / REFERENCE):
+        if path.suffix == ".py":
+            yield from _python_problems(path)
+        elif isinstance(content := read_text(path), Problem):
+            yield content
+    for index, knob in enumerate(spec.knobs):
+        line = line_of(lines, ("knobs", index, "name"))
+        yield from _knob_problems(folder, knob, recipe_file, line)
+
+
+def _named_files(spec: RecipeSpec) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    yield ("entry",), spec.entry
+    yield ("predictions",), spec.predictions
+    for name in spec.editable:
+        yield ("editable",), name
+    for index, knob in enumerate(spec.knobs):
+        yield ("knobs", index, "file"), knob.file
+
+
+def _script_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
+    """Check prepare.py and score.py, and plot.py where there is one."""
+    for name, options in _OPTIONS.items():
+        path = folder / name
+        broken = list(_python_problems(path))
+        yield from broken
+        if broken:
+            continue
+        words = _strings(path)
+        for option in options:
+            if option not in words:
+                yield Problem(path, 1, f"takes no {option}; its command line needs it")
+        if name == SCORER:
+            for metric in spec.metrics:
+                if metric.name not in words:
+                    yield Problem(
+                        path,
+                        1,
+                        f"never names the metric {metric.name!r} of {RECIPE_FILE}; print it",
+                    )
+    if (folder / "plot.py").exists():
+        yield from _python_problems(folder / "plot.py")
+
+
+def _python_problems(path: Path) -> Iterator[Problem]:
+    source = read_text(path)
+    if isinstance(source, Problem):
+        yield source
+        return
+    try:
+        knobs.parse(source)
+    except RecipeError as error:
+        yield Problem(path, error.line, error.problem)
+
+
+def _strings(path: Path) -> set[str]:
+    """Return the words that stand in quotes in a script that is known to parse."""
+    tree = knobs.parse(read_regular(path).decode("utf-8"))
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def _knob_problems(folder: Path, knob: Knob, recipe_file: Path, line: int) -> Iterator[Problem]:
+    path = folder / REFERENCE / knob.file
+    try:
+        source = read_regular(path).decode("utf-8")
+        known = knobs.constants(source)
+    except (OSError, UnicodeDecodeError, RecipeError):
+        return  # said already
+    if knob.name not in known:
+        yield Problem(
+            recipe_file,
+            line,
+            f"knob {knob.name} is no module-level constant of {REFERENCE}/{knob.file}; "
+            f"add a line {knob.name} = VALUE there",
+        )
+        return
+    at, value = known[knob.name]
+    if reason := knobs.misfit(knob, value):
+        yield Problem(path, at, f"knob {knob.name}: {reason} of {RECIPE_FILE}:{line}")
