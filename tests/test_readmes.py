@@ -28,6 +28,7 @@ READMES = sorted(
     | set((ROOT / "hpcscientist").rglob("README.md"))
 )
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)")
 COMMANDS = re.compile(r"(?:^|&& *|=\S* +|\| *)((?:\S*/)?hpcsci +[^|&>#\n]*)", re.MULTILINE)
 
 
@@ -86,6 +87,17 @@ def test_every_command_is_one_and_has_its_options(readme: Path) -> None:
         assert "..." not in arguments and "…" not in arguments, f"{where}: not as one writes it"
         assert program in (".venv/bin/hpcsci", "venv/bin/hpcsci"), f"{where}: found on no PATH"
         assert refused(arguments) == "", where
+
+
+@pytest.mark.parametrize("readme", READMES, ids=name_of)
+def test_every_link_leads_somewhere(readme: Path) -> None:
+    for place, anchor in LINK.findall(readme.read_text(encoding="utf-8")):
+        target = readme.parent / place if place else readme
+        assert target.exists(), place
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            known = {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
+            assert anchor in known, f"{place}#{anchor}"
 
 
 def test_a_command_that_is_none_would_be_found() -> None:

@@ -11,13 +11,14 @@ from hpcscientist.cli.costs import footer
 from hpcscientist.cli.options import run_directory
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement import arms
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.records.finding import Verdict
-from hpcscientist.results import export
+from hpcscientist.results import export, logs
 
 
 @click.command()
@@ -25,9 +26,18 @@ from hpcscientist.results import export
 @click.option(
     "--format", "form", type=click.Choice(export.FORMATS), default="table", show_default=True
 )
-def results(directory: Path, form: export.Format) -> None:
-    """Print the ideas of the campaign in DIR and what came of them."""
-    print_results(RunPaths(directory.absolute()), form)
+@click.option("--log", "trial_id", metavar="TRIAL", help="Print what one trial wrote instead.")
+def results(directory: Path, form: export.Format, trial_id: str | None) -> None:
+    """Print the ideas of the campaign in DIR and what came of them.
+
+    A trial is named by idea, attempt, stage and number: idea-0001-a1-pilot-0.
+    """
+    paths = RunPaths(directory.absolute())
+    if trial_id is None:
+        print_results(paths, form)
+        return
+    log = logs.read(paths, trial_id)
+    click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
 
 
 def print_results(paths: RunPaths, form: export.Format) -> None:

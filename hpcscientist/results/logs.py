@@ -60,7 +60,7 @@ def log_files(paths: RunPaths) -> list[Path]:
 
 
 def _text(paths: RunPaths, trial_id: str, name: str) -> str:
-    trial = paths.trial(trial_id)
+    trial = paths.trial(Path(trial_id).name)
     for _ in range(2):  # compaction may move the folder between the two looks
         if trial.spec.exists() or trial.result.exists():
             data = _loose(trial, name)
@@ -69,7 +69,10 @@ def _text(paths: RunPaths, trial_id: str, name: str) -> str:
         rows = _compacted(log_files(paths), trial_id, name)
         if rows:
             return (rows[-1][1] or b"").decode("utf-8", "replace")
-    raise RunDirectoryError(f"{paths.root}: no trial {trial_id!r}; `hpcsci results` lists them")
+    raise RunDirectoryError(
+        f"{paths.root}: no trial {trial_id!r}; they are named by idea, attempt, stage and number, "
+        "such as idea-0001-a1-pilot-0, in journal.jsonl and in the progress of a campaign"
+    )
 
 
 def _compacted(files: list[Path], trial_id: str, name: str) -> list[tuple[int, bytes | None]]:

@@ -278,3 +278,16 @@ def test_the_newcomers_page_tells_what_happened(
     events = iter([json.loads(line)["event"] for line in lines])
     for quoted in excerpts(page):  # in this order
         assert any(is_part(quoted, event) for event in events), quoted
+
+
+def test_what_a_trial_wrote_is_shown(
+    launched: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    done = hpcsci("results", "run", "--log", "idea-0006-a1-pilot-0", cwd=launched[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Traceback (most recent call last)" in done.stdout
+    for wrong in ("idea-0006", "../idea-0006-a1-pilot-0/x", ""):
+        done = hpcsci("results", "run", "--log", wrong, cwd=launched[0])
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no trial" in done.stderr
+        assert "idea-0001-a1-pilot-0" in done.stderr

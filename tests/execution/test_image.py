@@ -24,7 +24,7 @@ from hpcscientist.records.trial import TrialSpec
 USE = """
 import sys, threading
 from pathlib import Path
-from hpcscientist.execution import image
+from hpcscientist.execution.sandbox import image
 from hpcscientist.records.trial import TrialSpec
 spec = TrialSpec.model_validate_json(Path(sys.argv[1]).read_bytes())
 with image.on_node(spec, threading.Event()) as found:
