@@ -141,3 +141,15 @@ def test_a_no_keeps_slurms_words(said: str) -> None:
 )
 def test_time_limits(text: str, expected: int) -> None:
     assert minutes(text) == expected
+
+
+def test_commands_without_a_configuration_say_what_to_do() -> None:
+    error = failure(
+        "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "sbatch: error: fetch_config: DNS SRV lookup failed\n"
+        "sbatch: error: _establish_config_source: failed to fetch config\n"
+        "sbatch: fatal: Could not establish a configuration source\n"
+    )
+    assert isinstance(error, SchedulerSilent)  # where a controller gives it, for a while perhaps
+    assert "--backend local" in str(error)
+    assert "\n" not in str(error)

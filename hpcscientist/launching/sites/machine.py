@@ -19,6 +19,8 @@ from hpcscientist.records.trial import Isolation
 from hpcscientist.system import gpus
 from hpcscientist.worker import MODULE
 
+_MEND = "ask for less in recipe.toml ([resources]), or launch where there is more (--backend slurm)"
+
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
@@ -58,12 +60,12 @@ class ThisMachine:
         if asked.cpus > _cores():
             said.append(
                 f"a trial asks for {asked.cpus} CPUs and this machine has {_cores()} for it: it "
-                "may reach its deadline for that alone"
+                f"may reach its deadline for that alone; {_MEND}"
             )
         if asked.memory_mb > memory_mb():
             said.append(
                 f"a trial asks for {asked.memory_mb} MiB and this machine has {memory_mb():.0f}: "
-                "it runs alone, and may be ended for want of memory"
+                f"it runs alone, and may be ended for want of memory; {_MEND}"
             )
         return tuple(said)
 

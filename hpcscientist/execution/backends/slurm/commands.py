@@ -27,6 +27,7 @@ _SILENT = re.compile(
     re.IGNORECASE,
 )
 _PREFIX = re.compile(r"^(sbatch|squeue|sacct|scancel|scontrol|sacctmgr): (error: |fatal: )?")
+_UNCONFIGURED = re.compile(r"establish a configuration source|fetch_config", re.IGNORECASE)
 
 # Plain text, whole array ranges, times as seconds since the epoch; and none of the user's own
 # output formats and defaults.
@@ -100,6 +101,11 @@ def failure(said: str) -> SchedulerSilent | SchedulerRefused:
     """Return the error that a command's words mean."""
     lines = [_PREFIX.sub("", line.strip()) for line in said.splitlines() if line.strip()]
     message = "; ".join(lines[-3:])[:300] or "nothing was said"
+    if _UNCONFIGURED.search(said):
+        message = (
+            f"Slurm's commands are here and find no configuration ({message}): try where jobs are "
+            "submitted from, load your site's Slurm module, or use --backend local"
+        )
     return SchedulerSilent(message) if _SILENT.search(said) else SchedulerRefused(message)
 
 
