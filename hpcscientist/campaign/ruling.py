@@ -8,7 +8,7 @@ from hpcscientist.conduct.reference import is_piloted
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.strategies import Strategies
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import most_seeds, schedule_of, steps_of
 from hpcscientist.history.frozen import CampaignConfig
@@ -24,7 +24,7 @@ def rules_of(config: CampaignConfig, recipe: Recipe, minds: Minds) -> Rules:
     most, schedule = most_seeds(loop, spec.seeds), schedule_of(loop, spec.seeds)
     measuring = Measuring(min(spec.seeds, most), len(budgets), schedule)
     return Rules(
-        plan=_plan(config, minds),
+        extent=_extent(config, minds),
         settings=settings,
         metric=spec.primary,
         published=spec.published.value if spec.published else None,
@@ -49,9 +49,9 @@ def rules_of(config: CampaignConfig, recipe: Recipe, minds: Minds) -> Rules:
     )
 
 
-def _plan(config: CampaignConfig, minds: Minds) -> Plan:
+def _extent(config: CampaignConfig, minds: Minds) -> Extent:
     settings = config.settings
-    return Plan(
+    return Extent(
         ideas=settings.ideas,
         rounds=settings.rounds,
         in_flight=config.in_flight,

@@ -82,26 +82,26 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = settings_from(**options)
     vault.use_root(default_private_root(settings))
-    plan = launching.plan(settings, Path.cwd())
+    checked = launching.check(settings, Path.cwd())
     if detach and not settings.nodes:
         raise UsageError("--detach is for a campaign that a job drives: give --nodes N with it")
     if dry_run:
-        header(plan)
-        for line in details(costs.estimate(plan)):
+        header(checked)
+        for line in details(costs.estimate(checked)):
             click.echo(f"{'':8} {line}", err=True)
-        for purpose, script in scripts(plan).items():
+        for purpose, script in scripts(checked).items():
             click.echo(f"# {purpose}\n{script}")
         return 0
-    check(plan)
-    with share_shown(plan.placement.backend == "slurm"):
-        claimed = furnishing.claim(plan)
-        header(plan)
-        furnishing.furnish(plan, claimed)
+    check(checked)
+    with share_shown(checked.placement.backend == "slurm"):
+        claimed = furnishing.claim(checked)
+        header(checked)
+        furnishing.furnish(checked, claimed)
         try:
             return _go_on(claimed.paths, detach=detach)
         except BaselineFailed:
             # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
-            if not plan.is_paid:
+            if not checked.is_paid:
                 claimed.undo()
             raise
         except SchedulerRefused:

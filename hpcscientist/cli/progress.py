@@ -32,61 +32,61 @@ from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage
 
 if TYPE_CHECKING:
-    from hpcscientist.launching.launch import LaunchPlan
+    from hpcscientist.launching.launch import Checked
 
 
-def header(plan: LaunchPlan) -> None:
+def header(checked: Checked) -> None:
     """Say what will be run, with what, where, and what is not protected."""
-    spec, settings = plan.recipe.spec, plan.settings
+    spec, settings = checked.recipe.spec, checked.settings
     budgets = spec.budgets
     flow = f"{settings.rounds} rounds" if settings.rounds else "steady state"
-    model = plan.model_spec
-    if plan.model_assumed:
+    model = checked.model_spec
+    if checked.model_assumed:
         model += " (no --model given: the recorded replies of the quickstart recipe)"
-    place = plan.placement
+    place = checked.placement
     at_once = "in the queue or running at once" if place.backend == "slurm" else "at once here"
     lines = {
         "recipe": f"{spec.name}: {spec.topic.title}",
         "model": model,
         "ideas": f"{settings.ideas}, {flow}, {place.in_flight} in flight",
-        "trials": f"at most {plan.trials_at_most}; {place.slots} {at_once}; "
-        f"pilot {budgets.pilot.seconds:g} s, {_steps(plan)}full {budgets.full.seconds:g} s x "
-        f"{seeds_said(settings.loop, spec.seeds)}{_fresh(plan)}",
+        "trials": f"at most {checked.trials_at_most}; {place.slots} {at_once}; "
+        f"pilot {budgets.pilot.seconds:g} s, {_steps(checked)}full {budgets.full.seconds:g} s x "
+        f"{seeds_said(settings.loop, spec.seeds)}{_fresh(checked)}",
         "findings": str(rule_of(settings)),
-        "cost": in_short(costs.estimate(plan)),
-        "backend": f"{place.backend}: {place.where.why}{_submission(plan)}",
+        "cost": in_short(costs.estimate(checked)),
+        "backend": f"{place.backend}: {place.where.why}{_submission(checked)}",
         "sandbox": isolation.statement(place.isolation, place.site.host),
         "image": place.image or "",
-        "library": shelf.statement(settings, plan.recipe) if plan.steps else "",
-        "ideas by": ", ".join(["propose", *plan.steps]) if plan.steps else "",
-        "likeness": likeness.statement(plan.embedder, elsewhere=bool(settings.nodes)),
-        "bank": earlier.statement(plan.earlier),
-        "idle": costs.idle(plan),
-        "run dir": str(plan.run_dir),
+        "library": shelf.statement(settings, checked.recipe) if checked.steps else "",
+        "ideas by": ", ".join(["propose", *checked.steps]) if checked.steps else "",
+        "likeness": likeness.statement(checked.embedder, elsewhere=bool(settings.nodes)),
+        "bank": earlier.statement(checked.earlier),
+        "idle": costs.idle(checked),
+        "run dir": str(checked.run_dir),
     }
     for name, text in [*lines.items(), *(("note", note) for note in place.notes)]:
         if text:
             click.echo(f"{name:8} {printable(text)}", err=True)
 
 
-def _steps(plan: LaunchPlan) -> str:
+def _steps(checked: Checked) -> str:
     """Say which budgets ideas climb below the full one."""
-    return "".join(f"{step.name} {step.seconds:g} s, " for step in plan.climbed)
+    return "".join(f"{step.name} {step.seconds:g} s, " for step in checked.climbed)
 
 
-def _fresh(plan: LaunchPlan) -> str:
+def _fresh(checked: Checked) -> str:
     """Say what is run of an improvement once more."""
-    return f", improvements x {plan.confirm_seeds} more on the test split" * bool(
-        plan.confirm_seeds
+    return f", improvements x {checked.confirm_seeds} more on the test split" * bool(
+        checked.confirm_seeds
     )
 
 
-def _submission(plan: LaunchPlan) -> str:
+def _submission(checked: Checked) -> str:
     """Say with which profile and under which names trials are submitted."""
-    place = plan.placement
+    place = checked.placement
     if place.backend == "local":
         return ""
-    said = f"; site {place.site.name or plan.settings.site or 'profile: none given'}"
+    said = f"; site {place.site.name or checked.settings.site or 'profile: none given'}"
     for name in ("account", "partition", "qos", "constraint"):
         value = getattr(place.site.slurm, name)
         said += f", {name} {value}" if value else ""

@@ -58,7 +58,7 @@ def serve(
         raise UsageError(f"--nodes {nodes}: leave it out within a job, or give 1 or more outside")
     if detach and not nodes:
         raise UsageError("--detach is for models that a job serves: give --nodes N with it")
-    request = standalone.plan(models, settings_from(**place), Path.cwd())
+    request = standalone.check(models, settings_from(**place), Path.cwd())
     if nodes and not dry_run:
         serve_job.require_slurm(nodes)
     if dry_run or nodes:

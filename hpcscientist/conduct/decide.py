@@ -68,7 +68,7 @@ def decide(
         return Decision((stops[0],), None)
     want = _want_seeded if has_run else _want_unseeded
     # Those that were set aside come back beside the others: no more are pursued at once for that.
-    for idea_id in islice(state.progress.open, rules.plan.in_flight):
+    for idea_id in islice(state.progress.open, rules.extent.in_flight):
         wanted.of(state.ideas[idea_id], ("steps", state.of_reference), want)
     proposals.want_judgement(wanted, busy)
     proposals.want(wanted, reference_has_run=has_run)

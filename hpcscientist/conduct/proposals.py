@@ -14,7 +14,7 @@ from hpcscientist.records.idea import Arm
 def want(wanted: Wanted, *, reference_has_run: bool) -> None:
     """Want ideas to be proposed, as many side by side as may be, round by round."""
     state, rules = wanted.state, wanted.rules
-    plan, progress = rules.plan, state.progress
+    extent, progress = rules.extent, state.progress
     if rules.settings.loop.noisy == "stop" and not reference_has_run:
         return
     used, most = len(progress.open), _last(state, rules)
@@ -22,18 +22,18 @@ def want(wanted: Wanted, *, reference_has_run: bool) -> None:
     def is_asked(number: int) -> bool:
         if number in progress.proposed:
             return True
-        is_control = plan.arm(number) == "control" and not rules.proposing.in_order
+        is_control = extent.arm(number) == "control" and not rules.proposing.in_order
         return is_control and _is_halted(wanted, number)
 
     number = wanted.memory.reach("asked", progress.proposed.low, most, is_asked)
-    while used < plan.in_flight and number < most:
+    while used < extent.in_flight and number < most:
         number += 1
         if number in progress.proposed:
             continue
-        round_number = plan.round_of(number)
-        if progress.over.low < plan.first_of(round_number) - 1:
+        round_number = extent.round_of(number)
+        if progress.over.low < extent.first_of(round_number) - 1:
             return  # the round before is not over
-        ordered = rules.proposing.in_order or plan.arm(number) == "control"
+        ordered = rules.proposing.in_order or extent.arm(number) == "control"
         if ordered and _is_halted(wanted, number):
             if rules.proposing.in_order:
                 return  # nor is anything after it
@@ -59,7 +59,7 @@ def _next_judged(wanted: Wanted, arm: Arm, busy: Collection[str]) -> int:
     progress, most = wanted.state.progress, _last(wanted.state, wanted.rules)
 
     def is_judged(number: int) -> bool:
-        return number in progress.judged or wanted.rules.plan.arm(number) != arm
+        return number in progress.judged or wanted.rules.extent.arm(number) != arm
 
     high = progress.proposed.high
     number = wanted.memory.reach(f"judged/{arm}", progress.judged.low, high, is_judged)
@@ -88,10 +88,10 @@ def _are_asked(wanted: Wanted, number: int) -> bool:
     """Whether all of the model's ideas before one of the control arm were proposed: that arm ends
     with the model's, or it would have more than its share.
     """
-    proposed, plan = wanted.state.progress.proposed, wanted.rules.plan
+    proposed, extent = wanted.state.progress.proposed, wanted.rules.extent
 
     def is_asked(other: int) -> bool:
-        return other in proposed or plan.arm(other) == "control"
+        return other in proposed or extent.arm(other) == "control"
 
     if wanted.rules.proposing.in_order:
         return True
@@ -101,10 +101,10 @@ def _are_asked(wanted: Wanted, number: int) -> bool:
 def _may_be_asked(
     wanted: Wanted, number: int, round_number: int, ordered: bool, reference_has_run: bool
 ) -> bool:
-    plan, rules = wanted.rules.plan, wanted.rules.proposing
+    extent, rules = wanted.rules.extent, wanted.rules.proposing
     if ordered:
         # Those of its own arm behind the lag, and of earlier rounds, whatever runs at once.
-        before = max(number - plan.lag + 1, plan.first_of(round_number))
+        before = max(number - extent.lag + 1, extent.first_of(round_number))
         over = wanted.state.progress.over
         if not _are_asked(wanted, number):
             return False
@@ -112,18 +112,18 @@ def _may_be_asked(
             return over.low >= before - 1
 
         def is_over(other: int) -> bool:
-            return other in over or plan.arm(other) != "control"
+            return other in over or extent.arm(other) != "control"
 
         last = before - 1
         return wanted.memory.reach("over/control", over.low, last, is_over) >= last
     if not rules.follows:
         return True
     # The batch before is still under way when a batch begins.
-    settled = max(1, plan.batch(number, round_number, rules.batch)[0] - rules.batch)
+    settled = max(1, extent.batch(number, round_number, rules.batch)[0] - rules.batch)
     return reference_has_run and wanted.state.progress.over.low >= settled - 1
 
 
 def _last(state: CampaignState, rules: Rules) -> int:
     """Return the last idea that there may be."""
-    ideas = rules.plan.ideas
+    ideas = rules.extent.ideas
     return ideas if state.exhausted is None else min(ideas, state.exhausted - 1)

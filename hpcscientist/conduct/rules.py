@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.conduct.strategy.strategies import Strategies
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.trial import MetricSpec
@@ -51,7 +51,7 @@ class Rules:
     after `pause_s` seconds, each further one after twice as many. `compact_after`: trials.
     """
 
-    plan: Plan
+    extent: Extent
     settings: Settings
     metric: MetricSpec
     published: float | None

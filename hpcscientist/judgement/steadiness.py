@@ -17,7 +17,7 @@ import bisect
 from dataclasses import dataclass
 from functools import cache
 
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback import selfcheck
 from hpcscientist.feedback.drift import LASTING, Rerun, drift, listing
@@ -49,8 +49,8 @@ def rerun_with(settings: Settings, number: int) -> int:
 @cache
 def _first_ideas(ideas: int, rounds: int, every: int) -> tuple[int, ...]:
     """The ideas from which on another run of the baseline goes with them; the first has its own."""
-    plan = Plan(ideas, rounds, in_flight=1, lag=1, model_name="", seed=0)
-    return tuple(number for _, numbers in plan.chunks() for number in numbers[::every])
+    extent = Extent(ideas, rounds, in_flight=1, lag=1, model_name="", seed=0)
+    return tuple(number for _, numbers in extent.chunks() for number in numbers[::every])
 
 
 def check(state: CampaignState, spec: RecipeSpec, settings: Settings) -> selfcheck.Check | None:

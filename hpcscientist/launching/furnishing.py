@@ -22,7 +22,7 @@ from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, remains
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.launching.launch import LaunchPlan, not_empty
+from hpcscientist.launching.launch import Checked, not_empty
 from hpcscientist.models import playbook
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe import load
@@ -51,13 +51,13 @@ class Claim:
                 folder.rmdir()
 
 
-def claim(plan: LaunchPlan) -> Claim:
+def claim(checked: Checked) -> Claim:
     """Make the run directory, empty as yet.
 
     It is held first: of two launches into one folder, one wins and the other touches nothing.
     What a launch left there that was killed is removed. Raises UsageError or RunDirectoryError.
     """
-    paths = RunPaths(plan.run_dir)
+    paths = RunPaths(checked.run_dir)
     missing = [folder for folder in (paths.root, *paths.root.parents) if not folder.exists()]
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
@@ -75,18 +75,18 @@ def claim(plan: LaunchPlan) -> Claim:
     return claimed
 
 
-def furnish(plan: LaunchPlan, claimed: Claim) -> None:
+def furnish(checked: Checked, claimed: Claim) -> None:
     """Prepare the data and fill the run directory; undo the claim on failure."""
-    settings, recipe, placement = plan.settings, plan.recipe, plan.placement
-    embedder = plan.embedder or KeywordEmbedder()
+    settings, recipe, placement = checked.settings, checked.recipe, checked.placement
+    embedder = checked.embedder or KeywordEmbedder()
     paths = claimed.paths
     try:
         prepared = placement.home.prepare(recipe)
         campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
         vault.make_campaign_key(campaign_id)
-        copied = _snapshot(plan, paths)
-        library = shelf.furnish(settings, recipe, paths) if shelf.is_read(plan.steps) else ""
-        earlier.write(paths, plan.earlier)
+        copied = _snapshot(checked, paths)
+        library = shelf.furnish(settings, recipe, paths) if shelf.is_read(checked.steps) else ""
+        earlier.write(paths, checked.earlier)
         config = CampaignConfig(
             campaign_id=campaign_id,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -95,20 +95,20 @@ def furnish(plan: LaunchPlan, claimed: Claim) -> None:
             python=placement.home.python,
             recipe_name=recipe.spec.name,
             recipe_origin=str(recipe.folder),
-            model_spec=copied.get(plan.model_spec, plan.model_spec),
-            role_specs={role: copied.get(own, own) for role, own in plan.role_specs.items()},
+            model_spec=copied.get(checked.model_spec, checked.model_spec),
+            role_specs={role: copied.get(own, own) for role, own in checked.role_specs.items()},
             recipe_hash=hash_tree(paths.recipe),
             data_hash=prepared.data_hash,
             views={split: str(view) for split, view in prepared.views.items()},
             labels={split: vault.key_of(labels) for split, labels in prepared.labels.items()},
             image=placement.image,
             image_hash=hash_image(Path(placement.image)) if placement.image else None,
-            model_name=plan.model_name,
+            model_name=checked.model_name,
             embedder=embedder.name,
             embedder_hash=embedder.fingerprint,
             library=library,
             library_hash=shelf.open_library(Path(library)).fingerprint if library else "",
-            steps=plan.steps,
+            steps=checked.steps,
             isolation=placement.isolation,
             backend=placement.backend,
             site=placement.site,
@@ -133,11 +133,11 @@ def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
     )
 
 
-def _snapshot(plan: LaunchPlan, paths: RunPaths) -> dict[str, str]:
+def _snapshot(checked: Checked, paths: RunPaths) -> dict[str, str]:
     """Copy the recipe, and playbooks given by file; return the specs to resume with by spec."""
-    load.copy(plan.recipe.folder, paths.recipe)
+    load.copy(checked.recipe.folder, paths.recipe)
     copied: dict[str, str] = {}
-    for role, spec in [("", plan.model_spec), *plan.role_specs.items()]:
+    for role, spec in [("", checked.model_spec), *checked.role_specs.items()]:
         kind, _, file = spec.partition(":")
         if kind == "playbook" and file and spec not in copied:
             copy = paths.root / (f"playbook-{role}.jsonl" if role else "playbook.jsonl")

@@ -38,7 +38,7 @@ QUICKSTART = "digits"
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchPlan:
+class Checked:
     """A launch that was checked. `model_assumed` is true where no --model was given.
 
     `steps` are what ideas go through. `embedder` tells look-alikes; None for the control arm,
@@ -147,7 +147,7 @@ class LaunchPlan:
         return self.versions.runs_at_most * (1 + self.settings.loop.debug_rounds)
 
 
-def plan(settings: Settings, folder: Path) -> LaunchPlan:
+def check(settings: Settings, folder: Path) -> Checked:
     """Check a launch from a working directory, without touching anything.
 
     Raises UsageError (recipe, model, site, sandbox, run directory), EndpointError, or
@@ -175,7 +175,7 @@ def plan(settings: Settings, folder: Path) -> LaunchPlan:
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
     isolation.require_permission(placement.isolation, trusted, settings.allow_unsandboxed)
     _check_control(settings, parsed.kind == "search", recipe)
-    return LaunchPlan(
+    return Checked(
         settings=settings,
         recipe=recipe,
         model_spec=spec,

@@ -16,7 +16,7 @@ from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.jobs.dispatch import make_job
-from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.launching.launch import Checked
 from hpcscientist.records.trial import Split
 from hpcscientist.worker import element
 
@@ -30,21 +30,21 @@ _FOR_GOOD = re.compile(
 )
 
 
-def scripts(plan: LaunchPlan) -> dict[str, str]:
+def scripts(checked: Checked) -> dict[str, str]:
     """Return every kind of script that a launch would submit, by what it is for.
 
     One array stands for all: the others differ in name, number of tasks and resources only.
     """
-    if plan.placement.backend != "slurm":
+    if checked.placement.backend != "slurm":
         return {}
-    paths, config = RunPaths(plan.run_dir), _provisional(plan)
+    paths, config = RunPaths(checked.run_dir), _provisional(checked)
     found = {}
-    if plan.settings.nodes:
-        job = make_job(paths, config.campaign_id, plan.settings.nodes, config.site)
+    if checked.settings.nodes:
+        job = make_job(paths, config.campaign_id, checked.settings.nodes, config.site)
         found["the job that drives the campaign"] = controller_job.script(job)
-    if plan.settings.serving.trials_inside:
+    if checked.settings.serving.trials_inside:
         return found  # trials are steps of that job
-    trials = SpecFactory(config=config, recipe=plan.recipe, paths=paths).baseline()
+    trials = SpecFactory(config=config, recipe=checked.recipe, paths=paths).baseline()
     baseline = make_batch([[trial] for trial in trials])
     batch = record_of(config.campaign_id, paths.trials, baseline, time.time())
     folder = paths.submission / batch.batch_id
@@ -54,14 +54,14 @@ def scripts(plan: LaunchPlan) -> dict[str, str]:
     return found
 
 
-def check(plan: LaunchPlan) -> None:
+def check(checked: Checked) -> None:
     """Ask Slurm whether it would take what the launch would submit, before anything is made.
 
     A wrong partition, account or QOS is found here. Raises UsageError with Slurm's words, and
     SchedulerSilent when it does not answer.
     """
-    slurm = Slurm(plan.placement.site.watch.command_s)
-    for purpose, script in scripts(plan).items():
+    slurm = Slurm(checked.placement.site.watch.command_s)
+    for purpose, script in scripts(checked).items():
         try:
             submit.check(slurm, script)
         except SchedulerRefused as error:
@@ -72,22 +72,22 @@ def check(plan: LaunchPlan) -> None:
                 ) from error
 
 
-def _provisional(plan: LaunchPlan) -> CampaignConfig:
-    place = plan.placement
+def _provisional(checked: Checked) -> CampaignConfig:
+    place = checked.placement
     return CampaignConfig(
-        campaign_id=f"{plan.recipe.spec.name}-00000000",
+        campaign_id=f"{checked.recipe.spec.name}-00000000",
         created=_UNKNOWN,
         package_version=__version__,
         python=place.home.python,
-        recipe_name=plan.recipe.spec.name,
-        recipe_origin=str(plan.recipe.folder),
+        recipe_name=checked.recipe.spec.name,
+        recipe_origin=str(checked.recipe.folder),
         recipe_hash=_UNKNOWN,
         data_hash=_UNKNOWN,
         views=dict.fromkeys(Split, _UNKNOWN),
         labels=dict.fromkeys(Split, _UNKNOWN),
-        model_spec=plan.model_spec,
-        model_name=plan.model_name,
-        role_specs=plan.role_specs,
+        model_spec=checked.model_spec,
+        model_name=checked.model_name,
+        role_specs=checked.role_specs,
         isolation=place.isolation,
         image=place.image,
         backend=place.backend,
@@ -95,5 +95,5 @@ def _provisional(plan: LaunchPlan) -> CampaignConfig:
         slots=place.slots,
         in_flight=place.in_flight,
         lag=place.lag,
-        settings=plan.settings.model_copy(update={"paths": PathSettings()}),
+        settings=checked.settings.model_copy(update={"paths": PathSettings()}),
     )

@@ -180,7 +180,7 @@ def _admission(
 ) -> Admission:
     bank = Bank(_threshold(rules.settings.loop), embedder)
     return Admission(
-        plan=rules.plan,
+        extent=rules.extent,
         paths=session.paths,
         journal=session.journal,
         knowledge=_knowledge(rules.settings, recipe, session, tryout),
@@ -235,6 +235,6 @@ def _outlook(rules: Rules, recipe: Recipe, session: Session, minds: Minds) -> Ou
         )
     if helpers.finder is not None:
         batches = Batches(
-            rules.plan, helpers.finder, settings.proposing.batch, session.paths, minds.model
+            rules.extent, helpers.finder, settings.proposing.batch, session.paths, minds.model
         )
     return Outlook(settings.proposing, grounding, batches, minds.model)

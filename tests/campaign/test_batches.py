@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from hpcscientist.campaign.proposals.batches import Batches
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.records.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.proposing import BatchTask, ProposalTask
 from hpcscientist.records.vetting import Direction
 
-PLAN = Plan(ideas=4, rounds=0, in_flight=4, lag=4, model_name="m", seed=1)
+EXTENT = Extent(ideas=4, rounds=0, in_flight=4, lag=4, model_name="m", seed=1)
 
 
 class Silent:
@@ -62,7 +62,7 @@ def found(folder: Path, feedback: str, dies: bool = False) -> tuple[Finder, list
         )
 
     async def ask() -> list[Any]:
-        batches = Batches(PLAN, finder, 2, paths, model)
+        batches = Batches(EXTENT, finder, 2, paths, model)
         return [await batches.direction(number, 1, task) for number in (1, 2)]
 
     return finder, asyncio.run(ask()) if not dies else _dying(ask)

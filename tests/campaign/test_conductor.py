@@ -13,7 +13,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 from event_kit import driver_started
 
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.errors import (
     BaselineFailed,
     DiskFull,
@@ -556,8 +556,8 @@ async def test_search_is_the_same_whatever_the_timing(tmp_path: Path) -> None:
     ("ideas", "rounds", "sizes"), [(7, 0, [7]), (7, 2, [3, 4]), (2, 5, [1, 1]), (6, 3, [2, 2, 2])]
 )
 def test_rounds_cover_every_idea_once(ideas: int, rounds: int, sizes: list[int]) -> None:
-    plan = Plan(ideas, rounds, in_flight=2, lag=2, model_name="m", seed=0)
-    chunks = list(plan.chunks())
+    extent = Extent(ideas, rounds, in_flight=2, lag=2, model_name="m", seed=0)
+    chunks = list(extent.chunks())
     assert [len(numbers) for _, numbers in chunks] == sizes
     assert [n for _, numbers in chunks for n in numbers] == list(range(1, ideas + 1))
     assert [number for number, _ in chunks] == list(range(1, len(sizes) + 1))

@@ -160,7 +160,7 @@ def test_a_launch_with_a_bad_folder_touches_nothing(tmp_path: Path) -> None:
     given = {"HPCSCI_LOOP_BANK": '["nowhere"]', "HPCSCI_BACKEND": "local"}
     read, _ = resolve({"model": "playbook", "run_dir": "run"}, given, tmp_path)
     with pytest.raises(UsageError, match=r"loop\.bank: .*nowhere: is no run directory"):
-        launch.plan(read, tmp_path)
+        launch.check(read, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -172,7 +172,7 @@ def test_a_launch_keeps_what_earlier_campaigns_bring(tmp_path: Path) -> None:
     )
     given = {"backend": "local", "model": "playbook", "run_dir": "run"}
     read, _ = resolve({**given, "loop.bank": (str(bench.paths.root),)}, {}, tmp_path)
-    planned = launch.plan(read, tmp_path)
+    planned = launch.check(read, tmp_path)
     claimed = furnishing.claim(planned)
     furnishing.furnish(planned, claimed)
     assert len(earlier.seeded(Bank(), claimed.paths)) == 3

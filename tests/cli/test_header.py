@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def said(folder: Path, capsys: pytest.CaptureFixture[str], **given: object) -> dict[str, str]:
     settings = Settings.model_validate({"model": "search", "run_dir": "run", **given})
-    header(launch.plan(settings, folder))
+    header(launch.check(settings, folder))
     lines = capsys.readouterr().err.splitlines()
     return {line[:8].strip(): line[9:] for line in lines}
 

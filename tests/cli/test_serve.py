@@ -214,7 +214,7 @@ class Followed:
 
     def __init__(self, folder: Path, slurm: Path, *steps: object) -> None:
         self.slurm, self.paths, self.told = slurm, ServingPaths(folder / "d"), list[str]()
-        self.request = standalone.plan(["vllm:small"], Settings(), folder)
+        self.request = standalone.check(["vllm:small"], Settings(), folder)
         standalone.claim(self.paths, self.request)
         self.now, self.steps = 0.0, iter(steps)
 
@@ -282,7 +282,7 @@ def test_a_running_job_is_told_to_end_before_it_is_cancelled(folder: Path, slurm
 
 
 def test_no_key_is_shown_and_the_lines_are_whole(folder: Path) -> None:
-    request = standalone.plan(["vllm:small"], Settings(), folder)
+    request = standalone.check(["vllm:small"], Settings(), folder)
     request = request.model_copy(update={"login": "login1.site"})
     paths = ServingPaths(folder / "my plane")
     paths.root.mkdir()

@@ -41,7 +41,7 @@ from hpcscientist.conduct.strategy.steps import (
 )
 from hpcscientist.conduct.strategy.strategies import Strategies
 from hpcscientist.conduct.trials import Memory
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.history.state import CampaignState, fold
@@ -114,7 +114,7 @@ def rules_of(shape: Shape) -> Rules:
         drafts=2, nodes=5, workers=3, debug_share=0.5, debug_depth=1, direction=METRIC.direction
     )
     return Rules(
-        plan=Plan(
+        extent=Extent(
             ideas=shape.ideas,
             rounds=shape.rounds,
             in_flight=shape.window,
@@ -267,7 +267,7 @@ class World:
             return  # they come back beside the others, of whatever round these are
         beside = [number for number in state.progress.open.values() if number not in asked]
         assert len(asked) + len(beside) <= self.shape.window
-        rounds = {self.rules.plan.round_of(number) for number in (*asked, *beside)}
+        rounds = {self.rules.extent.round_of(number) for number in (*asked, *beside)}
         assert len(rounds) <= 1
 
     @staticmethod
@@ -348,10 +348,10 @@ class World:
         return IdeaProposed(
             idea_id=idea_id,
             number=number,
-            round=self.rules.plan.round_of(number),
+            round=self.rules.extent.round_of(number),
             title="",
             parent_ids=(),
-            arm=self.rules.plan.arm(number),
+            arm=self.rules.extent.arm(number),
             summary="",
             knobs=None,
             shown=(),
@@ -362,16 +362,16 @@ class World:
 
     def _learned(self, state: CampaignState, number: int) -> object:
         """The outcomes that an idea's proposer is told, which may not depend on what is faster."""
-        plan, shape = self.rules.plan, self.shape
-        round_number, before = plan.round_of(number), 0
-        if shape.in_order or plan.arm(number) == "control":
-            before = max(number - plan.lag + 1, plan.first_of(round_number))
+        extent, shape = self.rules.extent, self.shape
+        round_number, before = extent.round_of(number), 0
+        if shape.in_order or extent.arm(number) == "control":
+            before = max(number - extent.lag + 1, extent.first_of(round_number))
         elif shape.follows:
-            before = max(1, plan.batch(number, round_number, 2)[0] - 2)
+            before = max(1, extent.batch(number, round_number, 2)[0] - 2)
         return [
             (idea.idea_id, None if idea.ended is None else idea.ended.status)
             for idea in sorted(state.ideas.values(), key=lambda idea: idea.number)
-            if idea.number < before and (not plan.control or idea.arm == plan.arm(number))
+            if idea.number < before and (not extent.control or idea.arm == extent.arm(number))
         ]
 
     def _admitted(self, state: CampaignState, idea_id: str) -> Event:

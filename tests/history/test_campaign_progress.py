@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.history.progress import Frontier, Progress
 
 NUMBERS = st.integers(1, 30)
@@ -53,6 +53,6 @@ def test_results_are_settled_once_their_idea_has_ended() -> None:
 
 @given(st.integers(1, 60), st.integers(0, 70))
 def test_the_round_of_an_idea_is_the_one_that_it_is_in(ideas: int, rounds: int) -> None:
-    plan = Plan(ideas, rounds, in_flight=1, lag=1, model_name="", seed=0)
-    found = {number: plan.round_of(number) for number in range(1, ideas + 1)}
-    assert found == {n: number for number, chunk in plan.chunks() for n in chunk}
+    extent = Extent(ideas, rounds, in_flight=1, lag=1, model_name="", seed=0)
+    found = {number: extent.round_of(number) for number in range(1, ideas + 1)}
+    assert found == {n: number for number, chunk in extent.chunks() for n in chunk}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.knobs import KnobAuthor
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.errors import MachineTrouble, PlaybookExhausted
 from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
@@ -25,14 +25,16 @@ from hpcscientist.records.trial import Stage, TrialReport, Usage
 TEXTS = ("warm restarts", "label smoothing", "wider layers", "early stopping", "dropout", "mixup")
 
 
-def plan_of(ideas: int, control: float) -> Plan:
-    return Plan(ideas=ideas, rounds=0, in_flight=2, lag=2, model_name="m", seed=1, control=control)
+def extent_of(ideas: int, control: float) -> Extent:
+    return Extent(
+        ideas=ideas, rounds=0, in_flight=2, lag=2, model_name="m", seed=1, control=control
+    )
 
 
 @given(st.integers(1, 300), st.sampled_from(["0", "0.1", "0.2", "0.25", "0.3", "0.5", "0.9"]))
 def test_the_share_is_kept_from_the_first_idea_to_any(ideas: int, share: str) -> None:
-    plan = plan_of(ideas, float(share))
-    drawn = sum(plan.arm(number) == "control" for number in range(1, ideas + 1))
+    extent = extent_of(ideas, float(share))
+    drawn = sum(extent.arm(number) == "control" for number in range(1, ideas + 1))
     assert drawn == ideas * Fraction(share) // 1
 
 

@@ -14,7 +14,7 @@ import tomli_w
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import BaselineNoisy
 from hpcscientist.history import frozen
@@ -194,7 +194,7 @@ def test_each_round_has_a_run_of_the_baseline_whichever_of_its_ideas_come_so_far
     ideas: int, rounds: int
 ) -> None:
     settings = Settings(ideas=ideas, rounds=rounds)
-    sizes = [numbers for _, numbers in Plan(ideas, rounds, 1, 1, "m", seed=0).chunks()]
+    sizes = [numbers for _, numbers in Extent(ideas, rounds, 1, 1, "m", seed=0).chunks()]
     seen = -1
     for numbers in sizes:
         reruns = [rerun_with(settings, number) for number in numbers]

@@ -16,7 +16,7 @@ from hpcscientist.launching import launch
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.weighing import mean_shown, weigh
-from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.launching.launch import Checked
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.ports.model import Model
@@ -31,28 +31,28 @@ PROPOSAL = Proposal(title="t", hypothesis="h", method="m", experiment_plan="p", 
 IDEA = Idea(idea_id="idea-0001", number=1, round=1, proposal=PROPOSAL, model="m", seed=1)
 
 
-def plan_of(folder: Path, **given: object) -> LaunchPlan:
+def checked_of(folder: Path, **given: object) -> Checked:
     settings = Settings.model_validate(
         {"backend": "local", "model": "search", "run_dir": "run", "local": {"slots": 2}, **given}
     )
-    return launch.plan(settings, folder)
+    return launch.check(settings, folder)
 
 
-def asking(plan: LaunchPlan, spec: str = "http://127.0.0.1:9/v1#m") -> LaunchPlan:
+def asking(checked: Checked, spec: str = "http://127.0.0.1:9/v1#m") -> Checked:
     """The same launch with a model that would be asked; nothing is."""
-    return replace(plan, model_spec=spec)
+    return replace(checked, model_spec=spec)
 
 
-def in_job(plan: LaunchPlan, nodes: int, gpus: int, minutes: int = 90) -> LaunchPlan:
+def in_job(checked: Checked, nodes: int, gpus: int, minutes: int = 90) -> Checked:
     controller = ControllerSite(gpus=gpus, minutes=minutes, max_links=7)
-    site = plan.placement.site.model_copy(update={"controller": controller})
+    site = checked.placement.site.model_copy(update={"controller": controller})
     where = Cluster("for a test", site)
-    settings = plan.settings.model_copy(update={"nodes": nodes})
-    return replace(plan, settings=settings, placement=replace(plan.placement, where=where))
+    settings = checked.settings.model_copy(update={"nodes": nodes})
+    return replace(checked, settings=settings, placement=replace(checked.placement, where=where))
 
 
 def test_experiments_of_the_control_arm(tmp_path: Path) -> None:
-    found = costs.estimate(plan_of(tmp_path, ideas=10))
+    found = costs.estimate(checked_of(tmp_path, ideas=10))
     # A pilot and five seeds of the baseline and each idea, and the baseline once more for ten; two
     # improvements of ten are confirmed, and ten at most.
     searched = 11 * 15 + (5 + 10 * 5 + 1) * 20
@@ -66,10 +66,10 @@ def test_experiments_of_the_control_arm(tmp_path: Path) -> None:
 
 
 def test_confirmations_count_as_the_settings_say(tmp_path: Path) -> None:
-    more = costs.estimate(plan_of(tmp_path, ideas=10, loop={"confirm_seeds": 9}))
+    more = costs.estimate(checked_of(tmp_path, ideas=10, loop={"confirm_seeds": 9}))
     assert more.trials == (67, 67 + 3 * 9)
     assert more.trials_at_most == 67 + 11 * 9
-    none = costs.estimate(plan_of(tmp_path, ideas=10, loop={"confirm": False}))
+    none = costs.estimate(checked_of(tmp_path, ideas=10, loop={"confirm": False}))
     assert none.trials == (67, 67)
     assert none.trials_at_most == 67
     assert none.cpu_hours == none.cpu_hours_at_most
@@ -80,14 +80,14 @@ def test_confirmations_count_as_the_settings_say(tmp_path: Path) -> None:
 )
 def test_reruns_of_the_baseline_count(tmp_path: Path, ideas: int, every: int, reruns: int) -> None:
     loop = {"confirm": False, "drift_every": every}
-    found = costs.estimate(plan_of(tmp_path, ideas=ideas, loop=loop))
+    found = costs.estimate(checked_of(tmp_path, ideas=ideas, loop=loop))
     trials = 6 + 6 * ideas + reruns
     assert (found.trials, found.trials_at_most) == ((trials, trials), trials)
 
 
 def test_experiments_that_a_model_may_mend(tmp_path: Path) -> None:
-    plan = asking(plan_of(tmp_path, ideas=10, loop={"debug_rounds": 2, "confirm": False}))
-    found = costs.estimate(plan)
+    checked = asking(checked_of(tmp_path, ideas=10, loop={"debug_rounds": 2, "confirm": False}))
+    found = costs.estimate(checked)
     assert found.trials == (67, 77)
     assert found.trials_at_most == 7 + 10 * 3 * 6
     assert found.cpu_hours == pytest.approx((21 * 15 + 56 * 20) / 3600)
@@ -95,45 +95,45 @@ def test_experiments_that_a_model_may_mend(tmp_path: Path) -> None:
 
 
 def test_experiments_that_are_reviewed_and_followed_up(tmp_path: Path) -> None:
-    plan = asking(plan_of(tmp_path, ideas=10, loop={"debug_rounds": 2, "confirm": False}))
-    found = costs.estimate(replace(plan, steps=("advise", "analyse")))
+    checked = asking(checked_of(tmp_path, ideas=10, loop={"debug_rounds": 2, "confirm": False}))
+    found = costs.estimate(replace(checked, steps=("advise", "analyse")))
     # Guess: a repair, a completion and two further runs; the latter have all seeds too.
     assert found.trials == (67, 7 + 10 * (1 + 1 + 1 + 5) + 10 * 2 * 6)
     # Bound: two completions; five further runs, each mended twice.
     assert found.trials_at_most == 7 + 10 * (3 + 2 + 5 * 3) * 6
-    ungated = plan.settings.model_copy(
-        update={"authoring": plan.settings.authoring.model_copy(update={"hopeless": 0.0})}
+    ungated = checked.settings.model_copy(
+        update={"authoring": checked.settings.authoring.model_copy(update={"hopeless": 0.0})}
     )
-    assert costs.estimate(replace(plan, settings=ungated)).trials == (66, 76)
+    assert costs.estimate(replace(checked, settings=ungated)).trials == (66, 76)
 
 
 def test_resources_of_the_recipe_count(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, ideas=10)
-    resources = plan.recipe.spec.resources.model_copy(update={"cpus": 4, "gpus": 2})
-    spec = plan.recipe.spec.model_copy(update={"resources": resources})
-    wide = costs.estimate(replace(plan, recipe=replace(plan.recipe, spec=spec)))
-    narrow = costs.estimate(plan)
+    checked = checked_of(tmp_path, ideas=10)
+    resources = checked.recipe.spec.resources.model_copy(update={"cpus": 4, "gpus": 2})
+    spec = checked.recipe.spec.model_copy(update={"resources": resources})
+    wide = costs.estimate(replace(checked, recipe=replace(checked.recipe, spec=spec)))
+    narrow = costs.estimate(checked)
     assert wide.cpu_hours_at_most == pytest.approx(4 * narrow.cpu_hours_at_most)
     assert wide.gpu_hours_at_most == pytest.approx(2 * narrow.cpu_hours_at_most)
 
 
 def test_tokens_are_bounded_by_what_a_reply_may_have(tmp_path: Path) -> None:
     given = {"ideation": {"max_tokens": 100}, "code": {"max_tokens": 1000}}
-    plan = asking(plan_of(tmp_path, ideas=10, loop={"debug_rounds": 2}, **given))
-    ideation, code = costs.estimate(plan).roles
+    checked = asking(checked_of(tmp_path, ideas=10, loop={"debug_rounds": 2}, **given))
+    ideation, code = costs.estimate(checked).roles
     assert (ideation.role, ideation.calls, ideation.calls_at_most) == ("ideation", 10, 30)
     assert (ideation.completion, ideation.completion_at_most) == (1000, 3000)
     assert (code.role, code.calls, code.calls_at_most) == ("code", 30, 10 * (9 + 2 * 6 + 2 * 3))
     assert code.completion_at_most == code.calls_at_most * 1000
-    weights = weigh(plan.recipe, plan.settings)
+    weights = weigh(checked.recipe, checked.settings)
     assert ideation.prompt == 10 * weights["propose"]
     assert code.prompt == 10 * (weights["code"] + weights["debug"] + weights["structure"])
 
 
 def test_ideas_of_the_control_arm_cost_no_tokens(tmp_path: Path) -> None:
-    plan = asking(plan_of(tmp_path, ideas=12))
-    fewer = asking(plan_of(tmp_path, ideas=9))
-    shared = replace(plan, settings=plan.settings.model_copy(update={"control": 0.25}))
+    checked = asking(checked_of(tmp_path, ideas=12))
+    fewer = asking(checked_of(tmp_path, ideas=9))
+    shared = replace(checked, settings=checked.settings.model_copy(update={"control": 0.25}))
     for own, other in zip(costs.estimate(shared).roles, costs.estimate(fewer).roles, strict=True):
         assert (own.role, own.calls, own.calls_at_most) == (
             other.role,
@@ -141,13 +141,13 @@ def test_ideas_of_the_control_arm_cost_no_tokens(tmp_path: Path) -> None:
             other.calls_at_most,
         )
         assert own.prompt >= other.prompt  # what the control arm found is told too
-    assert costs.estimate(shared).trials == costs.estimate(plan).trials
+    assert costs.estimate(shared).trials == costs.estimate(checked).trials
 
 
 def test_only_roles_that_ask_a_model_cost_tokens(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, ideas=2, code={"model": "http://127.0.0.1:9/v1#coder"})
-    assert costs.estimate(replace(plan, model_spec="search")).roles == ()
-    recorded = replace(plan, model_spec="playbook")
+    checked = checked_of(tmp_path, ideas=2, code={"model": "http://127.0.0.1:9/v1#coder"})
+    assert costs.estimate(replace(checked, model_spec="search")).roles == ()
+    recorded = replace(checked, model_spec="playbook")
     assert [role.role for role in costs.estimate(recorded).roles] == ["code"]
 
 
@@ -205,21 +205,21 @@ ALL: tuple[Step, ...] = (
 
 
 def test_every_step_costs_calls_of_its_role(tmp_path: Path) -> None:
-    plain = asking(plan_of(tmp_path, ideas=12, rounds=2, proposing={"batch": 4}))
-    plan = replace(plain, steps=ALL)
-    ideation, code, review = costs.estimate(plan).roles
-    asked = {entry.stage: entry for entry in calls(plan.settings, ALL, 1)}
+    plain = asking(checked_of(tmp_path, ideas=12, rounds=2, proposing={"batch": 4}))
+    checked = replace(plain, steps=ALL)
+    ideation, code, review = costs.estimate(checked).roles
+    asked = {entry.stage: entry for entry in calls(checked.settings, ALL, 1)}
     assert set(asked) == set(STAGES) - {"improve"}  # a tree alone asks for that
     assert asked["directions"].guess == 4  # two rounds of six, in batches of four and two
-    assert asked["rank"].guess == plan.settings.literature.papers
+    assert asked["rank"].guess == checked.settings.literature.papers
     assert asked["reflect"].guess == 36
-    assert asked["profile"].guess == 12 * plan.settings.literature.concepts
+    assert asked["profile"].guess == 12 * checked.settings.literature.concepts
     assert ideation.calls == 12 + 4 + 36 + 2
     assert review.calls_at_most == sum(e.most for e in asked.values() if e.role == "review")
     own = ("plan", "code", "debug", "structure", "complete", "extend")
     assert code.calls == sum(asked[stage].guess for stage in own)
     assert code.calls_at_most == sum(asked[stage].most for stage in own)
-    weights = weigh(plan.recipe, plan.settings, ALL)
+    weights = weigh(checked.recipe, checked.settings, ALL)
     assert set(weights) == set(STAGES) - {"improve"}
     assert review.prompt == sum(
         e.guess * weights[s] for s, e in asked.items() if e.role == "review"
@@ -232,8 +232,8 @@ TREE = {"search": "tree", "drafts": 3, "nodes": 11, "debug_share": 0.25}
 class TestTree:
     def test_versions_that_another_is_better_than_have_pilots_alone(self, tmp_path: Path) -> None:
         given = {"loop": {"debug_rounds": 2, "confirm": False, "drift_every": 0}}
-        plan = asking(plan_of(tmp_path, ideas=10, authoring=TREE, **given))
-        found = costs.estimate(plan)
+        checked = asking(checked_of(tmp_path, ideas=10, authoring=TREE, **given))
+        found = costs.estimate(checked)
         # Guess: all eleven are piloted, and one has every seed. At least: one is, and it works.
         assert found.trials == (6 + 10 * 6, 6 + 10 * (11 + 5))
         # Bound: ten have a pilot; the best has all seeds, and so have two repairs of it.
@@ -243,24 +243,24 @@ class TestTree:
     def test_ablations_of_a_plan_count_where_no_analyst_asks(self, tmp_path: Path) -> None:
         given = {"loop": {"debug_rounds": 2, "confirm": False, "drift_every": 0}}
         authoring = TREE | {"further_runs": 4}
-        plan = asking(plan_of(tmp_path, ideas=10, authoring=authoring, **given))
-        alone = costs.estimate(plan)
-        planned = costs.estimate(replace(plan, steps=("plan",)))
+        checked = asking(checked_of(tmp_path, ideas=10, authoring=authoring, **given))
+        alone = costs.estimate(checked)
+        planned = costs.estimate(replace(checked, steps=("plan",)))
         assert planned.trials[1] - alone.trials[1] == 10 * 2 * 6
         assert planned.trials_at_most - alone.trials_at_most == 10 * 4 * 3 * 6
-        asked = {entry.stage: entry for entry in calls(plan.settings, ("plan",), 2)}
+        asked = {entry.stage: entry for entry in calls(checked.settings, ("plan",), 2)}
         assert (asked["extend"].guess, asked["extend"].most) == (20, 10 * 4 * 3 * 2)
 
     def test_every_version_costs_calls(self, tmp_path: Path) -> None:
-        plan = asking(plan_of(tmp_path, ideas=10, authoring=TREE, loop={"debug_rounds": 2}))
-        asked = {e.stage: (e.guess, e.most) for e in calls(plan.settings, (), 2)}
+        checked = asking(checked_of(tmp_path, ideas=10, authoring=TREE, loop={"debug_rounds": 2}))
+        asked = {e.stage: (e.guess, e.most) for e in calls(checked.settings, (), 2)}
         # Three first versions; of the other eight a quarter are repairs.
         assert asked["code"] == (30, 30 * 9)
         assert asked["improve"] == (60, 10 * 10 * 6)
         assert asked["debug"] == (20, 10 * (10 + 2) * 6)
         assert asked["structure"] == (20, 10 * (10 + 2) * 3)
-        (_, code) = costs.estimate(plan).roles
-        weights = weigh(plan.recipe, plan.settings)
+        (_, code) = costs.estimate(checked).roles
+        weights = weigh(checked.recipe, checked.settings)
         assert code.calls == 30 + 60 + 20 + 20
         assert code.prompt == 10 * (
             3 * weights["code"] + 6 * weights["improve"]
@@ -269,27 +269,27 @@ class TestTree:
 
     def test_the_control_arm_has_none(self, tmp_path: Path) -> None:
         loop = {"confirm": False, "drift_every": 0}
-        found = costs.estimate(plan_of(tmp_path, ideas=10, authoring=TREE, loop=loop))
+        found = costs.estimate(checked_of(tmp_path, ideas=10, authoring=TREE, loop=loop))
         assert found.trials == (66, 66)
         assert found.trials_at_most == 66
 
     def test_a_small_tree_is_bounded_by_its_nodes(self, tmp_path: Path) -> None:
         small = TREE | {"nodes": 2}
-        plan = asking(plan_of(tmp_path, ideas=1, authoring=small))
-        asked = {entry.stage: entry.guess for entry in calls(plan.settings, (), 0)}
+        checked = asking(checked_of(tmp_path, ideas=1, authoring=small))
+        asked = {entry.stage: entry.guess for entry in calls(checked.settings, (), 0)}
         assert (asked["code"], asked["improve"]) == (2, 0)
 
 
 class TestPrompts:
     def test_they_are_the_real_ones(self, tmp_path: Path) -> None:
-        plan = plan_of(tmp_path, ideas=1)
-        weights = weigh(plan.recipe, plan.settings)
-        reference = estimate_tokens("".join(plan.recipe.reference.values()))
+        checked = checked_of(tmp_path, ideas=1)
+        weights = weigh(checked.recipe, checked.settings)
+        reference = estimate_tokens("".join(checked.recipe.reference.values()))
         assert set(weights) == {"propose", "code", "debug", "structure"}
         assert min(weights.values()) > reference
 
     def test_a_proposals_prompt_grows_with_the_campaign_up_to_a_bound(self, tmp_path: Path) -> None:
-        recipe = plan_of(tmp_path).recipe
+        recipe = checked_of(tmp_path).recipe
         weights = [weigh(recipe, Settings(ideas=n)) for n in (1, 40, 10_000, 1_000_000)]
         first, second, third, fourth = (found["propose"] for found in weights)
         assert first < second < third
@@ -304,7 +304,7 @@ class TestPrompts:
 
 class TestAllocation:
     def test_of_one_job(self, tmp_path: Path) -> None:
-        found = costs.estimate(in_job(plan_of(tmp_path, ideas=10), 4, 2)).allocation
+        found = costs.estimate(in_job(checked_of(tmp_path, ideas=10), 4, 2)).allocation
         assert found is not None
         assert (found.nodes, found.gpus, found.jobs_at_most) == (4, 2, 7)
         assert found.node_hours == pytest.approx(6)
@@ -314,8 +314,8 @@ class TestAllocation:
 
     @pytest.mark.parametrize("role", ["ideation", "code"])
     def test_served_for_one_role_alone(self, role: str, tmp_path: Path) -> None:
-        plan = plan_of(tmp_path, **{role: {"model": "vllm:/weights"}})
-        found = costs.estimate(in_job(asking(plan), 1, 1)).allocation
+        checked = checked_of(tmp_path, **{role: {"model": "vllm:/weights"}})
+        found = costs.estimate(in_job(asking(checked), 1, 1)).allocation
         assert found is not None
         assert found.served
 
@@ -333,15 +333,17 @@ class TestIdle:
     def test_says_what_waits(
         self, spec: str, nodes: int, gpus: int, said: str, tmp_path: Path
     ) -> None:
-        assert costs.idle(in_job(asking(plan_of(tmp_path), spec), nodes, gpus)).startswith(said)
+        assert costs.idle(in_job(asking(checked_of(tmp_path), spec), nodes, gpus)).startswith(said)
 
     def test_nothing_to_say(self, tmp_path: Path) -> None:
-        plan = plan_of(tmp_path)
-        assert costs.idle(plan) == ""
-        assert costs.idle(in_job(plan, 1, 0)) == ""
+        checked = checked_of(tmp_path)
+        assert costs.idle(checked) == ""
+        assert costs.idle(in_job(checked, 1, 0)) == ""
 
     def test_trials_inside(self, tmp_path: Path) -> None:
-        plan = asking(plan_of(tmp_path), "vllm:/w")
-        serving = plan.settings.serving.model_copy(update={"trials_inside": True})
-        plan = replace(plan, settings=plan.settings.model_copy(update={"serving": serving}))
-        assert "trials run on what that leaves" in costs.idle(in_job(plan, 2, 2))
+        checked = asking(checked_of(tmp_path), "vllm:/w")
+        serving = checked.settings.serving.model_copy(update={"trials_inside": True})
+        checked = replace(
+            checked, settings=checked.settings.model_copy(update={"serving": serving})
+        )
+        assert "trials run on what that leaves" in costs.idle(in_job(checked, 2, 2))

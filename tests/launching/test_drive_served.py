@@ -23,9 +23,9 @@ from hpcscientist.records.site import ControllerSite, Site
 def served(tmp_path: Path) -> RunPaths:
     """A campaign that a job of two nodes with four GPUs each drives, with trials inside."""
     settings = Settings(backend="local", model="search", run_dir="run")
-    plan = launch.plan(settings, tmp_path)
-    claimed = furnishing.claim(plan)
-    furnishing.furnish(plan, claimed)
+    checked = launch.check(settings, tmp_path)
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
     model = write_model(tmp_path / "model")
     config = frozen.read(claimed.paths).model_copy(
         update={

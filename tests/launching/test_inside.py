@@ -139,7 +139,7 @@ def test_memory_that_engines_on_gpus_of_unknown_kind_leave_no_trial_is_refused_a
 def test_refused_at_launch_where_no_job_drives(tmp_path: Path) -> None:
     settings = Settings(model="search", serving=ServingSettings(trials_inside=True))
     with pytest.raises(UsageError, match="give --nodes N, or leave trials_inside out"):
-        launch.plan(settings, tmp_path)
+        launch.check(settings, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -154,7 +154,7 @@ def test_no_array_is_shown_where_trials_run_inside(
     purposes = {}
     for inside_too in (False, True):
         serving = ServingSettings(trials_inside=inside_too)
-        plan = launch.plan(settings.model_copy(update={"serving": serving}), tmp_path)
-        purposes[inside_too] = [purpose.partition(" ")[2] for purpose in rendering.scripts(plan)]
+        checked = launch.check(settings.model_copy(update={"serving": serving}), tmp_path)
+        purposes[inside_too] = [purpose.partition(" ")[2] for purpose in rendering.scripts(checked)]
     assert purposes[True] == ["job that drives the campaign"]
     assert purposes[False] == [*purposes[True], "array of trials: the baseline's"]

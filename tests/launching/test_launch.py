@@ -11,46 +11,46 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RecipeError, UsageError
 from hpcscientist.history import frozen
 from hpcscientist.launching import furnishing, launch
-from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.launching.launch import Checked
 from hpcscientist.recipe.load import shipped_folder
 
 
-def plan_of(folder: Path, **given: object) -> LaunchPlan:
+def checked_of(folder: Path, **given: object) -> Checked:
     settings = Settings.model_validate(
         {"backend": "local", "model": "search", "run_dir": "a/b/run", **given}
     )
-    return launch.plan(settings, folder)
+    return launch.check(settings, folder)
 
 
 def test_plan_touches_nothing(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path)
+    checked = checked_of(tmp_path)
     assert list(tmp_path.iterdir()) == []
     # All of them confirmed, and the baseline twice more.
-    assert plan.trials_at_most == 6 + 20 * 6 + 21 * 5 + 2
+    assert checked.trials_at_most == 6 + 20 * 6 + 21 * 5 + 2
 
 
 def test_undo_removes_what_was_made_and_no_more(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    claimed = furnishing.claim(plan_of(tmp_path))
+    claimed = furnishing.claim(checked_of(tmp_path))
     assert claimed.paths.trials.is_dir()
     claimed.undo()
     assert [path.name for path in tmp_path.rglob("*")] == ["a"]
 
 
 def test_nobody_else_reaches_what_candidates_write(tmp_path: Path) -> None:
-    claimed = furnishing.claim(plan_of(tmp_path))
+    claimed = furnishing.claim(checked_of(tmp_path))
     assert claimed.paths.trials.stat().st_mode & 0o777 == 0o700
 
 
 def test_undo_keeps_an_empty_folder_that_was_there(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "run").mkdir(parents=True)
-    claimed = furnishing.claim(plan_of(tmp_path))
+    claimed = furnishing.claim(checked_of(tmp_path))
     claimed.undo()
     assert list((tmp_path / "a" / "b" / "run").iterdir()) == []
 
 
 def test_of_two_launches_into_one_folder_one_wins(tmp_path: Path) -> None:
-    first, second = plan_of(tmp_path), plan_of(tmp_path)
+    first, second = checked_of(tmp_path), checked_of(tmp_path)
     claimed = furnishing.claim(first)
     furnishing.furnish(first, claimed)
     before = sorted(claimed.paths.root.rglob("*"))
@@ -60,29 +60,29 @@ def test_of_two_launches_into_one_folder_one_wins(tmp_path: Path) -> None:
 
 
 def test_folder_that_was_filled_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path)
-    plan.run_dir.mkdir(parents=True)
-    (plan.run_dir / "thesis.tex").write_text("x")
+    checked = checked_of(tmp_path)
+    checked.run_dir.mkdir(parents=True)
+    (checked.run_dir / "thesis.tex").write_text("x")
     with pytest.raises(UsageError, match="is not empty"):
-        furnishing.claim(plan)
-    assert [path.name for path in plan.run_dir.iterdir()] == ["thesis.tex"]
+        furnishing.claim(checked)
+    assert [path.name for path in checked.run_dir.iterdir()] == ["thesis.tex"]
 
 
 def test_failed_preparation_leaves_nothing(tmp_path: Path) -> None:
     recipe = tmp_path / "digits"
     shutil.copytree(shipped_folder() / "digits", recipe)
     (recipe / "prepare.py").write_text("FLAG = '--out'\nraise SystemExit('no data')\n")
-    plan = plan_of(tmp_path, recipe=str(recipe))
-    claimed = furnishing.claim(plan)
+    checked = checked_of(tmp_path, recipe=str(recipe))
+    claimed = furnishing.claim(checked)
     with pytest.raises(RecipeError, match="no data"):
-        furnishing.furnish(plan, claimed)
+        furnishing.furnish(checked, claimed)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["digits"]
 
 
 def test_run_directory_does_not_tell_where_the_labels_lie(tmp_path: Path, own_home: Path) -> None:
-    plan = plan_of(tmp_path)
-    claimed = furnishing.claim(plan)
-    furnishing.furnish(plan, claimed)
+    checked = checked_of(tmp_path)
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
     sealed = str(own_home / ".local" / "state")
     assert (own_home / ".local" / "state" / "hpcscientist" / "sealed").is_dir()
     files = [path for path in claimed.paths.root.rglob("*") if path.is_file()]
@@ -97,12 +97,12 @@ def test_roles_are_frozen_with_the_playbooks_they_replay(tmp_path: Path) -> None
     own = tmp_path / "mine.jsonl"
     shutil.copyfile(shipped_folder() / "digits" / "playbook.jsonl", own)
     given = {"model": "playbook", "code": {"model": f"playbook:{own}"}, "allow_unsandboxed": True}
-    plan = plan_of(tmp_path, **given)
-    assert plan.role_specs == dict.fromkeys(ROLES, "playbook") | {"code": f"playbook:{own}"}
-    assert plan.model_name == "playbook:playbook.jsonl, playbook:mine.jsonl"
-    assert plan.is_paid is False
-    claimed = furnishing.claim(plan)
-    furnishing.furnish(plan, claimed)
+    checked = checked_of(tmp_path, **given)
+    assert checked.role_specs == dict.fromkeys(ROLES, "playbook") | {"code": f"playbook:{own}"}
+    assert checked.model_name == "playbook:playbook.jsonl, playbook:mine.jsonl"
+    assert checked.is_paid is False
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
     own.unlink()
     config = frozen.read(claimed.paths)
     copy = claimed.paths.root / "playbook-code.jsonl"
@@ -115,24 +115,24 @@ def test_a_roles_own_playbook_is_not_the_trusted_one(tmp_path: Path) -> None:
     own = tmp_path / "mine.jsonl"
     shutil.copyfile(shipped_folder() / "digits" / "playbook.jsonl", own)
     with pytest.raises(UsageError, match="allow-unsandboxed"):
-        plan_of(tmp_path, model="playbook", code={"model": f"playbook:{own}"})
+        checked_of(tmp_path, model="playbook", code={"model": f"playbook:{own}"})
 
 
 def test_a_bad_model_of_a_role_is_refused_by_its_key(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^review\.model: 'playbok' names no model"):
-        plan_of(tmp_path, model="playbook", review={"model": "playbok"})
+        checked_of(tmp_path, model="playbook", review={"model": "playbok"})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_control_arm_asks_none_of_the_roles_models(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, code={"model": "http://127.0.0.1:1/v1#nobody"})
-    assert (plan.role_specs, plan.model_name, plan.is_paid) == ({}, "search", False)
+    checked = checked_of(tmp_path, code={"model": "http://127.0.0.1:1/v1#nobody"})
+    assert (checked.role_specs, checked.model_name, checked.is_paid) == ({}, "search", False)
 
 
 def test_campaigns_of_earlier_versions_have_one_model_for_all(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, model="playbook", recipe="digits", allow_unsandboxed=True)
-    claimed = furnishing.claim(plan)
-    furnishing.furnish(plan, claimed)
+    checked = checked_of(tmp_path, model="playbook", recipe="digits", allow_unsandboxed=True)
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
     path = claimed.paths.campaign
     data = tomllib.loads(path.read_text())
     del data["role_specs"]
@@ -148,9 +148,9 @@ class TestQuickstartRecipe:
     ) -> None:
         shutil.copytree(shipped_folder() / "digits", tmp_path / "recipes" / "digits")
         monkeypatch.chdir(tmp_path)
-        plan = launch.plan(Settings(backend="local", run_dir="run"), tmp_path)
-        assert plan.recipe.folder.samefile("recipes/digits")
-        assert (plan.model_spec, plan.model_assumed) == ("playbook", True)
+        checked = launch.check(Settings(backend="local", run_dir="run"), tmp_path)
+        assert checked.recipe.folder.samefile("recipes/digits")
+        assert (checked.model_spec, checked.model_assumed) == ("playbook", True)
 
     def test_changed_copy_is_somebody_s_own(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -160,19 +160,19 @@ class TestQuickstartRecipe:
             file.write("\n")
         monkeypatch.chdir(tmp_path)
         with pytest.raises(UsageError, match="needs a model"):
-            launch.plan(Settings(backend="local", run_dir="run"), tmp_path)
+            launch.check(Settings(backend="local", run_dir="run"), tmp_path)
         with pytest.raises(UsageError, match="--allow-unsandboxed"):
-            launch.plan(Settings(backend="local", run_dir="run", model="playbook"), tmp_path)
+            launch.check(Settings(backend="local", run_dir="run", model="playbook"), tmp_path)
 
 
 def test_one_seed_would_confirm_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="confirm_seeds 1"):
-        plan_of(tmp_path, loop={"confirm_seeds": 1})
-    assert plan_of(tmp_path, loop={"confirm_seeds": 1, "confirm": False}).confirm_seeds == 0
+        checked_of(tmp_path, loop={"confirm_seeds": 1})
+    assert checked_of(tmp_path, loop={"confirm_seeds": 1, "confirm": False}).confirm_seeds == 0
 
 
 def test_a_link_that_leads_nowhere_is_no_run_directory(tmp_path: Path) -> None:
     """A dry run passed it, and the launch could not make it."""
     (tmp_path / "run").symlink_to("nowhere")
     with pytest.raises(UsageError, match=r"run: is no folder; give another --run-dir"):
-        plan_of(tmp_path, run_dir="run")
+        checked_of(tmp_path, run_dir="run")

@@ -19,9 +19,9 @@ def launched(folder: Path, model: str = "") -> CampaignConfig:
     """The frozen configuration of a launch, as a resume reads it."""
     given = {"backend": "local", "model": "playbook", "run_dir": "run"}
     settings = Settings.model_validate({**given, "embedding": {"model": model}})
-    plan = launch.plan(settings, folder)
-    claimed = furnishing.claim(plan)
-    furnishing.furnish(plan, claimed)
+    checked = launch.check(settings, folder)
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
     return frozen.read(claimed.paths)
 
 

@@ -16,8 +16,8 @@ from hpcscientist.errors import UsageError
 from hpcscientist.feedback.effort import Schedule, promote
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.seeding import Seeding, seeding, seeds_said
-from hpcscientist.launching.launch import LaunchPlan
-from hpcscientist.launching.launch import plan as planned
+from hpcscientist.launching.launch import Checked
+from hpcscientist.launching.launch import check as planned
 from hpcscientist.recipe.create import create
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -25,7 +25,7 @@ METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)
 SEEDS = 5  # of the recipe that `create` makes
 
 
-def plan_of(folder: Path, ideas: int, **loop: object) -> LaunchPlan:
+def checked_of(folder: Path, ideas: int, **loop: object) -> Checked:
     recipe = create("plain", folder)
     settings = Settings.model_validate(
         {
@@ -105,24 +105,24 @@ def test_in_words() -> None:
 
 
 def test_what_a_launch_may_cost(tmp_path: Path) -> None:
-    fixed = costs.estimate(plan_of(tmp_path / "fixed", 10))
+    fixed = costs.estimate(checked_of(tmp_path / "fixed", 10))
     assert (fixed.trials, fixed.trials_at_most) == ((66, 66), 66)
     # The baseline's pilot, its ten seeds, and a pilot of each idea; then three to ten seeds.
-    tested = costs.estimate(plan_of(tmp_path / "tested", 10, allocation="sequential"))
+    tested = costs.estimate(checked_of(tmp_path / "tested", 10, allocation="sequential"))
     assert tested.trials == (1 + 10 + 10 + 30, 1 + 10 + 10 + 50)
     assert tested.trials_at_most == 1 + 10 + 10 + 100
     # The first two ideas have all seeds; the rest may have one each, or all.
-    halved = costs.estimate(plan_of(tmp_path / "halved", 10, allocation="halving"))
+    halved = costs.estimate(checked_of(tmp_path / "halved", 10, allocation="halving"))
     assert halved.trials[0] == 1 + 5 + 10 + 2 * 5 + 8
     assert halved.trials[0] < halved.trials[1] < halved.trials_at_most == 66
 
 
 def test_further_runs_have_the_recipes_seeds(tmp_path: Path) -> None:
     loop = {"allocation": "sequential", "debug_rounds": 1}
-    plan = plan_of(tmp_path, 10, **loop)
-    plan = replace(plan, model_spec="http://127.0.0.1:1/v1#m", steps=("analyse",))
-    assert plan.trials_at_most == 11 + 10 * 2 * (1 + 10) + 10 * 5 * 2 * (1 + 5)
-    assert costs.estimate(plan).trials[1] == 11 + 10 * (1 + 1 + 5) + 10 * 2 * (1 + 5)
+    checked = checked_of(tmp_path, 10, **loop)
+    checked = replace(checked, model_spec="http://127.0.0.1:1/v1#m", steps=("analyse",))
+    assert checked.trials_at_most == 11 + 10 * 2 * (1 + 10) + 10 * 5 * 2 * (1 + 5)
+    assert costs.estimate(checked).trials[1] == 11 + 10 * (1 + 1 + 5) + 10 * 2 * (1 + 5)
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_bounds_that_decide_nothing_are_refused(
     loop: dict[str, object], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        plan_of(tmp_path, 2, **loop)
+        checked_of(tmp_path, 2, **loop)

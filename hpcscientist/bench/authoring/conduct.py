@@ -50,10 +50,11 @@ def measure(options: Options, working: Path, tell: Tell = lambda _: None) -> Mea
 
 
 def _header(prepared: Prepared) -> Iterator[str]:
-    plan = prepared.plan
+    checked = prepared.checked
     begun = "goes on with" if prepared.config else "begins"
-    yield f"recipe {plan.recipe.spec.name}, model {plan.model_name}; {begun} {plan.run_dir}"
-    place = prepared.config or plan.placement
+    recipe, folder = checked.recipe.spec.name, checked.run_dir
+    yield f"recipe {recipe}, model {checked.model_name}; {begun} {folder}"
+    place = prepared.config or checked.placement
     yield isolation.statement(place.isolation, place.site.host)
     yield f"cost{', with what is done already' * bool(prepared.config)}: {cost.line(prepared)}"
     if prepared.recorded:
@@ -64,7 +65,7 @@ def _measure(
     prepared: Prepared, config: CampaignConfig, recipe: Recipe, lock: Lock, tell: Tell
 ) -> Measured:
     wired = wire(prepared, config, recipe, lock, tell)
-    wanted = prepared.plan.settings.ideas
+    wanted = prepared.checked.settings.ideas
     try:
         ideas = asyncio.run(_until_stopped(wired.run(wanted)))
     finally:

@@ -18,21 +18,21 @@ def line(prepared: Prepared) -> str:
 
     The guess supposes that each idea fails once, and is mended once in each mode.
     """
-    plan = prepared.plan
-    spec, ideas = plan.recipe.spec, plan.settings.ideas
+    checked = prepared.checked
+    spec, ideas = checked.recipe.spec, checked.settings.ideas
     most = 1 + ideas * (1 + len(MODES) * prepared.rounds)
     hours = most * spec.budgets.pilot.seconds / _HOUR
     said = f"{1 + ideas} to {most} pilots of at most {spec.budgets.pilot.seconds:g} s"
     said += f" ({hours * spec.resources.cpus:.3g} CPU-hours"
     said += f", {hours * spec.resources.gpus:.3g} GPU-hours at most)"
-    if not plan.is_paid:
+    if not checked.is_paid:
         return f"{said}; no model is asked, replies are recorded"
     return f"{said}; {_tokens(prepared)}"
 
 
 def _tokens(prepared: Prepared) -> str:
-    settings = prepared.plan.settings
-    weights = weigh(prepared.plan.recipe, settings)
+    settings = prepared.checked.settings
+    weights = weigh(prepared.checked.recipe, settings)
     guess = prompt = completion = most = at_most = 0
     for entry in _calls(prepared):
         allowed = getattr(settings, entry.role).max_tokens
@@ -50,7 +50,7 @@ def _tokens(prepared: Prepared) -> str:
 
 def _calls(prepared: Prepared) -> Iterator[Calls]:
     """The requests of all modes; code is written, and ideas are proposed, once for all."""
-    settings = prepared.plan.settings
+    settings = prepared.checked.settings
     once = {"code"} if prepared.seed_ideas else {"code", "propose"}
     yield from (entry for entry in calls(settings, (), MENDS) if entry.stage in once)
     for mode in MODES:

@@ -25,7 +25,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching import furnishing, launch
-from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.launching.launch import Checked
 from hpcscientist.models.open import parse_spec
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.model import Role
@@ -67,7 +67,7 @@ class Options:
 class Prepared:
     """A bench that was checked. `config` is None for one whose folder is not made yet."""
 
-    plan: LaunchPlan
+    checked: Checked
     rounds: int
     seed_ideas: bool
     config: CampaignConfig | None
@@ -75,12 +75,12 @@ class Prepared:
     @property
     def paths(self) -> BenchPaths:
         """The bench's folder."""
-        return BenchPaths(self.plan.run_dir)
+        return BenchPaths(self.checked.run_dir)
 
     @property
     def specs(self) -> Mapping[Role, str]:
         """Which model each role asks: as given now, but playbooks as they were at first."""
-        now = self.plan.role_specs
+        now = self.checked.role_specs
         before = self.config.role_specs if self.config else {}
         return {
             role: before.get(role, own) if parse_spec(own).kind == "playbook" else own
@@ -90,7 +90,7 @@ class Prepared:
     @property
     def recorded(self) -> bool:
         """Whether repairs are recorded replies, which no mode of debugging changes."""
-        return parse_spec(self.plan.role_specs["code"]).kind == "playbook"
+        return parse_spec(self.checked.role_specs["code"]).kind == "playbook"
 
 
 def prepare(options: Options, working: Path) -> Prepared:
@@ -99,22 +99,22 @@ def prepare(options: Options, working: Path) -> Prepared:
     Raises UsageError (recipe, model, sandbox, folder), EndpointError, RunDirectoryError.
     """
     settings = _settled(options)
-    plan = launch.plan(settings, working)
-    _check_models(plan)
-    if options.seed_ideas and not plan.recipe.seed_ideas:
+    checked = launch.check(settings, working)
+    _check_models(checked)
+    if options.seed_ideas and not checked.recipe.seed_ideas:
         raise UsageError(
-            f"recipe {plan.recipe.spec.name!r} has no seed ideas; write its seed_ideas.json, or "
+            f"recipe {checked.recipe.spec.name!r} has no seed ideas; write its seed_ideas.json, or "
             "leave --seed-ideas out"
         )
-    folder = plan.run_dir.with_name(f"authoring-{plan.run_dir.name}")
+    folder = checked.run_dir.with_name(f"authoring-{checked.run_dir.name}")
     if options.folder is not None:
         folder = (working / options.folder).absolute()
     # No step before or after the code: what differs between modes is the debugging alone.
-    plan = replace(plan, run_dir=folder, steps=(), settings=settings)
+    checked = replace(checked, run_dir=folder, steps=(), settings=settings)
     config = _earlier(BenchPaths(folder))
     if config is not None:
-        _check_same(plan, config)
-    return Prepared(plan, options.rounds, options.seed_ideas, config)
+        _check_same(checked, config)
+    return Prepared(checked, options.rounds, options.seed_ideas, config)
 
 
 def _settled(options: Options) -> Settings:
@@ -130,10 +130,10 @@ def _settled(options: Options) -> Settings:
     return options.settings.model_copy(update=here | unused | {"loop": loop})
 
 
-def _check_models(plan: LaunchPlan) -> None:
-    if not plan.role_specs:
+def _check_models(checked: Checked) -> None:
+    if not checked.role_specs:
         raise UsageError("--model search writes no code that could be mended; give another --model")
-    if any(parse_spec(spec).kind == "vllm" for spec in plan.role_specs.values()):
+    if any(parse_spec(spec).kind == "vllm" for spec in checked.role_specs.values()):
         raise UsageError(
             "a bench serves no models: start them with `hpcsci serve`, and give their "
             "http://HOST:PORT/v1#NAME"
@@ -154,14 +154,14 @@ def _earlier(paths: BenchPaths) -> CampaignConfig | None:
     return None
 
 
-def _check_same(plan: LaunchPlan, config: CampaignConfig) -> None:
+def _check_same(checked: Checked, config: CampaignConfig) -> None:
     """Raise UsageError where a bench is to go on with other settings than it began with."""
-    root, again = plan.run_dir, "give those, or another --dir"
-    if config.model_name != plan.model_name:
+    root, again = checked.run_dir, "give those, or another --dir"
+    if config.model_name != checked.model_name:
         raise UsageError(f"{root}: was begun with model {config.model_name}; {again}")
-    if config.recipe_origin != str(plan.recipe.folder):
+    if config.recipe_origin != str(checked.recipe.folder):
         raise UsageError(f"{root}: was begun with recipe {config.recipe_origin}; {again}")
-    before, now = dict(_leaves(config.settings)), dict(_leaves(plan.settings))
+    before, now = dict(_leaves(config.settings)), dict(_leaves(checked.settings))
     for key, value in before.items():
         if key not in ("model", "recipe") and not key.endswith(".model") and now[key] != value:
             raise UsageError(f"{root}: was begun with {key} {value!r}, not {now[key]!r}; {again}")
@@ -186,8 +186,8 @@ def held(prepared: Prepared) -> Iterator[tuple[CampaignConfig, Recipe, Lock]]:
     """
     paths, config = prepared.paths, prepared.config
     if config is None:
-        claimed = replace(furnishing.claim(prepared.plan), paths=paths)
-        furnishing.furnish(prepared.plan, claimed)
+        claimed = replace(furnishing.claim(prepared.checked), paths=paths)
+        furnishing.furnish(prepared.checked, claimed)
         config = frozen.read(paths)
     try:
         lock = Lock(paths.lock)

@@ -53,7 +53,7 @@ def wire(
     prepared: Prepared, config: CampaignConfig, recipe: Recipe, lock: Lock, tell: Tell
 ) -> Wired:
     """Put a bench together in its folder. Raises RunDirectoryError, ModelSpecError."""
-    paths, settings = prepared.paths, prepared.plan.settings
+    paths, settings = prepared.paths, prepared.checked.settings
     state, spent = CampaignState(), Spent()
     roles = open_models(prepared.specs, recipe.playbook, settings)
     for variable in KEY_VARIABLES:
@@ -113,7 +113,7 @@ def _recorded(roles: Roles, prepared: Prepared, journal: Journal, spent: Spent) 
 def _proposals(
     prepared: Prepared, model: RecordedModel, roles: Roles, recipe: Recipe, tell: Tell
 ) -> Proposals:
-    settings = prepared.plan.settings
+    settings = prepared.checked.settings
     window = roles.windows["ideation"]
     return Proposals(
         proposer=ModelProposer(model, recipe, settings.seed, settings.ideation, window),
@@ -129,6 +129,6 @@ def _proposals(
 def _author(
     mode: Mode, prepared: Prepared, model: RecordedModel, roles: Roles, recipe: Recipe
 ) -> ModelAuthor:
-    settings = prepared.plan.settings
+    settings = prepared.checked.settings
     authoring = settings.authoring.model_copy(update={"debugging": mode})
     return ModelAuthor(model, recipe, settings.code, roles.windows["code"], authoring)

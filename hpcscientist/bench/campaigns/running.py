@@ -48,7 +48,7 @@ def run(
     if paths.campaign.exists():
         _check_same(launch.settle(settings, working), paths)
     else:
-        plan = launch.plan(settings, working)
+        plan = launch.check(settings, working)
         check(plan)
         furnishing.furnish(plan, furnishing.claim(plan))
     tell(f"{name}: running, see `hpcsci status {paths.root}`")

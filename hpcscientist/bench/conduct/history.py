@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.strategies import Strategies
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.events import (
     AttemptWritten,
@@ -33,7 +33,7 @@ _METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)
 def rules_of(ideas: int, in_flight: int) -> Rules:
     """Return the rules of a campaign of the default settings, `in_flight` ideas side by side."""
     return Rules(
-        plan=Plan(ideas=ideas, rounds=0, in_flight=in_flight, lag=8, model_name="", seed=0),
+        extent=Extent(ideas=ideas, rounds=0, in_flight=in_flight, lag=8, model_name="", seed=0),
         settings=Settings(ideas=ideas),
         metric=_METRIC,
         published=None,

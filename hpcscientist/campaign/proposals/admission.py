@@ -13,7 +13,7 @@ from typing import Literal
 from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
 from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
@@ -35,7 +35,7 @@ class Admission:
     `control` proposes the ideas that the plan gives to the control arm, if it gives it any.
     """
 
-    plan: Plan
+    extent: Extent
     paths: RunPaths
     journal: Journal
     knowledge: Knowledge
@@ -68,7 +68,7 @@ class Admission:
                 return
             except ReplyError as error:
                 self.journal.record(
-                    proposed(_unusable(idea_id, number, round_number, self.plan), "")
+                    proposed(_unusable(idea_id, number, round_number, self.extent), "")
                 )
                 self._end(idea_id, "failed", f"no usable proposal: {error}")
                 return
@@ -77,8 +77,8 @@ class Admission:
                 number=number,
                 round=round_number,
                 proposal=answer.proposal,
-                model=self.plan.model_name if proposer is self.proposer else CONTROL_MODEL,
-                seed=self.plan.seed,
+                model=self.extent.model_name if proposer is self.proposer else CONTROL_MODEL,
+                seed=self.extent.seed,
                 shown=answer.shown,
                 knobs=answer.knobs,
                 mode=task.mode,
@@ -130,7 +130,7 @@ class Admission:
         self._is_banked = True
 
     def _proposer(self, number: int) -> Proposer:
-        if self.control is not None and self.plan.arm(number) == "control":
+        if self.control is not None and self.extent.arm(number) == "control":
             return self.control
         return self.proposer
 
@@ -178,7 +178,7 @@ class Admission:
         They are those of its own ideas behind the campaign's lag, and of earlier rounds: which
         these are does not depend on how much runs at once, nor on who is faster.
         """
-        before = max(number - self.plan.lag + 1, self.plan.first_of(round_number))
+        before = max(number - self.extent.lag + 1, self.extent.first_of(round_number))
         return ProposalTask(
             idea_id=idea_id,
             number=number,
@@ -220,7 +220,7 @@ def _was_let_in(idea: IdeaState) -> bool:
     return bool(idea.idea_hash) and (idea.ended.status != "rejected" or idea.ended.vetted)
 
 
-def _unusable(idea_id: str, number: int, round_number: int, plan: Plan) -> Idea:
+def _unusable(idea_id: str, number: int, round_number: int, extent: Extent) -> Idea:
     """A place holder in the record for a proposal that never came."""
     nothing = "(the model gave no usable proposal)"
     return Idea(
@@ -234,6 +234,6 @@ def _unusable(idea_id: str, number: int, round_number: int, plan: Plan) -> Idea:
             experiment_plan=nothing,
             summary=nothing,
         ),
-        model=plan.model_name,
-        seed=plan.seed,
+        model=extent.model_name,
+        seed=extent.seed,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from hpcscientist.campaign.once import once
-from hpcscientist.config.plan import Plan
+from hpcscientist.config.extent import Extent
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.proposing import BatchTask, ProposalTask
@@ -38,7 +38,7 @@ Given = tuple[Direction | None, tuple[str, ...]]
 class Batches:
     """Gives each idea its direction; whoever of a batch comes first has them found for all."""
 
-    plan: Plan
+    extent: Extent
     finder: DirectionFinder
     size: int
     paths: RunPaths | None = None
@@ -47,7 +47,7 @@ class Batches:
 
     def of(self, number: int, round_number: int) -> tuple[int, ...]:
         """The ideas of one batch; a batch ends with its round. The control arm's are not told."""
-        return self.plan.batch(number, round_number, self.size)
+        return self.extent.batch(number, round_number, self.size)
 
     def leader(self, number: int, round_number: int) -> str:
         """The id under which the directions of an idea's batch are asked for."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from hpcscientist.config.plan import drawn_of
+from hpcscientist.config.extent import drawn_of
 from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.seeding import seeding
 from hpcscientist.launching.costs.weighing import weigh
-from hpcscientist.launching.launch import LaunchPlan
+from hpcscientist.launching.launch import Checked
 from hpcscientist.models.open import parse_spec, role_specs
 from hpcscientist.records.base import Record
 from hpcscientist.records.model import Role
@@ -73,55 +73,55 @@ class Estimate(Record):
     allocation: AllocationEstimate | None
 
 
-def estimate(plan: LaunchPlan) -> Estimate:
+def estimate(checked: Checked) -> Estimate:
     """Return what a launch may cost. Asks no model, no Slurm, and touches nothing."""
-    spec, ideas = plan.recipe.spec, plan.settings.ideas
-    tried = plan.versions
+    spec, ideas = checked.recipe.spec, checked.settings.ideas
+    tried = checked.versions
     mends, runs = tried.mends, tried.runs
-    advised = min(1, plan.settings.authoring.advice_rounds) if "advise" in plan.steps else 0
-    own = plan.reference_pilots
-    given = seeding(plan.settings.loop, spec.seeds, ideas, len(plan.climbed))
-    baseline = plan.seeds_at_most
-    least = own + ideas + baseline + given.least + plan.reruns
-    least += len(plan.climbed) + given.least_steps
+    advised = min(1, checked.settings.authoring.advice_rounds) if "advise" in checked.steps else 0
+    own = checked.reference_pilots
+    given = seeding(checked.settings.loop, spec.seeds, ideas, len(checked.climbed))
+    baseline = checked.seeds_at_most
+    least = own + ideas + baseline + given.least + checked.reruns
+    least += len(checked.climbed) + given.least_steps
     pilots = own + given.whole * runs
     pilots += ideas * (tried.first + mends + tried.improvements + advised)
-    full = baseline + given.likely + given.whole * runs * plan.further_seeds + plan.reruns
-    full += plan.confirm_seeds * (1 + ceil(ideas * IMPROVED))
+    full = baseline + given.likely + given.whole * runs * checked.further_seeds + checked.reruns
+    full += checked.confirm_seeds * (1 + ceil(ideas * IMPROVED))
     on_steps = [1 + came for came in given.on_steps]  # the baseline is on each
-    seconds = _seconds(plan, pilots, on_steps, full)
-    pilots_at_most = own + ideas * plan.attempts_at_most
-    on_each = plan.step_trials_at_most
-    full_at_most = plan.trials_at_most - pilots_at_most - on_each * len(plan.climbed)
-    at_most = _seconds(plan, pilots_at_most, [on_each] * len(plan.climbed), full_at_most)
+    seconds = _seconds(checked, pilots, on_steps, full)
+    pilots_at_most = own + ideas * checked.attempts_at_most
+    on_each = checked.step_trials_at_most
+    full_at_most = checked.trials_at_most - pilots_at_most - on_each * len(checked.climbed)
+    at_most = _seconds(checked, pilots_at_most, [on_each] * len(checked.climbed), full_at_most)
     cpus, gpus = spec.resources.cpus, spec.resources.gpus
     return Estimate(
         trials=(least, pilots + sum(on_steps) + full),
-        trials_at_most=plan.trials_at_most,
+        trials_at_most=checked.trials_at_most,
         cpu_hours=seconds * cpus / SECONDS_PER_HOUR,
         gpu_hours=seconds * gpus / SECONDS_PER_HOUR,
         cpu_hours_at_most=at_most * cpus / SECONDS_PER_HOUR,
         gpu_hours_at_most=at_most * gpus / SECONDS_PER_HOUR,
-        roles=_roles(plan, mends),
-        allocation=_allocation(plan, seconds),
+        roles=_roles(checked, mends),
+        allocation=_allocation(checked, seconds),
     )
 
 
-def _seconds(plan: LaunchPlan, pilots: int, on_steps: Sequence[int], full: int) -> float:
-    budgets = plan.recipe.spec.budgets
-    climbed = sum(n * step.seconds for n, step in zip(on_steps, plan.climbed, strict=True))
+def _seconds(checked: Checked, pilots: int, on_steps: Sequence[int], full: int) -> float:
+    budgets = checked.recipe.spec.budgets
+    climbed = sum(n * step.seconds for n, step in zip(on_steps, checked.climbed, strict=True))
     return pilots * budgets.pilot.seconds + climbed + full * budgets.full.seconds
 
 
-def _roles(plan: LaunchPlan, mends: int) -> tuple[RoleEstimate, ...]:
+def _roles(checked: Checked, mends: int) -> tuple[RoleEstimate, ...]:
     """The roles that ask a model; recorded replies and the control arm cost nothing."""
-    settings = plan.settings
-    asking = [role for role, spec in _specs(plan).items() if _asks(spec)]
+    settings = checked.settings
+    asking = [role for role, spec in _specs(checked).items() if _asks(spec)]
     if not asking:
         return ()
-    weights = weigh(plan.recipe, settings, plan.steps)
+    weights = weigh(checked.recipe, settings, checked.steps)
     asked = settings.ideas - drawn_of(settings.ideas, settings.control)  # the others are drawn
-    expected = calls(settings.model_copy(update={"ideas": asked}), plan.steps, mends)
+    expected = calls(settings.model_copy(update={"ideas": asked}), checked.steps, mends)
     found = []
     for role in asking:
         own = [entry for entry in expected if entry.role == role]
@@ -141,36 +141,36 @@ def _roles(plan: LaunchPlan, mends: int) -> tuple[RoleEstimate, ...]:
     return tuple(found)
 
 
-def _allocation(plan: LaunchPlan, trial_s: float) -> AllocationEstimate | None:
-    nodes, own = plan.settings.nodes, plan.placement.site.controller
+def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
+    nodes, own = checked.settings.nodes, checked.placement.site.controller
     if not nodes:
         return None
     node_hours = nodes * own.minutes / 60
     return AllocationEstimate(
         nodes=nodes,
         gpus=own.gpus,
-        served=_serves(plan),
+        served=_serves(checked),
         node_hours=node_hours,
         gpu_hours=node_hours * own.gpus,
         jobs_at_most=own.max_links,
-        trial_hours=trial_s / max(1, plan.placement.slots) / SECONDS_PER_HOUR,
+        trial_hours=trial_s / max(1, checked.placement.slots) / SECONDS_PER_HOUR,
     )
 
 
-def idle(plan: LaunchPlan) -> str:
+def idle(checked: Checked) -> str:
     """Say what of the driving job's nodes is idle, and when; "" where nothing is to be said."""
-    nodes, gpus = plan.settings.nodes, plan.placement.site.controller.gpus
+    nodes, gpus = checked.settings.nodes, checked.placement.site.controller.gpus
     if not nodes:
         return ""
     what = f"{nodes} x {gpus} GPUs" if gpus else f"{nodes} node{'s' * (nodes > 1)}"
-    if not _serves(plan):
+    if not _serves(checked):
         if not gpus and nodes == 1:
             return ""  # it drives, and that is what it was asked for
         wasted = what if gpus else f"{nodes - 1} of {nodes} nodes"
         return f"{wasted}: no model is served on them, and trials queue elsewhere"
-    if plan.settings.serving.trials_inside:
+    if checked.settings.serving.trials_inside:
         return f"{what} serve models; trials run on what that leaves of them"
-    wanted = plan.recipe.spec.resources.gpus
+    wanted = checked.recipe.spec.resources.gpus
     hint = "; serving.trials_inside runs trials there" if wanted and gpus else ""
     return f"{what} serve models and wait while trials queue elsewhere{hint}"
 
@@ -179,11 +179,13 @@ def _asks(spec: str) -> bool:
     return parse_spec(spec).kind not in ("playbook", "search")
 
 
-def _serves(plan: LaunchPlan) -> bool:
+def _serves(checked: Checked) -> bool:
     """Whether any role's model is served by the campaign itself."""
-    return any(parse_spec(spec).kind == "vllm" for spec in _specs(plan).values())
+    return any(parse_spec(spec).kind == "vllm" for spec in _specs(checked).values())
 
 
-def _specs(plan: LaunchPlan) -> dict[Role, str]:
+def _specs(checked: Checked) -> dict[Role, str]:
     """Which model each role asks; none for the control arm."""
-    return {} if plan.model_spec == "search" else role_specs(plan.settings, plan.model_spec)
+    return (
+        {} if checked.model_spec == "search" else role_specs(checked.settings, checked.model_spec)
+    )

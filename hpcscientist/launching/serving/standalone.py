@@ -61,7 +61,7 @@ class Request(Record):
         )
 
 
-def plan(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
+def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
     """Check what is asked for from a working directory; nothing is touched.
 
     Raises UsageError for what is no `vllm:` SPEC and for a wrong site profile, WeightsError.

@@ -23,11 +23,11 @@ from hpcscientist.literature.library.files.publish import publish, sweep, write_
 from hpcscientist.literature.library.files.superseded import forget
 from hpcscientist.literature.library.indexing import Index, Progress, Step
 from hpcscientist.literature.library.ledger import Ledger
-from hpcscientist.literature.library.plan import Plan, make_plan
 from hpcscientist.literature.library.processes.forks import Forks
 from hpcscientist.literature.library.processes.pool import Limits, Pool, read_here
 from hpcscientist.literature.library.reading import Reading
 from hpcscientist.literature.library.sameness.joining import join
+from hpcscientist.literature.library.worklist import Worklist, make_worklist
 from hpcscientist.literature.sources import base, detect
 
 # What is read without a process, which takes a second to start, and so without limits: formats
@@ -110,14 +110,14 @@ def build(
         if options.sweep:
             forget(paths)
         sweep(paths, ledger, before)
-        plan = make_plan(inputs, out, ledger, prune=options.prune, again=options.again)
+        worklist = make_worklist(inputs, out, ledger, prune=options.prune, again=options.again)
         reading = Reading(paths, ledger, partial(_check, paths, lock))
-        pool.expect(base.module_of(planned.source.kind) for planned in plan.todo)
+        pool.expect(base.module_of(listed.source.kind) for listed in worklist.todo)
         pool.expect(index.modules if index else ())
-        read = read_here if jobs is None and _is_small(plan) else pool.read
-        documents = reading.run(plan.todo, read, progress) if plan.todo else 0
-        contents = _finish(paths, ledger, plan, lock, before, mended, progress)
-        skipped = write_skipped(paths, ledger, plan.troubles)
+        read = read_here if jobs is None and _is_small(worklist) else pool.read
+        documents = reading.run(worklist.todo, read, progress) if worklist.todo else 0
+        contents = _finish(paths, ledger, worklist, lock, before, mended, progress)
+        skipped = write_skipped(paths, ledger, worklist.troubles)
         if index is not None:
             index.update(out, progress, pool)
     return BuildReport(
@@ -126,9 +126,9 @@ def build(
         symbols=contents.symbols,
         formulas=contents.formulas,
         fingerprint=contents.fingerprint,
-        read=len(plan.todo),
-        unchanged=plan.unchanged,
-        gone=len(plan.gone),
+        read=len(worklist.todo),
+        unchanged=worklist.unchanged,
+        gone=len(worklist.gone),
         documents=documents,
         skipped=skipped,
     )
@@ -180,27 +180,27 @@ def _forget_damaged(paths: LibraryPaths, ledger: Ledger, before: Contents | None
     )
 
 
-def _is_small(plan: Plan) -> bool:
+def _is_small(worklist: Worklist) -> bool:
     """Whether reading is over before a process would have started, and cannot go wrong."""
-    return plan.bytes <= SMALL_BYTES and all(p.source.kind in _PLAIN for p in plan.todo)
+    return worklist.bytes <= SMALL_BYTES and all(p.source.kind in _PLAIN for p in worklist.todo)
 
 
 def _finish(
     paths: LibraryPaths,
     ledger: Ledger,
-    plan: Plan,
+    worklist: Worklist,
     lock: Lock,
     before: Contents | None,
     mended: bool,
     progress: Progress,
 ) -> Contents:
     """Publish a new edition, if anything is new."""
-    news = ledger.last_commit > ledger.published or plan.gone or plan.touched or mended
+    news = ledger.last_commit > ledger.published or worklist.gone or worklist.touched or mended
     if before is not None and not news:
         return before
-    for key in plan.gone:
+    for key in worklist.gone:
         del ledger.entries[key]
-    ledger.entries |= {entry.path: entry for entry in plan.touched}
+    ledger.entries |= {entry.path: entry for entry in worklist.touched}
     papers = join(paths, ledger, partial(_check, paths, lock), progress)
     _check(paths, lock)
     return publish(paths, ledger, papers, before)

@@ -1,4 +1,4 @@
-"""Reading what a plan asks for, and committing it part by part.
+"""Reading what a worklist names, and committing it part by part.
 
 Where a part ends depends on what was read since the last one and on nothing else. So a build
 that was killed goes on with the same parts as one that was not, and the number of processes
@@ -17,9 +17,9 @@ from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
 from hpcscientist.literature.library.indexing import Progress, Step
 from hpcscientist.literature.library.ledger import Commit, Cursor, Entry, Ledger, encode_commit
 from hpcscientist.literature.library.looks import UNKNOWN, pieces, stamp_of, with_piece
-from hpcscientist.literature.library.plan import Planned, reader_of
 from hpcscientist.literature.library.processes.extraction import Batch, Ended, Output, Task
 from hpcscientist.literature.library.processes.pool import Lost
+from hpcscientist.literature.library.worklist import Listed, reader_of
 from hpcscientist.literature.sources.base import Source
 
 PART_ROWS = 8192
@@ -33,7 +33,7 @@ Read = Callable[[Iterable[Task]], Iterator[tuple[Task, Output | Lost]]]
 class _InHand:
     """A source that is read, and what is known of it so far."""
 
-    planned: Planned
+    listed: Listed
     reading: int
     pieces: int
     cursor: Cursor
@@ -65,7 +65,7 @@ class Reading:
         self._begun: deque[_InHand] = deque()
         self._pending = _Pending()
 
-    def run(self, todo: Sequence[Planned], read: Read, progress: Progress) -> int:
+    def run(self, todo: Sequence[Listed], read: Read, progress: Progress) -> int:
         """Read all of `todo`; return how many papers and symbols it gave.
 
         Raises DiskFull, LibraryError and what `check` raises.
@@ -87,18 +87,18 @@ class Reading:
             self._commit()
         return documents
 
-    def _tasks(self, todo: Sequence[Planned]) -> Iterator[Task]:
+    def _tasks(self, todo: Sequence[Listed]) -> Iterator[Task]:
         number, begun = self._ledger.last_reading, self._ledger.cursor
-        for planned in todo:
-            if begun and (begun.path, begun.stamp) == (planned.key, planned.stamp):
+        for listed in todo:
+            if begun and (begun.path, begun.stamp) == (listed.key, listed.stamp):
                 cursor, begun = begun, None
             else:
                 number += 1
                 cursor = Cursor(
-                    path=planned.key, reading=number, stamp=planned.stamp, piece=0, batch=0
+                    path=listed.key, reading=number, stamp=listed.stamp, piece=0, batch=0
                 )
-            parts = _pieces(planned.source)
-            self._begun.append(_InHand(planned, cursor.reading, len(parts), cursor))
+            parts = _pieces(listed.source)
+            self._begun.append(_InHand(listed, cursor.reading, len(parts), cursor))
             for at, piece in enumerate(parts[cursor.piece :]):
                 yield Task(piece, cursor.reading, 0 if at else cursor.batch)
 
@@ -131,14 +131,14 @@ class Reading:
             self._end_source(hand)
 
     def _complain(self, hand: _InHand, reason: str) -> None:
-        self._pending.troubles.append((hand.reading, hand.planned.source.origin, reason))
+        self._pending.troubles.append((hand.reading, hand.listed.source.origin, reason))
         self._pending.rows += 1
         told = hand.cursor.troubles + 1
         hand.cursor = hand.cursor.model_copy(update={"troubles": told})
 
     def _end_source(self, hand: _InHand) -> None:
-        source, content = hand.planned.source, hand.cursor.content
-        if not _still(hand.planned):
+        source, content = hand.listed.source, hand.cursor.content
+        if not _still(hand.listed):
             content = UNKNOWN
             self._complain(hand, "changed while it was read; the next build reads it again")
         at = hand.cursor
@@ -187,10 +187,10 @@ class Reading:
         self._pending = _Pending()
 
 
-def _still(planned: Planned) -> bool:
+def _still(listed: Listed) -> bool:
     """Whether a source looks as it did when it was planned."""
     try:
-        return stamp_of(planned.source) == planned.stamp
+        return stamp_of(listed.source) == listed.stamp
     except OSError:
         return False
 
@@ -205,5 +205,5 @@ def _pieces(source: Source) -> list[Source]:
 
 def _length(piece: Source, hand: _InHand) -> int:
     """Return how many bytes a piece stands for."""
-    end = hand.planned.stamp.size if piece.end is None else piece.end
+    end = hand.listed.stamp.size if piece.end is None else piece.end
     return end - piece.start

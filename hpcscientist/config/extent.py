@@ -13,7 +13,7 @@ _ROUNDING: Final = 1e-9  # 5 x 0.2 is to be 1
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How far and how wide the loop goes. `rounds` 0 means steady state.
 
     `control` is the share of ideas that the control arm proposes beside a language model. What

@@ -19,7 +19,7 @@ from hpcscientist.literature.sources.base import Source, Trouble, trouble
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class Listed:
     """A source that has to be read. `key` is its absolute path as text."""
 
     source: Source
@@ -28,10 +28,10 @@ class Planned:
 
 
 @dataclass(slots=True)
-class Plan:
+class Worklist:
     """What a build has to do. `troubles` are of inputs that are no sources."""
 
-    todo: list[Planned] = field(default_factory=list)
+    todo: list[Listed] = field(default_factory=list)
     unchanged: int = 0
     touched: list[Entry] = field(default_factory=list)  # same content, other times
     gone: list[str] = field(default_factory=list)
@@ -40,45 +40,45 @@ class Plan:
     @property
     def bytes(self) -> int:
         """What there is to read."""
-        return sum(planned.stamp.size for planned in self.todo)
+        return sum(listed.stamp.size for listed in self.todo)
 
 
-def make_plan(
+def make_worklist(
     inputs: Sequence[Path], out: Path, ledger: Ledger, *, prune: bool, again: bool
-) -> Plan:
+) -> Worklist:
     """Compare the inputs with what was read.
 
     With `prune`, what is not among them is gone; with `again`, what was not read, or not
     whole, is read once more.
     """
-    plan, seen, looked = Plan(), set[str](), list[tuple[Planned, Entry]]()
+    worklist, seen, looked = Worklist(), set[str](), list[tuple[Listed, Entry]]()
     for found in _sources(inputs, out):
         if isinstance(found, Trouble):
-            plan.troubles.append(found)
+            worklist.troubles.append(found)
             continue
         key = key_of(found.path)
         if key in seen:
             continue
         seen.add(key)
         try:
-            planned = Planned(found, key, stamp_of(found))
+            listed = Listed(found, key, stamp_of(found))
         except OSError as error:
-            plan.troubles.append(trouble(found.origin, f"cannot be read: {error.strerror}"))
+            worklist.troubles.append(trouble(found.origin, f"cannot be read: {error.strerror}"))
             continue
         entry = ledger.entries.get(key)
-        if entry is None or _must_again(entry, planned, again):
-            plan.todo.append(planned)
-        elif entry.stamp == planned.stamp:
-            plan.unchanged += 1
+        if entry is None or _must_again(entry, listed, again):
+            worklist.todo.append(listed)
+        elif entry.stamp == listed.stamp:
+            worklist.unchanged += 1
         else:
-            plan.todo.append(planned)
-            looked.append((planned, entry))
-    _spare_unchanged(plan, looked)
+            worklist.todo.append(listed)
+            looked.append((listed, entry))
+    _spare_unchanged(worklist, looked)
     if ledger.cursor is not None:  # what was begun is ended first, whatever else there is now
         begun = ledger.cursor.path
-        plan.todo.sort(key=lambda planned: planned.key != begun)
-    plan.gone = [key for key in ledger.entries if key not in seen] if prune else []
-    return plan
+        worklist.todo.sort(key=lambda listed: listed.key != begun)
+    worklist.gone = [key for key in ledger.entries if key not in seen] if prune else []
+    return worklist
 
 
 def _sources(inputs: Sequence[Path], out: Path) -> Iterator[Source | Trouble]:
@@ -96,26 +96,26 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + os.sep)
 
 
-def _must_again(entry: Entry, planned: Planned, again: bool) -> bool:
+def _must_again(entry: Entry, listed: Listed, again: bool) -> bool:
     """Whether to read even an unchanged source: it is read as something else, or better now."""
-    source = planned.source
+    source = listed.source
     newer = entry.reader != reader_of(source.kind)
     return entry.kind != source.kind or bool(entry.troubles and (again or newer))
 
 
-def _spare_unchanged(plan: Plan, looked: Sequence[tuple[Planned, Entry]]) -> None:
-    """Take from the plan what only looks changed: copied or touched, with the same content."""
+def _spare_unchanged(worklist: Worklist, looked: Sequence[tuple[Listed, Entry]]) -> None:
+    """Take from the worklist what only looks changed: copied or touched, with the same content."""
     if not looked:
         return
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         contents = list(threads.map(lambda pair: whole_content(pair[0].source), looked))
     same = set()
-    for (planned, entry), content in zip(looked, contents, strict=True):
+    for (listed, entry), content in zip(looked, contents, strict=True):
         if content and content == entry.content:
-            same.add(planned.key)
-            plan.touched.append(entry.model_copy(update={"stamp": planned.stamp}))
-    plan.unchanged += len(same)
-    plan.todo = [planned for planned in plan.todo if planned.key not in same]
+            same.add(listed.key)
+            worklist.touched.append(entry.model_copy(update={"stamp": listed.stamp}))
+    worklist.unchanged += len(same)
+    worklist.todo = [listed for listed in worklist.todo if listed.key not in same]
 
 
 def key_of(path: Path) -> str:
