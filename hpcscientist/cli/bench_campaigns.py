@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from hpcscientist.cli.bench_output import dir_option, json_option, show, tell
 from hpcscientist.cli.options import settings_from, site_options
 from hpcscientist.files.text import printable
+from hpcscientist.records.site import BackendKind
 
 _WHERE = "Where the campaigns lie; the same command goes on there [this folder]."
 
@@ -19,7 +20,9 @@ def _launched(command: Any) -> Any:
     for option in (
         click.option("--recipe", metavar="R", help="A recipe's name or folder [digits]."),
         click.option(
-            "--backend", type=click.Choice(["auto", "local", "slurm"]), help="What runs the trials."
+            "--backend",
+            type=click.Choice(["auto", *get_args(BackendKind)]),
+            help="What runs the trials.",
         ),
         click.option("--seed", type=int, metavar="N", help="The first campaign's seed."),
         click.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -30,6 +30,7 @@ from hpcscientist.launching.jobs.dispatch import is_controlled
 from hpcscientist.launching.moving import change_site
 from hpcscientist.launching.rendering import check, scripts
 from hpcscientist.recipe import staging
+from hpcscientist.records.site import BackendKind
 
 NOTHING_SCORED = 3
 
@@ -50,7 +51,9 @@ NOTHING_SCORED = 3
     help="This share of the ideas from a search over the recipe's knobs, for comparison [0].",
 )
 @click.option(
-    "--backend", type=click.Choice(["auto", "local", "slurm"]), help="What runs the trials [auto]."
+    "--backend",
+    type=click.Choice(["auto", *get_args(BackendKind)]),
+    help="What runs the trials [auto].",
 )
 @site_options
 @click.option("--library", metavar="DIR", help="Ground ideas in this library of papers and code.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -15,6 +16,7 @@ from hpcscientist.files.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.finding import Comparison
 from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.site import BackendKind
 from hpcscientist.reproduction.asked import reproduce_folder
 from hpcscientist.reproduction.ground import Wanted
 
@@ -24,7 +26,7 @@ from hpcscientist.reproduction.ground import Wanted
 @click.option("--idea", metavar="ID", help="The idea, as `hpcsci results` names it.")
 @click.option("--out", metavar="FOLDER", help="Run it here [a new one in DIR/reproductions].")
 @click.option(
-    "--backend", type=click.Choice(["local", "slurm"]), help="What runs the trials [as then]."
+    "--backend", type=click.Choice(get_args(BackendKind)), help="What runs the trials [as then]."
 )
 @place_options
 @click.option("--image", metavar="PATH", help="Where the container image lies now [as then].")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.site import Word
+from hpcscientist.records.site import BackendKind, Word
 
 
 class ClientSettings(Record):
@@ -249,7 +249,7 @@ class Settings(Record):
     ideas: int = Field(default=20, ge=1, le=10_000_000)
     rounds: int = Field(default=0, ge=0, le=10_000_000)
     model: str = ""
-    backend: Literal["auto", "local", "slurm"] = "auto"
+    backend: Literal["auto", BackendKind] = "auto"
     site: str = ""
     image: str = ""
     nodes: int = Field(default=0, ge=0)

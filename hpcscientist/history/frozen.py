@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import tomllib
 from pathlib import Path
-from typing import Literal
 
 import tomli_w
 from pydantic import Field, ValidationError
@@ -22,7 +21,7 @@ from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.base import Record
 from hpcscientist.records.model import Role
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation, Split
 
 _NO_AUTHORING = {
@@ -68,7 +67,7 @@ class CampaignConfig(Record):
     isolation: Isolation
     image: str | None = None
     image_hash: str | None = None
-    backend: Literal["local", "slurm"] = "local"
+    backend: BackendKind = "local"
     site: Site = Site()
     slots: int
     in_flight: int

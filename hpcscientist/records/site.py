@@ -11,6 +11,9 @@ from pydantic import Field
 
 from hpcscientist.records.base import Record
 
+BackendKind = Literal["local", "slurm"]
+"""What runs trials: each has a backend and a site of its own."""
+
 # These become words of a job script's #SBATCH lines.
 Word = Annotated[str, Field(pattern=r"^[^\s]*$")]
 Option = Annotated[str, Field(pattern=r"^-[^\n]*$")]

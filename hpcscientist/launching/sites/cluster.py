@@ -10,10 +10,9 @@ from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching.sites.site import Kind
 from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
 from hpcscientist.worker.element import MODULE
 
@@ -24,7 +23,7 @@ class Cluster:
 
     why: str
     profile: Site
-    kind: ClassVar[Kind] = "slurm"
+    kind: ClassVar[BackendKind] = "slurm"
 
     def isolation(self, image: str | None) -> Isolation:
         """Return what an image gives: its compute nodes alone need Apptainer.

@@ -12,9 +12,8 @@ from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.machine import memory_mb
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching.sites.site import Kind
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
 from hpcscientist.system import gpus
 from hpcscientist.worker import MODULE
@@ -29,7 +28,7 @@ class ThisMachine:
     why: str
     profile: Site
     most: int = 0
-    kind: ClassVar[Kind] = "local"
+    kind: ClassVar[BackendKind] = "local"
 
     def isolation(self, image: str | None) -> Isolation:
         """Return what Apptainer on this machine gives."""

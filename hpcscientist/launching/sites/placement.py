@@ -9,9 +9,9 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files.place import expanded
 from hpcscientist.launching.sites import choosing
-from hpcscientist.launching.sites.site import Home, Kind, TrialSite
+from hpcscientist.launching.sites.site import Home, TrialSite
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
 
 _FEWEST, _MOST, _GENERATIONS = 4, 64, 4
@@ -35,7 +35,7 @@ class Placement:
     notes: tuple[str, ...] = ()
 
     @property
-    def backend(self) -> Kind:
+    def backend(self) -> BackendKind:
         """Which backend the site has."""
         return self.where.kind
 

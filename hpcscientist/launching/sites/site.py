@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import Settings
@@ -15,10 +15,8 @@ from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.data import PreparedData, prepare
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
-
-Kind = Literal["local", "slurm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class TrialSite(Protocol):
     """Where trials run. The driver asks it, and never the machine that it is on itself."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> BackendKind:
         """Which backend it has."""
         ...
 
