@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from programs_kit import add
 
 from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.errors import UsageError
@@ -18,31 +19,15 @@ from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.launching.sites.placement import place
 from hpcscientist.launching.sites.site import Home, TrialSite
-from hpcscientist.recipe.load import Recipe, load, shipped_folder
+from hpcscientist.ports.backend import Backend
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec, Resources
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
 
-SITES: list[TrialSite] = [ThisMachine("for a test", Site()), Cluster("for a test", Site())]
-
-
-@pytest.fixture
-def recipe() -> Recipe:
-    return load(shipped_folder() / "digits")
-
-
-@pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it yet."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
-
-
-def add(folder: Path, name: str) -> None:
-    (folder / name).write_text("#!/bin/sh\n")
-    (folder / name).chmod(0o755)
+HERE, CLUSTER = ThisMachine("for a test", Site()), Cluster("for a test", Site())
+SITES: list[TrialSite] = [HERE, CLUSTER]
+BACKENDS: dict[BackendKind, type[Backend]] = {"local": LocalBackend, "slurm": SlurmBackend}
 
 
 def asking(recipe: Recipe, **asked: int) -> RecipeSpec:
@@ -54,7 +39,7 @@ def asking(recipe: Recipe, **asked: int) -> RecipeSpec:
 async def test_it_opens_the_backend_of_its_kind(site: TrialSite, tmp_path: Path) -> None:
     backend = site.open(RunPaths(tmp_path / "run"), "digits-0", 3)
     try:
-        assert type(backend) is {"local": LocalBackend, "slurm": SlurmBackend}[site.kind]
+        assert type(backend) is BACKENDS[site.kind]
         assert backend.outlives_driver == (site.kind == "slurm")
         assert not await backend.adopt([])
     finally:
@@ -82,30 +67,33 @@ def test_this_machine_tells_of_cores_and_memory_that_it_lacks(recipe: Recipe) ->
     assert ThisMachine("for a test", Site(), most=7).slots(recipe.spec) == 7
 
 
-def test_a_launch_keeps_what_people_should_know(recipe: Recipe, tmp_path: Path, bare: Path) -> None:
+def test_a_launch_keeps_what_people_should_know(
+    recipe: Recipe, tmp_path: Path, programs: Path
+) -> None:
     asked = replace(recipe, spec=asking(recipe, cpus=4096))
     (note,) = place(Settings(), asked, tmp_path).notes
     assert "4096 CPUs" in note
 
 
-def test_a_rerun_needs_what_its_isolation_takes(bare: Path) -> None:
-    here, cluster = SITES
-    here.require(Isolation.NONE)
+def test_a_rerun_needs_what_its_isolation_takes(programs: Path) -> None:
+    HERE.require(Isolation.NONE)
     with pytest.raises(UsageError, match="no Apptainer"):
-        here.require(Isolation.APPTAINER)
+        HERE.require(Isolation.APPTAINER)
     with pytest.raises(UsageError, match="no sbatch"):
-        cluster.require(Isolation.NONE)
-    add(bare, "apptainer")
-    here.require(Isolation.APPTAINER)
-    add(bare, "sbatch")
-    cluster.require(Isolation.APPTAINER)
+        CLUSTER.require(Isolation.NONE)
+    add(programs, "apptainer")
+    HERE.require(Isolation.APPTAINER)
+    add(programs, "sbatch")
+    CLUSTER.require(Isolation.APPTAINER)
 
 
-def test_a_cluster_alone_contains_what_this_machine_could_not(bare: Path, tmp_path: Path) -> None:
+def test_a_cluster_alone_contains_what_this_machine_could_not(
+    programs: Path, tmp_path: Path
+) -> None:
     (tmp_path / "i.sif").write_text("")
-    found = [site.isolation(str(tmp_path / "i.sif")) for site in SITES]
+    found = [site.isolation(str(tmp_path / "i.sif")) for site in (HERE, CLUSTER)]
     assert found == [Isolation.NONE, Isolation.APPTAINER]
-    assert [site.isolation(None) for site in SITES] == [Isolation.NONE, Isolation.NONE]
+    assert {site.isolation(None) for site in SITES} == {Isolation.NONE}
 
 
 def test_a_home_is_where_settings_say(tmp_path: Path) -> None:
@@ -115,8 +103,8 @@ def test_a_home_is_where_settings_say(tmp_path: Path) -> None:
     assert Path(home.python).exists()
 
 
-def test_what_is_wanted_decides_and_not_the_machine(tmp_path: Path, bare: Path) -> None:
-    add(bare, "sbatch")
+def test_what_is_wanted_decides_and_not_the_machine(tmp_path: Path, programs: Path) -> None:
+    add(programs, "sbatch")
     assert choosing.choose(Settings(backend="local"), tmp_path).kind == "local"
     assert choosing.choose(Settings(backend="slurm"), tmp_path).kind == "slurm"
     assert choosing.choose(Settings(), tmp_path).kind == "local"  # no controller answers

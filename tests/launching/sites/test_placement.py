@@ -6,36 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from programs_kit import add
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.launching.sites.placement import Placement, place
-from hpcscientist.recipe.load import Recipe, load, shipped_folder
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation
 from hpcscientist.system import gpus
 
 UP = "Slurmctld(primary) at head is UP"
 DOWN = "Slurmctld(primary) at head is DOWN"
-
-
-@pytest.fixture
-def recipe() -> Recipe:
-    return load(shipped_folder() / "digits")
-
-
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it yet."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
-
-
-def add(folder: Path, name: str, says: str = "") -> None:
-    program = folder / name
-    program.write_text(f'#!/bin/sh\necho "{says}"\n')
-    program.chmod(0o755)
 
 
 def placed(recipe: Recipe, folder: Path, **given: object) -> Placement:
