@@ -14,12 +14,13 @@ from pathlib import Path
 from hpcscientist import __version__
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.doctor import job, likeness, model, node, partitions, places, slurm, storage
+from hpcscientist.doctor import likeness, model, partitions, places, slurm, storage
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.folder import DoctorFolder
-from hpcscientist.doctor.job import MODULE
-from hpcscientist.doctor.probe import apptainer_version
-from hpcscientist.doctor.records import NodeReport, Place, Request
+from hpcscientist.doctor.compute import job, node
+from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.job import MODULE
+from hpcscientist.doctor.compute.probe import apptainer_version
+from hpcscientist.doctor.compute.records import NodeReport, Place, Request
 from hpcscientist.doctor.rehearse import place
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hpcscientist.doctor import partitions
+from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.doctor.partitions import NodeKind, Partition
-from hpcscientist.doctor.records import NodeReport
 from hpcscientist.launching.serving import nodes
 from hpcscientist.models.serving.fitting.gpus import memory_by_name, parse_gres
 from hpcscientist.models.serving.fitting.layout import Machine

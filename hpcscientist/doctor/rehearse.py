@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.doctor.folder import DoctorFolder
-from hpcscientist.doctor.records import Inside, Place, Rehearsed, Request, Walls
+from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.records import Inside, Place, Rehearsed, Request, Walls
 from hpcscientist.execution import trial
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
@@ -33,7 +33,7 @@ from hpcscientist.records.trial import (
 
 _HERE = Path(__file__).parent / "rehearsal"
 _VARIABLE = "HPCSCI_DOCTOR_WALL"
-_PROCESS = "hpcscientist.doctor.probe"
+_PROCESS = "hpcscientist.doctor.compute.probe"
 _LIMITS = {"deadline_s": 60.0, "memory_mb": 512, "output_mb": 16, "cpus": 1}
 
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import Field
 
+from hpcscientist.feedback.baseline.power import smallest_effect
 from hpcscientist.feedback.decision import better_by, gain
-from hpcscientist.feedback.power import smallest_effect
 from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record

@@ -8,10 +8,10 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.records.reproduction import Reproduction
-from hpcscientist.reproduction import handed
 from hpcscientist.reproduction.again import Tell
-from hpcscientist.reproduction.alone import reproduce_alone
 from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.handed_on import handed
+from hpcscientist.reproduction.handed_on.alone import reproduce_alone
 from hpcscientist.reproduction.reproduce import reproduce
 
 

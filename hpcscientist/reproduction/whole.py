@@ -19,7 +19,7 @@ from hpcscientist.records.claim import Claim
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Split, Stage
-from hpcscientist.reproduction import handed
+from hpcscientist.reproduction.handed_on import handed
 from hpcscientist.reproduction.recorded import Recorded, read_claim
 from hpcscientist.results.rows import Row, rows_of, unsealed
 

@@ -14,7 +14,7 @@ from hpcscientist.cli.main import run
 from hpcscientist.config.settings import Settings
 from hpcscientist.doctor import model, partitions, places
 from hpcscientist.doctor.check import State
-from hpcscientist.doctor.records import NodeReport, Scratch
+from hpcscientist.doctor.compute.records import NodeReport, Scratch
 from hpcscientist.models.serving.checking.interpreter import INSTALL, Engine, command
 from hpcscientist.models.serving.checking.weights import Checkpoint, check
 from hpcscientist.records.site import ControllerSite, ServingSite, Site, SlurmSite

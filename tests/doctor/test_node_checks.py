@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from hpcscientist import __version__
-from hpcscientist.doctor import node
 from hpcscientist.doctor.check import Check, State
-from hpcscientist.doctor.records import Inside, NodeReport, Rehearsed, Request, Scratch
+from hpcscientist.doctor.compute import node
+from hpcscientist.doctor.compute.records import Inside, NodeReport, Rehearsed, Request, Scratch
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Outcome, Scored
 from hpcscientist.records.site import Host
 

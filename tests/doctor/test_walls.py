@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.doctor.folder import DoctorFolder
-from hpcscientist.doctor.records import NodeReport, Place, Request
+from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.records import NodeReport, Place, Request
 from hpcscientist.doctor.rehearse import place
 from hpcscientist.records.site import Host
 
@@ -30,7 +30,7 @@ def probe(root: Path, image: str | None = None, host: Host | None = None) -> Nod
     shared = (place("here", root), Place(name="gone", path=str(root / "gone"), identity=(1, 1)))
     request = Request(host=host or Host(), image=image, gpus=0, shared=shared)
     folder.request.write_text(request.model_dump_json())
-    command = [sys.executable, "-m", "hpcscientist.doctor.probe", str(root)]
+    command = [sys.executable, "-m", "hpcscientist.doctor.compute.probe", str(root)]
     subprocess.run(command, check=True, timeout=120, cwd=root)
     return NodeReport.model_validate_json(folder.report.read_bytes())
 

@@ -24,11 +24,12 @@ from hpcscientist.records.finding import Verdict
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Split, TrialSpec
-from hpcscientist.reproduction import alone as within
-from hpcscientist.reproduction import asked, folder, handed
-from hpcscientist.reproduction.alone import reproduce_alone
+from hpcscientist.reproduction import asked, folder
 from hpcscientist.reproduction.asked import reproduce_folder
 from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.handed_on import alone as within
+from hpcscientist.reproduction.handed_on import handed
+from hpcscientist.reproduction.handed_on.alone import reproduce_alone
 from hpcscientist.reproduction.judge import Said
 
 Spoil = Callable[[Path], object]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpcscientist.authoring.checks.module import Module
-from hpcscientist.authoring.checks.project import Project
-from hpcscientist.authoring.checks.scopes import Bind, Place, Scope
+from hpcscientist.authoring.checks.reading.module import Module
+from hpcscientist.authoring.checks.reading.project import Project
+from hpcscientist.authoring.checks.reading.scopes import Bind, Place, Scope
 from hpcscientist.authoring.checks.signatures import Signature
 from hpcscientist.records.problem import Problem
 

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Collection, Iterator
 
 from hpcscientist.authoring.checks.hints import hint
-from hpcscientist.authoring.checks.module import Module
-from hpcscientist.authoring.checks.project import Project
-from hpcscientist.authoring.checks.scopes import Place
+from hpcscientist.authoring.checks.reading.module import Module
+from hpcscientist.authoring.checks.reading.project import Project
+from hpcscientist.authoring.checks.reading.scopes import Place
 from hpcscientist.authoring.checks.standard import STANDARD
 from hpcscientist.records.problem import Problem
 

@@ -10,9 +10,9 @@ import builtins
 from collections.abc import Iterator
 
 from hpcscientist.authoring.checks.hints import hint
-from hpcscientist.authoring.checks.module import MODULE_NAMES, Module
-from hpcscientist.authoring.checks.project import Project
-from hpcscientist.authoring.checks.scopes import Scope, Use
+from hpcscientist.authoring.checks.reading.module import MODULE_NAMES, Module
+from hpcscientist.authoring.checks.reading.project import Project
+from hpcscientist.authoring.checks.reading.scopes import Scope, Use
 from hpcscientist.records.problem import Problem
 
 # `site` adds some; newer Pythons have had others.

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from hpcscientist.authoring.edits import exact, fuzzy
-from hpcscientist.authoring.edits.explaining import not_found
+from hpcscientist.authoring.edits.finding import exact, fuzzy
+from hpcscientist.authoring.edits.finding.explaining import not_found
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
 from hpcscientist.authoring.edits.syntax import fault, is_python
 from hpcscientist.records.replies import Edit

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hpcscientist.authoring.edits.levels import indent_of
+from hpcscientist.authoring.edits.finding.levels import indent_of
 
 _TAB = 4
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from hpcscientist.authoring.edits.levels import comments
+from hpcscientist.authoring.edits.finding.levels import comments
 
 ELIDED = "\n"  # stands for lines of the file; no line is so
 LIKE = 0.5  # comments at the edges less alike (0 to 1) are not taken for each other

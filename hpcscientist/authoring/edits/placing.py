@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
+from hpcscientist.authoring.edits.finding.levels import Unit, indent_of, units
+from hpcscientist.authoring.edits.finding.matching import Place
 from hpcscientist.authoring.edits.indents import Shift, shift_of, width
-from hpcscientist.authoring.edits.levels import Unit, indent_of, units
-from hpcscientist.authoring.edits.matching import Place
 from hpcscientist.authoring.edits.merging import ELIDED, Group, grouped, merged
 
 

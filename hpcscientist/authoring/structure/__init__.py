@@ -5,14 +5,14 @@
 `calls`, `values` and `shapes`.
 """
 
-from hpcscientist.authoring.structure.local import local_structure, outline
-from hpcscientist.authoring.structure.records import (
+from hpcscientist.authoring.structure.code.records import (
     Binding,
     Call,
     Definition,
     LocalStructure,
     Shape,
 )
+from hpcscientist.authoring.structure.local import local_structure, outline
 
 __all__ = [
     "Binding",

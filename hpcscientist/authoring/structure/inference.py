@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from hpcscientist.authoring.structure.bindings import first_parameter
+from hpcscientist.authoring.structure.code.bindings import first_parameter
+from hpcscientist.authoring.structure.code.objects import Objects, decorators, last_name
+from hpcscientist.authoring.structure.code.project import Project
+from hpcscientist.authoring.structure.code.refs import Ref, Refs, elements, sequence, union
+from hpcscientist.authoring.structure.code.scopes import Path, Site
+from hpcscientist.authoring.structure.code.statements import start_of
+from hpcscientist.authoring.structure.code.units import FunctionNode, Unit
 from hpcscientist.authoring.structure.library import library
-from hpcscientist.authoring.structure.objects import Objects, decorators, last_name
-from hpcscientist.authoring.structure.project import Project
-from hpcscientist.authoring.structure.refs import Ref, Refs, elements, sequence, union
-from hpcscientist.authoring.structure.scopes import Path, Site
-from hpcscientist.authoring.structure.statements import start_of
-from hpcscientist.authoring.structure.units import FunctionNode, Unit
 
 _DEPTH = 30
 _STEPS = 3000  # for one question

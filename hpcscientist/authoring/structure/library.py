@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from hpcscientist.authoring.structure.objects import last_name
-from hpcscientist.authoring.structure.refs import Refs, elements, sequence
+from hpcscientist.authoring.structure.code.objects import last_name
+from hpcscientist.authoring.structure.code.refs import Refs, elements, sequence
 
 # By the last part of their name. What gives back its first argument, or something that stands
 # for it; what holds its arguments; which methods of a library's base give back the object.

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
-from hpcscientist.authoring.structure.names import Names
-from hpcscientist.authoring.structure.neighbours import Neighbours
-from hpcscientist.authoring.structure.project import Project
-from hpcscientist.authoring.structure.records import (
+from hpcscientist.authoring.structure.code.project import Project
+from hpcscientist.authoring.structure.code.records import (
     Call,
     Definition,
     LocalStructure,
     Shape,
 )
+from hpcscientist.authoring.structure.code.units import Unit
+from hpcscientist.authoring.structure.names import Names
+from hpcscientist.authoring.structure.neighbours import Neighbours
 from hpcscientist.authoring.structure.shapes import Shapes
 from hpcscientist.authoring.structure.spots import Spot, spot
-from hpcscientist.authoring.structure.units import Unit
 from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.files.text import one_line
 

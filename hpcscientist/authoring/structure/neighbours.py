@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcscientist.authoring.structure.bindings import first_parameter
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
+from hpcscientist.authoring.structure.code.bindings import first_parameter
+from hpcscientist.authoring.structure.code.scopes import Path, Site
+from hpcscientist.authoring.structure.code.units import Unit
 from hpcscientist.authoring.structure.names import Names
-from hpcscientist.authoring.structure.scopes import Path, Site
 from hpcscientist.authoring.structure.spots import Spot
-from hpcscientist.authoring.structure.units import Unit
 
 _HOPS = 5  # bindings, calls and returns on the way
 _STEPS = 200

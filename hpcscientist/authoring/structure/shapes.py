@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 
 from hpcscientist.authoring.structure.calls import CallGraph
-from hpcscientist.authoring.structure.objects import last_name
-from hpcscientist.authoring.structure.records import Shape
-from hpcscientist.authoring.structure.scopes import Path
-from hpcscientist.authoring.structure.statements import end_of, header_parts
-from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.authoring.structure.code.objects import last_name
+from hpcscientist.authoring.structure.code.records import Shape
+from hpcscientist.authoring.structure.code.scopes import Path
+from hpcscientist.authoring.structure.code.statements import end_of, header_parts
+from hpcscientist.authoring.structure.code.units import Unit
 from hpcscientist.authoring.structure.values import Unknown, Values
 from hpcscientist.files.text import one_line
 

@@ -6,11 +6,11 @@ import ast
 from dataclasses import dataclass
 
 from hpcscientist.authoring.structure.calls import CallGraph, CallSite
+from hpcscientist.authoring.structure.code.records import Binding
+from hpcscientist.authoring.structure.code.scopes import Path, Site
+from hpcscientist.authoring.structure.code.statements import header_parts, span, touching
+from hpcscientist.authoring.structure.code.units import Unit, enclosing
 from hpcscientist.authoring.structure.names import Names
-from hpcscientist.authoring.structure.records import Binding
-from hpcscientist.authoring.structure.scopes import Path, Site
-from hpcscientist.authoring.structure.statements import header_parts, span, touching
-from hpcscientist.authoring.structure.units import Unit, enclosing
 from hpcscientist.authoring.tracebacks.log import Frame
 
 _LONG = 12  # lines; of a longer statement only what stands in the failing line counts

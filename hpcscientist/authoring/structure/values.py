@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcscientist.authoring.structure.calls import CallGraph
-from hpcscientist.authoring.structure.scopes import Path, Scope, Site
-from hpcscientist.authoring.structure.statements import start_of
-from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site
+from hpcscientist.authoring.structure.code.statements import start_of
+from hpcscientist.authoring.structure.code.units import Unit
 
 Value = object  # a number, text, None, or a tuple of such
 _DEPTH = 12

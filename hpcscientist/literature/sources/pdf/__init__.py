@@ -17,9 +17,9 @@ from hpcscientist.literature.sources.pdf import front, references
 from hpcscientist.literature.sources.pdf.body import Reading, body_type, sections
 from hpcscientist.literature.sources.pdf.document import Document, Sheet, Unreadable
 from hpcscientist.literature.sources.pdf.known import find_ids
-from hpcscientist.literature.sources.pdf.layout import Piece, read_order
-from hpcscientist.literature.sources.pdf.pages import Line, PageText, page_text
-from hpcscientist.literature.sources.pdf.prose import Spelled
+from hpcscientist.literature.sources.pdf.lines.layout import Piece, read_order
+from hpcscientist.literature.sources.pdf.lines.pages import Line, PageText, page_text
+from hpcscientist.literature.sources.pdf.lines.prose import Spelled
 from hpcscientist.literature.sources.text import shown
 from hpcscientist.records.literature import Paper
 

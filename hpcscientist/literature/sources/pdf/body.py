@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from hpcscientist.literature.sources.pdf import formulas as maths
 from hpcscientist.literature.sources.pdf import headings, names
-from hpcscientist.literature.sources.pdf.layout import Piece
-from hpcscientist.literature.sources.pdf.pages import Line
-from hpcscientist.literature.sources.pdf.prose import (
+from hpcscientist.literature.sources.pdf.lines.layout import Piece
+from hpcscientist.literature.sources.pdf.lines.pages import Line
+from hpcscientist.literature.sources.pdf.lines.prose import (
     Spelled,
     first_sentence,
     goes_on,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.literature.sources.pdf.pages import Line
-from hpcscientist.literature.sources.pdf.prose import SIGNS
+from hpcscientist.literature.sources.pdf.lines.pages import Line
+from hpcscientist.literature.sources.pdf.lines.prose import SIGNS
 
 _NUMBERED_LINE = re.compile(r"\(\d+(?:\.\d+)*[a-z]?\)$", re.MULTILINE)
 # A relation or a large operator; without one of them nothing is a formula.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.literature.sources.pdf.layout import Piece
+from hpcscientist.literature.sources.pdf.lines.layout import Piece
+from hpcscientist.literature.sources.pdf.lines.pages import Line
 from hpcscientist.literature.sources.pdf.names import (
     ABSTRACTS,
     ASIDES,
@@ -12,7 +13,6 @@ from hpcscientist.literature.sources.pdf.names import (
     REFERENCES,
     SECTIONS,
 )
-from hpcscientist.literature.sources.pdf.pages import Line
 
 LARGER = 1.06  # times the body's size
 _ROWS = 3

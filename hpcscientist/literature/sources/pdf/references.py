@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.literature.sources.pdf.layout import Piece
-from hpcscientist.literature.sources.pdf.pages import Line
-from hpcscientist.literature.sources.pdf.prose import Spelled, mended
+from hpcscientist.literature.sources.pdf.lines.layout import Piece
+from hpcscientist.literature.sources.pdf.lines.pages import Line
+from hpcscientist.literature.sources.pdf.lines.prose import Spelled, mended
 
 _BRACKETS = re.compile(
     r"\[(?:\d{1,4}|[A-Za-z][\w+&.: -]{0,30}\d{2,4}[a-z]?|[A-Za-z+]{1,6}\d{2,4}[a-z]?)\]\s*"

@@ -19,9 +19,10 @@ from hpcscientist.records.claim import Claim
 from hpcscientist.records.finding import Verdict
 from hpcscientist.records.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Isolation, Split
-from hpcscientist.reproduction import folder, handed, recorded
+from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.again import Again, Tell
 from hpcscientist.reproduction.ground import Wanted, config_here, config_of
+from hpcscientist.reproduction.handed_on import handed
 from hpcscientist.reproduction.judge import Said
 from hpcscientist.reproduction.reproduce import run
 from hpcscientist.reproduction.whole import package_notes

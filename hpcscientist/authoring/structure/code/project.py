@@ -7,11 +7,11 @@ import builtins
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from hpcscientist.authoring.structure.bindings import collect
-from hpcscientist.authoring.structure.parsing import parse
-from hpcscientist.authoring.structure.scopes import Path, Scope, Site, last_before
-from hpcscientist.authoring.structure.statements import Place
-from hpcscientist.authoring.structure.units import Unit, units
+from hpcscientist.authoring.structure.code.bindings import collect
+from hpcscientist.authoring.structure.code.parsing import parse
+from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site, last_before
+from hpcscientist.authoring.structure.code.statements import Place
+from hpcscientist.authoring.structure.code.units import Unit, units
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpcscientist.authoring.edits import elision, typos
-from hpcscientist.authoring.edits.levels import PLAIN, PYTHON, Unit, comments, units
-from hpcscientist.authoring.edits.lexing import tokens
+from hpcscientist.authoring.edits.finding import elision, typos
+from hpcscientist.authoring.edits.finding.levels import PLAIN, PYTHON, Unit, comments, units
+from hpcscientist.authoring.edits.finding.lexing import tokens
+from hpcscientist.authoring.edits.finding.matching import Lines, Place, places
 from hpcscientist.authoring.edits.markup import cleaned
-from hpcscientist.authoring.edits.matching import Lines, Place, places
 from hpcscientist.authoring.edits.outcome import Changed, Matched, Refusal
 from hpcscientist.authoring.edits.placing import Quote, rewritten
 from hpcscientist.authoring.edits.syntax import fault

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from statistics import fmean, stdev
 from typing import Final
 
-from hpcscientist.feedback.power import pairs_needed, power_of, smallest_effect
+from hpcscientist.feedback.baseline.power import pairs_needed, power_of, smallest_effect
 from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import MetricSpec

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from hpcscientist.authoring.structure.scopes import Path, Scope, Site
-from hpcscientist.authoring.structure.statements import (
+from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site
+from hpcscientist.authoring.structure.code.statements import (
     Place,
     blocks,
     end_of,
     header_parts,
     start_of,
 )
-from hpcscientist.authoring.structure.units import FunctionNode, Unit
+from hpcscientist.authoring.structure.code.units import FunctionNode, Unit
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal
 
-from hpcscientist.authoring.edits.lexing import Token, tokens, unquoted
+from hpcscientist.authoring.edits.finding.lexing import Token, tokens, unquoted
 from hpcscientist.authoring.edits.outcome import Matched
 
 PLAIN: tuple[Matched, ...] = ("white space", "indentation", "blank lines", "spacing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpcscientist.authoring.structure.units import FunctionNode
+from hpcscientist.authoring.structure.code.units import FunctionNode
 
 Place = tuple[int, int]  # line, column in bytes
 

@@ -11,7 +11,7 @@ import keyword
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from hpcscientist.authoring.edits.levels import Unit
+from hpcscientist.authoring.edits.finding.levels import Unit
 
 LIKENESS = 0.9  # least likeness (0 to 1) of the whole search text with its place
 MARGIN = 0.1  # by which every other place must be less like it

@@ -1,4 +1,4 @@
-"""What a compute node runs for the doctor: `python -m hpcscientist.doctor.probe FOLDER`."""
+"""What a compute node runs for the doctor: `python -m hpcscientist.doctor.compute.probe FOLDER`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from hpcscientist import __version__
-from hpcscientist.doctor.folder import DoctorFolder
-from hpcscientist.doctor.records import NodeReport, Place, Request, Scratch
+from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.records import NodeReport, Place, Request, Scratch
 from hpcscientist.doctor.rehearse import rehearse
 from hpcscientist.doctor.storage import file_system
 from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.checks.flow import Flow
-from hpcscientist.authoring.checks.scopes import Bind, Kind, Place, Scope, Use
+from hpcscientist.authoring.checks.reading.flow import Flow
+from hpcscientist.authoring.checks.reading.scopes import Bind, Kind, Place, Scope, Use
 
 _LATE_ANNOTATIONS = sys.version_info >= (3, 14)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

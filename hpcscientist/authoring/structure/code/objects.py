@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from hpcscientist.authoring.structure.project import Project
-from hpcscientist.authoring.structure.refs import Ref, Refs, elements
-from hpcscientist.authoring.structure.scopes import Site
-from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.authoring.structure.code.project import Project
+from hpcscientist.authoring.structure.code.refs import Ref, Refs, elements
+from hpcscientist.authoring.structure.code.scopes import Site
+from hpcscientist.authoring.structure.code.units import Unit
 
 _MOST = 20  # classes in a lineage
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from hpcscientist.authoring.checks import conditions
-from hpcscientist.authoring.checks.scopes import ANYTHING, Place, Scope
+from hpcscientist.authoring.checks.reading import conditions
+from hpcscientist.authoring.checks.reading.scopes import ANYTHING, Place, Scope
 
 
 class Flow(ast.NodeVisitor, ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcscientist.authoring.edits import elision
+from hpcscientist.authoring.edits.finding import elision
 from hpcscientist.authoring.edits.markup import FENCES, cleaned, fenced_block, is_diff, without
 from hpcscientist.authoring.edits.outcome import Changed, Refusal
 from hpcscientist.authoring.edits.syntax import fault

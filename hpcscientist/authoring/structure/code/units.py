@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.structure.parsing import HEADER, Source, indentation
-from hpcscientist.authoring.structure.records import Kind
+from hpcscientist.authoring.structure.code.parsing import HEADER, Source, indentation
+from hpcscientist.authoring.structure.code.records import Kind
 from hpcscientist.files.text import one_line
 
 MODULE = "<module>"

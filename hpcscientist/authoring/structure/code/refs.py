@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.authoring.structure.code.units import Unit
 
 _MOST = 8  # things that one expression may be
 _DEEP = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from hpcscientist.authoring.checks.module import (
+from hpcscientist.authoring.checks.reading.module import (
     FINDERS,
     MODULE_NAMES,
     Module,
@@ -18,7 +18,7 @@ from hpcscientist.authoring.checks.module import (
     root,
     stays,
 )
-from hpcscientist.authoring.checks.scopes import Bind, Scope
+from hpcscientist.authoring.checks.reading.scopes import Bind, Scope
 from hpcscientist.authoring.checks.standard import STANDARD
 
 _SETTERS = ("setattr", "delattr", "setitem", "patch", "object")  # of mock and monkeypatch, too

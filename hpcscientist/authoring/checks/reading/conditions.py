@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from hpcscientist.authoring.checks.scopes import ANYTHING
+from hpcscientist.authoring.checks.reading.scopes import ANYTHING
 
 # A condition with one of these asks where the code runs, not what it is given.
 _FOREIGN = frozenset(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from hpcscientist.doctor.folder import DoctorFolder
-from hpcscientist.doctor.records import NodeReport
+from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord
 from hpcscientist.execution.backends.slurm.commands import Slurm
@@ -21,7 +21,7 @@ from hpcscientist.execution.backends.slurm.watching.states import Phase, can_nev
 from hpcscientist.records.runs import RunId
 from hpcscientist.records.site import Site
 
-MODULE = "hpcscientist.doctor.probe"
+MODULE = "hpcscientist.doctor.compute.probe"
 _LOOK_S, _ASK_S = 0.2, 3.0  # at the shared folder; at the queue
 _SEEN_S = 5.0
 _MINUTES, _MEMORY_MB = 5, 1024

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from hpcscientist.authoring.edits.elision import is_marker
+from hpcscientist.authoring.edits.finding.elision import is_marker
 
 _CLOSE = 0.5  # below this likeness (0 to 1) a line is no hint
 _LINE = 120

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.structure.statements import Place, span
-from hpcscientist.authoring.structure.units import Unit
+from hpcscientist.authoring.structure.code.statements import Place, span
+from hpcscientist.authoring.structure.code.units import Unit
 
 Path = tuple[tuple[int, str], ...]  # (a branching statement's identity, which branch)
 _EITHER = ({"if", "else"}, {"case"}, {"handler"})

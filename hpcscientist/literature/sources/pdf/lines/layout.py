@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.literature.sources.pdf.pages import Block, Line, PageText
+from hpcscientist.literature.sources.pdf.lines.pages import Block, Line, PageText
 
 _MARGIN = 0.1  # of the page's height, at the top and at the bottom
 _COLUMN_SHARE = 0.2  # of a page's characters, in each column

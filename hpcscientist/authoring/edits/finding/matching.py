@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from hpcscientist.authoring.edits.finding.levels import Unit, indent_of
 from hpcscientist.authoring.edits.indents import width
-from hpcscientist.authoring.edits.levels import Unit, indent_of
 
 Same = Callable[[Unit, Unit], bool]
 _MANY = 50  # places beyond which no more are looked for

@@ -1,0 +1,1 @@
+"""Files of one version as Python meets them: scopes, flow, imports."""

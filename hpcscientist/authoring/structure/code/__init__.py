@@ -1,0 +1,1 @@
+"""All code of a candidate as one whole: definitions, scopes, objects, what names stand for."""
