@@ -1,1 +1,1 @@
-"""Click commands, one file a command group, no logic."""
+"""Click commands, one file a command, no logic."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.options import run_directory, settings_from
+from hpcscientist.cli.shared.options import run_directory, settings_from
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.errors import HpcsciError
 from hpcscientist.files.rundir import RunPaths

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpcscientist.cli.options import settings_from, site_options
+from hpcscientist.cli.shared.options import settings_from, site_options
 from hpcscientist.config.site import load_site
 from hpcscientist.doctor.check import State, is_anything_missing
 from hpcscientist.doctor.examine import Options, examine

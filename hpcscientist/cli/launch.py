@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 import click
 
-from hpcscientist.cli.controlled import drive_by_job
-from hpcscientist.cli.costs import details
-from hpcscientist.cli.options import other_site, run_directory, settings_from, site_options
-from hpcscientist.cli.progress import Progress, header
 from hpcscientist.cli.results import print_results
-from hpcscientist.cli.share import share_shown
+from hpcscientist.cli.shared.controlled import drive_by_job
+from hpcscientist.cli.shared.costs import details
+from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
+from hpcscientist.cli.shared.progress import Progress, header
+from hpcscientist.cli.shared.share import share_shown
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from hpcscientist import __version__
-from hpcscientist.cli.lazy import LazyGroup
+from hpcscientist.cli.shared.lazy import LazyGroup
 from hpcscientist.errors import HpcsciError, UsageError
 
 INTERRUPTED = 130
@@ -28,12 +28,15 @@ COMMANDS = {
     "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
     "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
-    "library": ("hpcscientist.cli.library:library", "Papers and code to look things up in."),
+    "library": (
+        "hpcscientist.cli.libraries.library:library",
+        "Papers and code to look things up in.",
+    ),
     "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
-    "controller": ("hpcscientist.cli.controlled:controller", ""),
+    "controller": ("hpcscientist.cli.shared.controlled:controller", ""),
     "serve": ("hpcscientist.cli.serve:serve", "Serve open weights, without a campaign."),
     "doctor": ("hpcscientist.cli.doctor:doctor", "What this machine and site offer and lack."),
-    "bench": ("hpcscientist.cli.bench:bench", "Figures for this machine."),
+    "bench": ("hpcscientist.cli.benches.bench:bench", "Figures for this machine."),
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.options import settings_from
+from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse

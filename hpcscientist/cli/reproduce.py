@@ -8,7 +8,7 @@ from typing import get_args
 
 import click
 
-from hpcscientist.cli.options import place_options, run_directory, settings_from
+from hpcscientist.cli.shared.options import place_options, run_directory, settings_from
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files import vault

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.costs import footer
-from hpcscientist.cli.options import run_directory
+from hpcscientist.cli.shared.costs import footer
+from hpcscientist.cli.shared.options import run_directory
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.options import place_options, settings_from
-from hpcscientist.cli.signals import interruptible
+from hpcscientist.cli.shared.options import place_options, settings_from
+from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import serving_job

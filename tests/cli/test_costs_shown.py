@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcscientist.cli.costs import details, footer, in_short
+from hpcscientist.cli.shared.costs import details, footer, in_short
 from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate, RoleEstimate
 from hpcscientist.launching.costs.spending import RoleTokens, Spending
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sentence_kit import model_folder
 
-from hpcscientist.cli.options import settings_from
-from hpcscientist.cli.progress import header
+from hpcscientist.cli.shared.options import settings_from
+from hpcscientist.cli.shared.progress import header
 from hpcscientist.config.settings import Settings
 from hpcscientist.launching import launch
 

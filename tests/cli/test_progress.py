@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from event_kit import idea_proposed
 
-from hpcscientist.cli.progress import Progress
+from hpcscientist.cli.shared.progress import Progress
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ProposalsExhausted
 
@@ -40,7 +40,7 @@ def test_a_reader_that_has_gone_does_not_stop_the_campaign(
         calls.append(args)
         raise BrokenPipeError
 
-    monkeypatch.setattr("hpcscientist.cli.progress.click.echo", gone)
+    monkeypatch.setattr("hpcscientist.cli.shared.progress.click.echo", gone)
     progress = Progress()
     progress(EVIL, CampaignState())
     progress(EVIL, CampaignState())

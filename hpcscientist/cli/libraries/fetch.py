@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcscientist.cli.options import settings_from
-from hpcscientist.cli.signals import interruptible
+from hpcscientist.cli.shared.options import settings_from
+from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.files.text import printable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
     the user's cache folder. Keys, where one has them, come from HPCSCI_S2_API_KEY and
     HPCSCI_OPENALEX_API_KEY.
     """
-    from hpcscientist.cli.library_progress import Progress  # noqa: PLC0415 (late, as all below)
+    from hpcscientist.cli.libraries.progress import Progress  # noqa: PLC0415 (late, as all below)
     from hpcscientist.literature.library.build import build  # noqa: PLC0415
     from hpcscientist.literature.library.files.folder import check  # noqa: PLC0415
     from hpcscientist.literature.library.files.paths import LibraryPaths, refusal  # noqa: PLC0415

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpcscientist.cli.options import settings_from
+from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import UsageError
 from hpcscientist.files.place import expanded
 from hpcscientist.files.text import one_line, printable

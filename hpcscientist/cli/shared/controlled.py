@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.options import run_directory, settings_from
-from hpcscientist.cli.progress import Progress
+from hpcscientist.cli.shared.options import run_directory, settings_from
+from hpcscientist.cli.shared.progress import Progress
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job

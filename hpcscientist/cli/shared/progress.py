@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpcscientist.campaign.proposals import earlier, shelf
-from hpcscientist.cli.costs import in_short
+from hpcscientist.cli.shared.costs import in_short
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState

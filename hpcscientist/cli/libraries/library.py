@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcscientist.cli.library_fetch import fetch
-from hpcscientist.cli.library_search import search
-from hpcscientist.cli.options import settings_from
-from hpcscientist.cli.signals import interruptible
+from hpcscientist.cli.libraries.fetch import fetch
+from hpcscientist.cli.libraries.search import search
+from hpcscientist.cli.shared.options import settings_from
+from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.errors import Interrupted
 from hpcscientist.files.text import one_line, printable
 
@@ -57,7 +57,7 @@ def build(
 
     try:
         with interruptible(), forks_for(inputs, out) as forks:
-            from hpcscientist.cli.library_progress import Progress  # noqa: PLC0415
+            from hpcscientist.cli.libraries.progress import Progress  # noqa: PLC0415
             from hpcscientist.literature.index.update import LibraryIndex  # noqa: PLC0415
             from hpcscientist.literature.library import build as building  # noqa: PLC0415
 

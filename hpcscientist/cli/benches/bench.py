@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hpcscientist.cli import bench_campaigns, bench_statistics
-from hpcscientist.cli.bench_output import dir_option, json_option, show, tell
-from hpcscientist.cli.options import settings_from, site_options
+from hpcscientist.cli.benches import campaigns as bench_campaigns
+from hpcscientist.cli.benches import statistics as bench_statistics
+from hpcscientist.cli.benches.output import dir_option, json_option, show, tell
+from hpcscientist.cli.shared.options import settings_from, site_options
 from hpcscientist.errors import UsageError
 from hpcscientist.files.place import expanded
 
@@ -148,7 +149,7 @@ def serving(
     each prompt, --tokens: of each reply. On a cluster, run it in a job on one node.
     """
     from hpcscientist.bench.serving import figures as found  # noqa: PLC0415 (imports pydantic)
-    from hpcscientist.cli.signals import interruptible  # noqa: PLC0415
+    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
     from hpcscientist.config.site import load_site  # noqa: PLC0415
 
     settings = settings_from(site=site)
@@ -176,7 +177,7 @@ def ranking(as_json: bool, model: str | None, topics: int | None) -> None:
     --model each topic takes one request a paper, 50 by default.
     """
     from hpcscientist.bench import ranking as found  # noqa: PLC0415 (imports pydantic)
-    from hpcscientist.cli.signals import interruptible  # noqa: PLC0415
+    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
 
     options = found.Options(settings=settings_from(), model=model, topics=topics)
     with interruptible():
@@ -259,7 +260,7 @@ def library(
     `abstracts`, documents a second, memory, and the time of a search.
     """
     from hpcscientist.bench.library import figures as found  # noqa: PLC0415 (late, as all above)
-    from hpcscientist.cli.signals import interruptible  # noqa: PLC0415
+    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
 
     options = found.Options(folder=folder, parts=parts or _PARTS_LIBRARY, jobs=jobs, **sizes)
     with interruptible():
@@ -300,7 +301,7 @@ def authoring(
     from hpcscientist.bench.authoring import figures as found  # noqa: PLC0415 (late, as all above)
     from hpcscientist.bench.authoring.conduct import measure  # noqa: PLC0415
     from hpcscientist.bench.authoring.preparing import Options  # noqa: PLC0415
-    from hpcscientist.cli.signals import interruptible  # noqa: PLC0415
+    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415
     from hpcscientist.files import vault  # noqa: PLC0415
     from hpcscientist.files.text import printable  # noqa: PLC0415

@@ -1,0 +1,1 @@
+"""`hpcsci bench`."""

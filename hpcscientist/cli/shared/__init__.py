@@ -1,0 +1,1 @@
+"""What several commands share: options, signals, what is shown while a campaign runs."""
