@@ -36,6 +36,7 @@ def results(directory: Path, form: export.Format, trial_id: str | None) -> None:
     if trial_id is None:
         print_results(paths, form)
         return
+    frozen.read(paths)  # else it is no campaign's folder, and that is what there is to say
     log = logs.read(paths, trial_id)
     click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
 

@@ -291,3 +291,6 @@ def test_what_a_trial_wrote_is_shown(
         assert (done.returncode, done.stdout) == (1, "")
         assert "no trial" in done.stderr
         assert "idea-0001-a1-pilot-0" in done.stderr
+    done = hpcsci("results", "nowhere", "--log", "idea-0006-a1-pilot-0", cwd=launched[0])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no trial" not in done.stderr
