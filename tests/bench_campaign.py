@@ -30,7 +30,7 @@ from hpcscientist.ports.author import Author
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -40,9 +40,9 @@ from hpcscientist.records.authoring import (
     ImproveTask,
     RedraftTask,
 )
+from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.outcome import Outcome, Scored
-from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 

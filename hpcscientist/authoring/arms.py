@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.ports.author import Author
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     Draft,

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.files.atomic import sync_folder, write_text
+from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_texts, hash_tree, tree_files
-from hpcscientist.files.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.rundir import IdeaPaths
-from hpcscientist.records.authoring import Draft
+from hpcscientist.records.asked.authoring import Draft
 from hpcscientist.records.idea import Attempt
 
 _NOTE = "note.md"

@@ -31,7 +31,7 @@ from hpcscientist.models.prompting.materials import (
 )
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.ports.model import Model
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -41,7 +41,7 @@ from hpcscientist.records.authoring import (
     ImproveTask,
     RedraftTask,
 )
-from hpcscientist.records.replies import FixReply
+from hpcscientist.records.asked.replies import FixReply
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

@@ -40,8 +40,8 @@ from hpcscientist.models.prompting.quoting import line, tame
 from hpcscientist.models.voice import UNANSWERED, Voice
 from hpcscientist.models.voice import Call as Asked
 from hpcscientist.ports.model import Model
-from hpcscientist.records.authoring import FixTask
-from hpcscientist.records.replies import StructureReply
+from hpcscientist.records.asked.authoring import FixTask
+from hpcscientist.records.asked.replies import StructureReply
 
 RUN = 10_000  # debug rounds of a further run count from here
 TREE = 2_000_000  # and repairs within a tree of versions from here: beyond any further run

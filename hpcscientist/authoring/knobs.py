@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpcscientist.recipe.knobs import set_constants
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     Draft,

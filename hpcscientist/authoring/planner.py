@@ -27,7 +27,7 @@ from hpcscientist.recipe.packages import available
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.known.survey import ConceptRecord
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

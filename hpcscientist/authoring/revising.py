@@ -20,8 +20,8 @@ from hpcscientist.authoring.checks.syntax import parsed
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
+from hpcscientist.files.handed.python import syntax_tree
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.files.python import syntax_tree
 from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import GONE, Prompt
@@ -29,10 +29,10 @@ from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available
-from hpcscientist.records.authoring import Draft, GaveUp
+from hpcscientist.records.asked.authoring import Draft, GaveUp
+from hpcscientist.records.asked.replies import CodeReply, FixReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.replies import CodeReply, FixReply
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

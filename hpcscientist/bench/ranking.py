@@ -27,9 +27,9 @@ from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
 from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.voice import Voice
 from hpcscientist.recipe import schema
-from hpcscientist.records.literature import Hit
-from hpcscientist.records.model import Role
-from hpcscientist.records.survey import TaskAttributes
+from hpcscientist.records.asked.model import Role
+from hpcscientist.records.known.literature import Hit
+from hpcscientist.records.known.survey import TaskAttributes
 
 if TYPE_CHECKING:
     from hpcscientist.models.roles import Roles

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage

@@ -26,7 +26,7 @@ from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.claim import Claim, Evidence, Measured
+from hpcscientist.records.found.claim import Claim, Evidence, Measured
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored, is_measured
 from hpcscientist.records.trial import Budget, MetricSpec, Split

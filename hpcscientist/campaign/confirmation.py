@@ -23,7 +23,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import judging
 from hpcscientist.records.events import ConfirmationSetAside, IdeasJudged, NoteTaken, SplitSpent
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed
 

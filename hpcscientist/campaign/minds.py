@@ -29,8 +29,8 @@ from hpcscientist.ports.library import Library
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.events import ReplyRecorded
-from hpcscientist.records.model import ModelReply, ModelRequest, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from hpcscientist.cli.shared.options import place_options, run_directory, settin
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files import vault
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
-from hpcscientist.records.finding import Comparison
-from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.found.finding import Comparison
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.records.site import BackendKind
 from hpcscientist.reproduction.asked import reproduce_folder
 from hpcscientist.reproduction.ground import Wanted

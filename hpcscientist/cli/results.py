@@ -17,7 +17,7 @@ from hpcscientist.history.status import read_state
 from hpcscientist.judgement import arms
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.found.finding import Verdict
 from hpcscientist.results import export, logs
 
 

@@ -16,7 +16,7 @@ from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import serving_job
 from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.launching.serving import reach, serve_job, standalone
 from hpcscientist.launching.serving.standalone import Request

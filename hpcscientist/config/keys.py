@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ConfigError
-from hpcscientist.files import toml
-from hpcscientist.files.regular import read_regular
+from hpcscientist.files.handed import toml
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.records.bounds import misfit
 
 M = TypeVar("M", bound=BaseModel)

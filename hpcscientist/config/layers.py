@@ -18,8 +18,9 @@ from typing import Any
 from hpcscientist.config.keys import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ConfigError
-from hpcscientist.files import toml, vault
-from hpcscientist.files.place import expanded
+from hpcscientist.files import vault
+from hpcscientist.files.handed import toml
+from hpcscientist.files.handed.place import expanded
 
 # Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
 # addresses of literature services, the marks of a trial's processes, what the tests and the

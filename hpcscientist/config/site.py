@@ -7,7 +7,7 @@ from pathlib import Path
 from hpcscientist.config.keys import Value, defaults, read_file, validated
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import ConfigError
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.records.site import Site
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.records.model import Role, role_of
+from hpcscientist.records.asked.model import Role, role_of
 
 Step = Literal[
     "survey",

@@ -17,7 +17,7 @@ from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import Symptom
-from hpcscientist.records.finding import Comparison, Finding, Verdict
+from hpcscientist.records.found.finding import Comparison, Finding, Verdict
 from hpcscientist.records.trial import MetricSpec
 
 UNCHANGED: Final = 0.95  # of the reference's predictions: an idea that hardly acts

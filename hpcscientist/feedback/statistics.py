@@ -42,7 +42,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hpcscientist.records.finding import Comparison
+from hpcscientist.records.found.finding import Comparison
 from hpcscientist.records.outcome import is_measured
 
 CONFIDENCE: Final = 0.95

@@ -15,7 +15,7 @@ import secrets
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 
 ROOT_VARIABLE = "HPCSCI_PATHS_PRIVATE"
 _KEY_BYTES = 32

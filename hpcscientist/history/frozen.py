@@ -12,15 +12,16 @@ from pydantic import Field, ValidationError
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
-from hpcscientist.files import toml, vault
+from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed import toml
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import remains
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
+from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
-from hpcscientist.records.model import Role
 from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation, Split
 

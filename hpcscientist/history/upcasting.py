@@ -16,8 +16,8 @@ from typing import Any, Final
 from pydantic import ConfigDict
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes
-from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import Event

@@ -18,8 +18,8 @@ from hpcscientist.ideation.notes import Notify, logged
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.records.proposing import BatchTask, ProposalTask
-from hpcscientist.records.vetting import ConvergeReply, Direction, DirectionsReply, Judgement
+from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
+from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply, Judgement
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

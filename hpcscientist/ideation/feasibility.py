@@ -17,8 +17,8 @@ from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe import packages
+from hpcscientist.records.asked.vetting import FeasibilityReply, FeasibilityVerdict
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.vetting import FeasibilityReply, FeasibilityVerdict
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

@@ -19,9 +19,9 @@ from hpcscientist.models.prompting.materials import (
     read_only_files,
 )
 from hpcscientist.models.prompting.quoting import line
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask, Reference
+from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Reference
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

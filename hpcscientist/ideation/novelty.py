@@ -24,9 +24,9 @@ from hpcscientist.models.prompting.materials import Prompt, entries, from_the_en
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
+from hpcscientist.records.asked.proposing import Reference
+from hpcscientist.records.asked.vetting import Citation, Decision, NoveltyReply, NoveltyVerdict
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.proposing import Reference
-from hpcscientist.records.vetting import Citation, Decision, NoveltyReply, NoveltyVerdict
 
 _REASON = 1000  # characters of what a model says
 _QUERY = 400

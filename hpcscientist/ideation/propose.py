@@ -14,8 +14,8 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
+from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.idea import Proposal, idea_id_of
-from hpcscientist.records.proposing import ProposalTask, Proposed
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

@@ -17,9 +17,9 @@ from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.records.asked.proposing import ProposalTask
+from hpcscientist.records.asked.vetting import ReflectReply
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.proposing import ProposalTask
-from hpcscientist.records.vetting import ReflectReply
 
 _REMARK = 600  # characters of an earlier round's remarks
 _REMEMBERED = 5  # rounds

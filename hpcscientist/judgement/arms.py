@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.finding import ResultRow, Verdict
+from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.records.idea import Arm
 from hpcscientist.records.trial import Direction, Stage
 

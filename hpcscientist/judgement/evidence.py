@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from hpcscientist.authoring.runs.learning import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
-from hpcscientist.files.regular import read_regular
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState

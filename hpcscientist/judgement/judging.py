@@ -14,7 +14,7 @@ from hpcscientist.feedback.effort import correction, schedule_of
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
-from hpcscientist.records.finding import Finding
+from hpcscientist.records.found.finding import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
 

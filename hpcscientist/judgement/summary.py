@@ -24,7 +24,7 @@ from hpcscientist.judgement.quality import measure
 from hpcscientist.judgement.steadiness import drifted
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import IdeaEnded
-from hpcscientist.records.finding import Comparison, Finding, ResultRow, Verdict
+from hpcscientist.records.found.finding import Comparison, Finding, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation, MetricSpec

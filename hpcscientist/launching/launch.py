@@ -32,7 +32,7 @@ from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.recipe.schema import StepSpec
-from hpcscientist.records.model import Role
+from hpcscientist.records.asked.model import Role
 
 QUICKSTART = "digits"
 

@@ -23,8 +23,8 @@ from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID, Idea
-from hpcscientist.records.literature import FormulaHit, Hit, SymbolHit
-from hpcscientist.records.survey import Concept, ConceptRecord, ConceptsReply, ProfileReply
+from hpcscientist.records.known.literature import FormulaHit, Hit, SymbolHit
+from hpcscientist.records.known.survey import Concept, ConceptRecord, ConceptsReply, ProfileReply
 
 T = TypeVar("T")
 

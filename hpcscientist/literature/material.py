@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hpcscientist.models.prompting.materials import GONE, Part, lines_from_the_end
 from hpcscientist.models.prompting.quoting import line, tame
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.literature import Hit
+from hpcscientist.records.known.literature import Hit
 
 TITLE = 300  # characters
 ABSTRACT = 4000  # characters; abstracts have some 1,500, so a longer one is something else

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from hpcscientist.records.literature import Hit
+from hpcscientist.records.known.literature import Hit
 
 CONSTANT = 60  # of the paper
 

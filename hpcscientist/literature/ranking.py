@@ -24,8 +24,8 @@ from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
-from hpcscientist.records.literature import Hit
-from hpcscientist.records.survey import RankReply, TaskAttributes
+from hpcscientist.records.known.literature import Hit
+from hpcscientist.records.known.survey import RankReply, TaskAttributes
 
 Vector: TypeAlias = Mapping[str, float]  # weight by word
 

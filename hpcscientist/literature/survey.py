@@ -24,8 +24,8 @@ from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
-from hpcscientist.records.literature import Hit
-from hpcscientist.records.survey import QueriesReply, RankedPaper, Survey, TaskAttributes
+from hpcscientist.records.known.literature import Hit
+from hpcscientist.records.known.survey import QueriesReply, RankedPaper, Survey, TaskAttributes
 
 _PHRASE, _OTHERS = 300, 10  # characters, how many
 _DEEPEST = 4  # times the papers wanted are looked at for abstracts that are long enough

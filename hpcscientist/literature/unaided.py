@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.survey import TaskAttributes
+from hpcscientist.records.known.survey import TaskAttributes
 
 _QUERY = 200  # characters
 

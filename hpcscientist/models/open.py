@@ -18,8 +18,8 @@ from hpcscientist.models.prompting.counting import Counter, counter_of
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports.model import Model
+from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
-from hpcscientist.records.model import Role
 
 _CONTROL_ARM = "search is the control arm and no language model; run it by itself"
 API_KEY_VARIABLE = "HPCSCI_API_KEY"

@@ -14,12 +14,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.errors import ModelSpecError, PlaybookExhausted, ReplyError
-from hpcscientist.files.regular import read_regular
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.models.text import estimate_tokens
-from hpcscientist.records.model import ModelReply, ModelRequest
-from hpcscientist.records.playbook import LARGEST, Call, PlaybookEntry
-from hpcscientist.records.replies import STAGES, unknown_stage
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
+from hpcscientist.records.asked.replies import STAGES, unknown_stage
 
 _NUMBER = re.compile(r"[0-9]+\Z")
 

@@ -26,10 +26,10 @@ from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 T = TypeVar("T", bound=Record)
 

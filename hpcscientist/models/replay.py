@@ -10,9 +10,9 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import Call
+from hpcscientist.records.asked.playbook import PlaybookEntry
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import SURVEY_ID
-from hpcscientist.records.playbook import PlaybookEntry
 
 _IDEA = re.compile(r"idea-([0-9]{4,})")
 

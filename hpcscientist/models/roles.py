@@ -8,7 +8,7 @@ from hpcscientist.errors import ReplyError
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.ports.model import Model
-from hpcscientist.records.model import ModelReply, ModelRequest, Role
+from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 
 
 class Roles:

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ContextOverflow, ReplyError
-from hpcscientist.files.nesting import is_too_deep
+from hpcscientist.files.handed.nesting import is_too_deep
 from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.text import prompt_hash, strip_reasoning
 from hpcscientist.ports.model import Model
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import misfit
-from hpcscientist.records.model import ModelReply, ModelRequest
 
 T = TypeVar("T", bound=BaseModel)
 

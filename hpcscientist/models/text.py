@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from hpcscientist.records.model import Message
+from hpcscientist.records.asked.model import Message
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code

@@ -13,8 +13,8 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.structured import ask
 from hpcscientist.ports.model import Model
+from hpcscientist.records.asked.model import ModelRequest, Role
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.model import ModelRequest, Role
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hpcscientist.records.proposing import ProposalTask, Proposed
+from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 
 
 class Proposer(Protocol):

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from hpcscientist.errors import ConfigError, DiskFull, RecipeError
 from hpcscientist.files.atomic import write_json
+from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
-from hpcscientist.files.place import resolved
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import staging as staging_folders

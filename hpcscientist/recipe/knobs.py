@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.python import syntax_tree
+from hpcscientist.files.handed.python import syntax_tree
 from hpcscientist.recipe.schema import Knob
 from hpcscientist.records.idea import KnobValue
 

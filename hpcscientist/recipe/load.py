@@ -10,8 +10,8 @@ from pathlib import Path
 
 import hpcscientist
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.hashing import hash_tree, tree_files
-from hpcscientist.files.place import expanded
 from hpcscientist.recipe.checks.document import read_document
 from hpcscientist.recipe.checks.files import (
     PLAYBOOK,

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from hpcscientist.files.python import syntax_tree
+from hpcscientist.files.handed.python import syntax_tree
 
 # What packages are called where they are installed, if not as where they are imported.
 _IMPORTED_AS = {

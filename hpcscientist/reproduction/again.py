@@ -19,8 +19,8 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.halting import STOP_SIGNALS
 from hpcscientist.launching.sites import choosing
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.claim import Claim, Measured
 from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded
+from hpcscientist.records.found.claim import Claim, Measured
 from hpcscientist.records.idea import Attempt
 from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcscientist.errors import UsageError
-from hpcscientist.files.place import resolved
+from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
-from hpcscientist.records.reproduction import Reproduction
+from hpcscientist.records.found.reproduction import Reproduction
 from hpcscientist.reproduction.again import Tell
 from hpcscientist.reproduction.ground import Wanted
 from hpcscientist.reproduction.handed_on import handed

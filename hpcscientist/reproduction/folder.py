@@ -20,8 +20,8 @@ from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.records.claim import Claim
 from hpcscientist.records.events import CampaignStarted
+from hpcscientist.records.found.claim import Claim
 
 OUTCOME, CLAIM = "reproduction.json", "claim.json"
 

@@ -15,8 +15,8 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state
-from hpcscientist.records.claim import Claim
 from hpcscientist.records.events import SplitSpent
+from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.trial import Split
 

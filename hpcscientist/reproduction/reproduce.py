@@ -13,7 +13,7 @@ from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.again import Again, Tell
 from hpcscientist.reproduction.ground import Wanted, config_here

@@ -15,7 +15,7 @@ from hpcscientist.campaign import claims
 from hpcscientist.files.hashing import hash_tree, package_hash
 from hpcscientist.history.standing import TrialState
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.claim import Claim
+from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Split, Stage

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO, Final, Literal, TextIO, get_args
 
 from hpcscientist.files.text import printable
-from hpcscientist.records.finding import ResultRow
+from hpcscientist.records.found.finding import ResultRow
 from hpcscientist.results.table import table
 
 Format = Literal["table", "json", "csv", "arrow"]

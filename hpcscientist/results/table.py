@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
 from hpcscientist.files.text import printable
-from hpcscientist.records.finding import ResultRow
+from hpcscientist.records.found.finding import ResultRow
 
 PLAIN_WIDTH: Final = 120  # columns of a table that goes to a file or a pipe
 

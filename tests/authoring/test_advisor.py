@@ -28,10 +28,10 @@ from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.voice import Voice
-from hpcscientist.records.authoring import Brief
+from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.known.survey import ConceptRecord
 
 REFERENCE = toy_recipe().reference
 CODE = '''RATE = 0.1

@@ -14,7 +14,7 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.ports.author import Author
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     Draft,

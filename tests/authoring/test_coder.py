@@ -19,7 +19,7 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import GONE
 from hpcscientist.ports.author import Author
 from hpcscientist.recipe.load import load, shipped_folder
-from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
+from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import Proposal, idea_id_of
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 

@@ -25,7 +25,7 @@ from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -37,8 +37,8 @@ from hpcscientist.records.authoring import (
     Variant,
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
+from hpcscientist.records.known.survey import ConceptRecord
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.survey import ConceptRecord
 
 DOUBLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 TRIPLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")}

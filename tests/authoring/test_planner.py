@@ -21,7 +21,7 @@ from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.known.survey import ConceptRecord
 
 PLAN: dict[str, Any] = {
     "data": "The training images, each shifted by a pixel at random.",

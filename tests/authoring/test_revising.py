@@ -24,9 +24,9 @@ from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import fixed
-from hpcscientist.records.authoring import Draft, GaveUp
-from hpcscientist.records.model import Message
-from hpcscientist.records.replies import FixReply
+from hpcscientist.records.asked.authoring import Draft, GaveUp
+from hpcscientist.records.asked.model import Message
+from hpcscientist.records.asked.replies import FixReply
 
 NOW = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 PROMPT = fixed((Message(role="user", content="Change it."),))

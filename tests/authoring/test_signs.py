@@ -17,7 +17,7 @@ from hpcscientist.authoring.review.idle import idle_lines
 from hpcscientist.authoring.review.reach import read
 from hpcscientist.authoring.review.signs import MOST, Sign, find
 from hpcscientist.recipe.load import load, shipped_folder
-from hpcscientist.records.replies import CodeReply
+from hpcscientist.records.asked.replies import CodeReply
 
 REFERENCE = '''"""A program."""
 import argparse

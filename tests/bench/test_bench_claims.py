@@ -9,7 +9,7 @@ import pytest
 
 from hpcscientist.bench.campaigns import claims
 from hpcscientist.bench.campaigns.claims import Claim, Judged
-from hpcscientist.records.finding import ResultRow, Verdict
+from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

@@ -26,8 +26,8 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.vault import ROOT_VARIABLE
-from hpcscientist.records.claim import Claim
-from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction.ground import Wanted
 from hpcscientist.results.compact import compact
 

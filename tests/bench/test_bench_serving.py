@@ -24,7 +24,7 @@ from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError
 from hpcscientist.models.serving.order import ServedModel
-from hpcscientist.records.model import ModelRequest
+from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.site import ServingSite, Site
 from hpcscientist.system import processes
 

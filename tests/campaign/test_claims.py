@@ -17,12 +17,12 @@ from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.archive.packed import Packed, read
-from hpcscientist.records.claim import Claim
 from hpcscientist.records.events import (
     IdeaEnded,
     SplitSpent,
     TrialEnded,
 )
+from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
 

@@ -34,11 +34,11 @@ from hpcscientist.launching.wiring import assemble
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import Call
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
+from hpcscientist.records.asked.model import ROLES, ModelReply, ModelRequest
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import SURVEY_ID, Idea
-from hpcscientist.records.model import ROLES, ModelReply, ModelRequest
+from hpcscientist.records.known.survey import Survey
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.survey import Survey
 from hpcscientist.records.trial import Isolation, Split, TrialSpec
 
 IDEAS = 22

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import steps
-from hpcscientist.records.model import ROLES
+from hpcscientist.records.asked.model import ROLES
 
 
 def test_all_of_them_where_there_is_a_library() -> None:

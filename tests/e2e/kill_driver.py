@@ -23,7 +23,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.launching import drive
 from hpcscientist.models import recorded
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 
 
 def main() -> int:

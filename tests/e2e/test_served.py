@@ -13,7 +13,7 @@ from controlled import Controlled
 from served_campaign import check_nothing_left, check_whole, launch, order_of
 
 from hpcscientist.records.events import Event, IdeaEnded, ReplyRecorded
-from hpcscientist.records.survey import Survey
+from hpcscientist.records.known.survey import Survey
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slurm, pytest.mark.serving, pytest.mark.timeout(1800)]
 

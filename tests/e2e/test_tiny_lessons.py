@@ -12,8 +12,8 @@ from hpcscientist.authoring.edits import apply
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.models.structured import parse
 from hpcscientist.recipe.load import load
+from hpcscientist.records.asked.replies import CodeReply, FixReply
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.replies import CodeReply, FixReply
 
 
 def test_lessons_are_the_same_for_the_same_seed() -> None:

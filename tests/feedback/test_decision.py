@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback.decision import Rule, findings, gain
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 UP = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

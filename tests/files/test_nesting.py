@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.files import toml
-from hpcscientist.files.nesting import DEEPEST, is_too_deep
+from hpcscientist.files.handed import toml
+from hpcscientist.files.handed.nesting import DEEPEST, is_too_deep
 from hpcscientist.models.structured import Unusable, parse
 from hpcscientist.records.idea import Proposal
 

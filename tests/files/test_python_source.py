@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from hpcscientist.files.python import syntax_tree
+from hpcscientist.files.handed.python import syntax_tree
 
 SOURCE = "\n".join(f"def f{i}(a):\n    return [x + {i} for x in a if x > {i}]\n" for i in range(60))
 

@@ -15,7 +15,7 @@ from odd_parts import Part, parts, rewritten
 from odd_values import BYTES, JSON_VALUES
 from try_out import ground
 
-from hpcscientist.records.replies import STAGES
+from hpcscientist.records.asked.replies import STAGES
 
 Header = tuple[str, str]
 MODELS = json.dumps({"object": "list", "data": [{"id": "m", "max_model_len": 32768}]})

@@ -13,9 +13,9 @@ from hpcscientist.ideation.directions import DirectionFinder, choose, ratings
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.records.asked.proposing import BatchTask
+from hpcscientist.records.asked.vetting import Direction, Judgement
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.proposing import BatchTask
-from hpcscientist.records.vetting import Direction, Judgement
 
 NAMED = [
     ("Shifted images", "Move each training image by one pixel in a random direction."),

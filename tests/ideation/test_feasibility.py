@@ -13,8 +13,8 @@ from hpcscientist.ideation.feasibility import FeasibilityJudge
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.recipe.packages import imported
+from hpcscientist.records.asked.vetting import FeasibilityVerdict
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.vetting import FeasibilityVerdict
 
 
 async def test_an_idea_that_fits() -> None:

@@ -23,9 +23,9 @@ from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.records.asked.proposing import BatchTask, ProposalTask, Proposed
+from hpcscientist.records.asked.vetting import Direction
 from hpcscientist.records.idea import Mode
-from hpcscientist.records.proposing import BatchTask, ProposalTask, Proposed
-from hpcscientist.records.vetting import Direction
 
 
 async def prompt_of(task: ProposalTask) -> str:

@@ -14,9 +14,9 @@ from hpcscientist.errors import EndpointError, LibraryError, PlaybookExhausted, 
 from hpcscientist.ideation.novelty import NoveltyJudge
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.model import ModelRequest
-from hpcscientist.records.vetting import NoveltyVerdict
 
 
 def said(decision: str, *cited: str, query: str = "", reason: str = "So it is.") -> dict[str, Any]:

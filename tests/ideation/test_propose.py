@@ -14,9 +14,9 @@ from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.idea import idea_id_of, idea_seed
-from hpcscientist.records.model import ModelReply, ModelRequest
-from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
 
 REPLY = {
     "title": "Wider",

@@ -18,7 +18,7 @@ from hpcscientist.errors import MachineTrouble, PlaybookExhausted
 from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement.arms import compare
-from hpcscientist.records.finding import ResultRow, Verdict
+from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.records.idea import Arm, Idea, idea_id_of
 from hpcscientist.records.trial import Stage, TrialReport, Usage
 

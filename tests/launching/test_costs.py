@@ -20,11 +20,11 @@ from hpcscientist.launching.launch import Checked
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.ports.model import Model
-from hpcscientist.records.authoring import Brief, FixTask, GaveUp
+from hpcscientist.records.asked.authoring import Brief, FixTask, GaveUp
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.replies import STAGES
 from hpcscientist.records.idea import Idea, Proposal
-from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.replies import STAGES
 from hpcscientist.records.site import ControllerSite
 
 PROPOSAL = Proposal(title="t", hypothesis="h", method="m", experiment_plan="p", summary="s")

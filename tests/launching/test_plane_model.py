@@ -11,7 +11,7 @@ from hpcscientist.errors import EndpointError, PlaneLost, ReplyError
 from hpcscientist.launching.serving import plane_model
 from hpcscientist.launching.serving.plane_model import PlaneModel
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(
     idea_id="idea-0001",

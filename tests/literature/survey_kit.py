@@ -15,7 +15,8 @@ from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.literature import (
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.known.literature import (
     Formula,
     FormulaHit,
     Hit,
@@ -24,7 +25,6 @@ from hpcscientist.records.literature import (
     Symbol,
     SymbolHit,
 )
-from hpcscientist.records.model import ModelReply, ModelRequest
 
 TOPIC = Topic(
     title="Point cloud classification",

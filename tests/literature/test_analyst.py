@@ -16,10 +16,10 @@ from hpcscientist.literature.analyst import CODE, FORMULA, Analyst
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
+from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.idea import Idea, Proposal, idea_seed
-from hpcscientist.records.literature import FormulaHit
-from hpcscientist.records.model import ModelRequest
-from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.known.literature import FormulaHit
+from hpcscientist.records.known.survey import ConceptRecord
 
 IDEA = Idea(
     idea_id="idea-0003", number=3, round=1, model="m", seed=1,

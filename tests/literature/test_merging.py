@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.literature.merging import merge
-from hpcscientist.records.literature import Hit
+from hpcscientist.records.known.literature import Hit
 
 LISTS = st.dictionaries(
     st.text(min_size=1, max_size=3),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Window
 from hpcscientist.models.prompting.materials import Part, Prompt
-from hpcscientist.records.model import Message, ModelReply
+from hpcscientist.records.asked.model import Message, ModelReply
 
 
 class Letters:

@@ -17,7 +17,7 @@ from hpcscientist.models.prompting.materials import (
     shortened,
     tail,
 )
-from hpcscientist.records.model import Message
+from hpcscientist.records.asked.model import Message
 
 
 def forms(part: Part) -> list[object]:

@@ -12,7 +12,7 @@ from hpcscientist.errors import ModelSpecError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.open import Served, open_models, role_specs
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.records.model import Message, ModelRequest, Role
+from hpcscientist.records.asked.model import Message, ModelRequest, Role
 
 QUICK = ClientSettings(timeout_s=300, retries=0)
 

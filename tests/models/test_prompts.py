@@ -10,13 +10,13 @@ import pytest
 import hpcscientist
 from hpcscientist.models.prompting.prompts import fence, render
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
+from hpcscientist.records.asked.proposing import Leader, Reference
+from hpcscientist.records.asked.vetting import Direction as Way
 from hpcscientist.records.experiment import ConceptCheck, ReviewReply
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.known.survey import Concept, ConceptRecord, TaskAttributes
 from hpcscientist.records.outcome import IdeaFailure
-from hpcscientist.records.proposing import Leader, Reference
-from hpcscientist.records.survey import Concept, ConceptRecord, TaskAttributes
 from hpcscientist.records.trial import Direction, MetricSpec
-from hpcscientist.records.vetting import Direction as Way
 
 FILES = list(Path(hpcscientist.__file__).parent.glob("*/prompts/*.md.j2"))
 TOPIC = Topic(

@@ -17,8 +17,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.replay import read_run
 from hpcscientist.models.text import prompt_hash
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.bounds import MOST
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 
 class Counting:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpcscientist.records.model import ROLES, Message, ModelRequest, Role
+from hpcscientist.records.asked.model import ROLES, Message, ModelRequest, Role
 
 
 def request(stage: str, **more: Role) -> ModelRequest:

@@ -29,8 +29,8 @@ from hpcscientist.models.fanout.threads import ThreadFanOut
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving import secrets
 from hpcscientist.ports.fanout import FanOut
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.events import ReplyRecorded
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 QUICK = ClientSettings(timeout_s=60, retries=1, backoff_s=0.001, backoff_max_s=0.002)
 WIDTH = 6

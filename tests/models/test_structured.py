@@ -12,9 +12,9 @@ from pydantic import Field
 from hpcscientist.errors import ReplyError
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.structured import Unusable, ask, find_objects, parse
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
 
 
 class Edit(Record):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_tree
-from hpcscientist.files.regular import read_regular
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks import tree
 from hpcscientist.recipe.checks.check import check

@@ -20,9 +20,9 @@ from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.recipe.archive import packed
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Split, TrialSpec
 from hpcscientist.reproduction import asked, folder
 from hpcscientist.reproduction.asked import reproduce_folder

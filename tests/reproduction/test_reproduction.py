@@ -12,10 +12,10 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.claim import Claim, Evidence, Measured
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.found.claim import Claim, Evidence, Measured
+from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.ground import Wanted, config_here

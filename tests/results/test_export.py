@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hpcscientist.records.finding import ResultRow, Verdict
+from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.results import export, table
 
 CONTRACT = [

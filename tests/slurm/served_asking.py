@@ -28,7 +28,7 @@ from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 
 MANY = 24
 TOKENS = 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 
-from hpcscientist.files.python import syntax_tree
+from hpcscientist.files.handed.python import syntax_tree
 from hpcscientist.records.problem import Problem
 
 

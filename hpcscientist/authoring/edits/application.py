@@ -10,7 +10,7 @@ from hpcscientist.authoring.edits.finding import exact, fuzzy
 from hpcscientist.authoring.edits.finding.explaining import not_found
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
 from hpcscientist.authoring.edits.syntax import fault, is_python
-from hpcscientist.records.replies import Edit
+from hpcscientist.records.asked.replies import Edit
 
 
 def apply(

@@ -37,7 +37,7 @@ from hpcscientist.models.prompting.materials import (
 )
 from hpcscientist.models.prompting.quoting import line, tame
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.records.authoring import Brief
+from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply
 from hpcscientist.records.idea import Idea
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.quoting import line
-from hpcscientist.records.authoring import Brief
+from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import ConceptCheck, Implemented, ReviewReply
-from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.known.survey import ConceptRecord
 
 _NAME, _DEFINITION = 300, 1000  # characters
 _WORST_FIRST: tuple[Implemented, ...] = ("missing", "partial", "implemented")

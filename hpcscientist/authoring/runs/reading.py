@@ -18,7 +18,7 @@ from hpcscientist.authoring import quoted
 from hpcscientist.authoring.runs.curves import curve
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.records.authoring import Brief
+from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
 
 if TYPE_CHECKING:

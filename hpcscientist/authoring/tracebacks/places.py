@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hpcscientist.authoring.tracebacks.blocks import Place
 from hpcscientist.authoring.tracebacks.lines import split
-from hpcscientist.files.python import syntax_tree
+from hpcscientist.files.handed.python import syntax_tree
 
 _INSTALLED = re.compile(r"/(?:site-packages|dist-packages|lib/python3[0-9.]*)/")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")

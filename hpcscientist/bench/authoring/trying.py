@@ -19,9 +19,9 @@ from hpcscientist.campaign.proposals.idea_file import proposed
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
-from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
+from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.idea import AttemptKind, Idea
-from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.trial import TrialReport
 

@@ -26,8 +26,8 @@ from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
 from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import ReplyRecorded
-from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.worker import MODULE as WORKER_MODULE
 
 

@@ -12,7 +12,7 @@ from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.records.events import CampaignEnded, DriverStarted, TrialEnded
-from hpcscientist.records.finding import Verdict
+from hpcscientist.records.found.finding import Verdict
 
 
 @dataclass(frozen=True, slots=True)

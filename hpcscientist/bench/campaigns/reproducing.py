@@ -24,7 +24,7 @@ from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder
 from hpcscientist.reproduction.ground import Wanted
 from hpcscientist.reproduction.reproduce import reproduce

@@ -17,7 +17,7 @@ from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.ground import Wanted
 from hpcscientist.reproduction.reproduce import reproduce

@@ -20,7 +20,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import fold
 from hpcscientist.recipe.load import load
-from hpcscientist.records.claim import Claim
+from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Direction, MetricSpec, Split, TrialReport, TrialSpec
 from hpcscientist.results import store

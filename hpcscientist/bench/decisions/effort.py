@@ -21,7 +21,7 @@ from hpcscientist.bench.decisions.counting import aligned
 from hpcscientist.bench.decisions.judging import OURS, Name, search
 from hpcscientist.bench.decisions.world import Campaign, Ideas, Numbers, World
 from hpcscientist.bench.figure import Figure
-from hpcscientist.records.finding import Finding, Verdict
+from hpcscientist.records.found.finding import Finding, Verdict
 
 TARGET: Final = 0.6  # of the trials of a fixed number of seeds
 BETTER: Final = 0.1  # a share of the ideas

@@ -32,8 +32,8 @@ from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Tell
 from hpcscientist.ports.model import Model
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.base import Record
-from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.site import Site
 from hpcscientist.system import processes
 

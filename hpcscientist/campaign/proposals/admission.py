@@ -21,9 +21,9 @@ from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ports.proposer import Proposer
+from hpcscientist.records.asked.proposing import Leader, ProposalTask
 from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, ProposalsExhausted
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
-from hpcscientist.records.proposing import Leader, ProposalTask
 
 CONTROL_MODEL = "search"  # what its ideas name for their model
 

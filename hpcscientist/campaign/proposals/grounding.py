@@ -12,9 +12,9 @@ from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.recipe.schema import Topic
+from hpcscientist.records.asked.proposing import Reference
 from hpcscientist.records.events import NoteTaken
-from hpcscientist.records.proposing import Reference
-from hpcscientist.records.survey import Survey
+from hpcscientist.records.known.survey import Survey
 
 if TYPE_CHECKING:
     from hpcscientist.literature.survey import Surveyor

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_file
-from hpcscientist.files.regular import read_regular
 from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import Idea
 

@@ -23,9 +23,9 @@ from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge
-from hpcscientist.records.finding import Finding, Verdict
+from hpcscientist.records.asked.proposing import ArchiveEntry, Leader, PastScore
+from hpcscientist.records.found.finding import Finding, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, idea_id_of
-from hpcscientist.records.proposing import ArchiveEntry, Leader, PastScore
 from hpcscientist.records.trial import MetricSpec
 
 IN_PROGRESS = "in progress"

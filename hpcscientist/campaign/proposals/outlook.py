@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hpcscientist.campaign.proposals.batches import Batches
 from hpcscientist.campaign.proposals.grounding import Grounding
 from hpcscientist.config.settings import ProposingSettings
+from hpcscientist.records.asked.proposing import Leader, ProposalTask, Reference
 from hpcscientist.records.idea import SURVEY_ID, Mode, PromptRef
-from hpcscientist.records.proposing import Leader, ProposalTask, Reference
 
 if TYPE_CHECKING:
     from hpcscientist.models.recorded import RecordedModel

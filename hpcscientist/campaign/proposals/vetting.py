@@ -16,10 +16,10 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.records.asked.vetting import FeasibilityVerdict, NoveltyVerdict, Vetted
 from hpcscientist.records.events import IdeaEnded, NoteTaken
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.survey import ConceptRecord
-from hpcscientist.records.vetting import FeasibilityVerdict, NoveltyVerdict, Vetted
+from hpcscientist.records.known.survey import ConceptRecord
 
 if TYPE_CHECKING:
     from hpcscientist.ideation.feasibility import FeasibilityJudge

@@ -18,7 +18,7 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
 )
 from hpcscientist.ports.author import Author
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     CompleteTask,
     Draft,
     ExtendTask,

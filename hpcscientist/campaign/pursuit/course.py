@@ -15,12 +15,12 @@ from pydantic import BaseModel, ValidationError
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.pursuit.tryout import Tried
 from hpcscientist.errors import IdeaDamaged
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts
-from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.authoring import Brief, Draft
+from hpcscientist.records.asked.authoring import Brief, Draft
 from hpcscientist.records.experiment import AnalysisReply, CodeReview
 from hpcscientist.records.idea import Attempt, Idea
 from hpcscientist.records.outcome import Scored

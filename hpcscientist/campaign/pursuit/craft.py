@@ -11,16 +11,16 @@ from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes
-from hpcscientist.files.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.authoring import Brief
+from hpcscientist.records.asked.authoring import Brief
+from hpcscientist.records.asked.vetting import Vetted
 from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan
-from hpcscientist.records.vetting import Vetted
 
 if TYPE_CHECKING:
     from hpcscientist.authoring.planner import Planner

@@ -22,7 +22,7 @@ from hpcscientist.conduct.strategy.walk import (
     Understood,
 )
 from hpcscientist.files.atomic import write_text
-from hpcscientist.records.authoring import Brief
+from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage, trial_name
 

@@ -13,7 +13,7 @@ from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.authoring import Draft
+from hpcscientist.records.asked.authoring import Draft
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import Attempt, AttemptKind
 from hpcscientist.records.outcome import Outcome, Scored

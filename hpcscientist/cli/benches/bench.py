@@ -16,7 +16,7 @@ from hpcscientist.cli.benches import statistics as bench_statistics
 from hpcscientist.cli.benches.output import dir_option, json_option, show, tell
 from hpcscientist.cli.shared.options import settings_from, site_options
 from hpcscientist.errors import UsageError
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 
 if TYPE_CHECKING:
     pass

@@ -10,12 +10,12 @@ import click
 
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import UsageError
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import one_line, printable
 
 if TYPE_CHECKING:
     from hpcscientist.literature.index.search import SearchableLibrary
-    from hpcscientist.records.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
+    from hpcscientist.records.known.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
 
 _TERMS = 6  # of a hit that are told
 _CODE_LINES = 6  # of a symbol that are shown

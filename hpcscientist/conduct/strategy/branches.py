@@ -28,7 +28,7 @@ from hpcscientist.conduct.strategy.steps import (
     Written,
 )
 from hpcscientist.conduct.strategy.walk import Grown, NotWritten, Spoilt, Walk
-from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.asked.authoring import GaveUp
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed
 
 

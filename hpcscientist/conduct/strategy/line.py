@@ -21,7 +21,7 @@ from hpcscientist.conduct.strategy.steps import (
     Written,
 )
 from hpcscientist.conduct.strategy.walk import NotWritten, Reviewed, Spoilt, Walk
-from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.asked.authoring import GaveUp
 from hpcscientist.records.idea import AttemptKind
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 

@@ -12,7 +12,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.launching.costs.versions import RUNS, versions
 from hpcscientist.models.structured import REPAIRS
-from hpcscientist.records.model import Role, role_of
+from hpcscientist.records.asked.model import Role, role_of
 
 _SEARCHES = 2  # guess: rounds until it is decided whether an idea is new
 _TRIES = 1 + REPAIRS

@@ -18,8 +18,8 @@ from hpcscientist.launching.costs.seeding import seeding
 from hpcscientist.launching.costs.weighing import weigh
 from hpcscientist.launching.launch import Checked
 from hpcscientist.models.open import parse_spec, role_specs
+from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
-from hpcscientist.records.model import Role
 
 SECONDS_PER_HOUR = 3600.0
 IMPROVED = 0.2  # guess: the share of ideas whose improvement is to be confirmed

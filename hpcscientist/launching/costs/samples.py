@@ -7,9 +7,10 @@ from statistics import fmean
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.asked.vetting import Direction, DirectionsReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.literature import (
+from hpcscientist.records.known.literature import (
     Formula,
     FormulaHit,
     Hit,
@@ -17,8 +18,7 @@ from hpcscientist.records.literature import (
     SearchBy,
     SymbolHit,
 )
-from hpcscientist.records.survey import Concept, ConceptsReply
-from hpcscientist.records.vetting import Direction, DirectionsReply
+from hpcscientist.records.known.survey import Concept, ConceptsReply
 
 # Where a recipe has no seed ideas to take them from: characters of a proposal's parts.
 TITLE, PART, SUMMARY = 60, 500, 300

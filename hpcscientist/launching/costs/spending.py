@@ -13,6 +13,7 @@ from hpcscientist.history.upcasting import Line
 from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.judgement.judging import judge
 from hpcscientist.recipe.load import load
+from hpcscientist.records.asked.model import role_of
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (
     DriverStarted,
@@ -21,8 +22,7 @@ from hpcscientist.records.events import (
     ReplyRecorded,
     TrialEnded,
 )
-from hpcscientist.records.finding import Verdict
-from hpcscientist.records.model import role_of
+from hpcscientist.records.found.finding import Verdict
 
 SECONDS_PER_HOUR = 3600.0
 

@@ -35,7 +35,7 @@ from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.authoring import (
+from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
     ExtendTask,
@@ -43,12 +43,12 @@ from hpcscientist.records.authoring import (
     ImproveTask,
     Variant,
 )
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.proposing import ArchiveEntry, BatchTask, ProposalTask
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun, RunOutcome
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
-from hpcscientist.records.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.proposing import ArchiveEntry, BatchTask, ProposalTask
 
 # What a line of feedback has beside title and summary: id, effect, interval, p-value.
 _BESIDE = 100

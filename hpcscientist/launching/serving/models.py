@@ -19,7 +19,7 @@ from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane, Tell
 from hpcscientist.models.serving.steps import SlurmSteps
-from hpcscientist.records.model import Role
+from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
 
 

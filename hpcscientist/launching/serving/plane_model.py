@@ -13,7 +13,7 @@ from collections.abc import Callable
 from hpcscientist.errors import EndpointError, PlaneLost
 from hpcscientist.models.serving.plane import END_S
 from hpcscientist.ports.model import Model
-from hpcscientist.records.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 
 _POLL_S = 0.3
 # Time for the driver to see the plane's end itself: it then lets go of what Slurm has, which a

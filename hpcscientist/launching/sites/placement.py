@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.site import Home, TrialSite
 from hpcscientist.recipe.load import Recipe

@@ -23,7 +23,7 @@ from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.literature.library.store import Store, open_store
 from hpcscientist.models.embedding.words import STOP, identifiers, pieces, stems, telling, words
 from hpcscientist.ports.embedder import Embedder
-from hpcscientist.records.literature import (
+from hpcscientist.records.known.literature import (
     FormulaHit,
     Hit,
     Paper,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import LibraryError, ModelError
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart

@@ -22,7 +22,7 @@ from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.literature.library.files.publish import IDS, SHOWN
 from hpcscientist.literature.library.ledger import Part
 from hpcscientist.literature.library.sameness.keys import key, plain_id
-from hpcscientist.records.literature import Paper, Symbol
+from hpcscientist.records.known.literature import Paper, Symbol
 
 
 def open_store(folder: Path) -> Store:

@@ -9,7 +9,7 @@ from hpcscientist.literature.library.sameness import keys
 from hpcscientist.literature.library.sameness.merge import merged
 from hpcscientist.literature.merging import reciprocal
 from hpcscientist.literature.sources.ids import normal_title
-from hpcscientist.records.literature import Hit, Paper, Why
+from hpcscientist.records.known.literature import Hit, Paper, Why
 
 
 @dataclass(frozen=True, slots=True)

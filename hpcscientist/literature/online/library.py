@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hpcscientist.errors import OutOfReach
-from hpcscientist.files.place import expanded
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import VERSION, Cache, Misses, key, normalised
 from hpcscientist.literature.online.joining import Listed, join, one_of
@@ -20,7 +20,7 @@ from hpcscientist.literature.online.services import service_named
 from hpcscientist.literature.online.services.base import QueryRefused, ServiceName
 from hpcscientist.literature.online.turns import Turns, shared_folder
 from hpcscientist.ports.library import Library
-from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
+from hpcscientist.records.known.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
 
 _LOG = logging.getLogger(__name__)
 

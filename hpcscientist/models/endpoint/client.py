@@ -21,7 +21,7 @@ from hpcscientist.models.endpoint import wire
 from hpcscientist.models.endpoint.exchange import Answer, Exchange
 from hpcscientist.models.endpoint.overflow import read_overflow
 from hpcscientist.models.endpoint.retry import Backoff, Transient, is_transient, retry_after_s
-from hpcscientist.records.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 
 R = TypeVar("R")
 

@@ -11,8 +11,8 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint.retry import Transient
 from hpcscientist.models.text import estimate_tokens, split_reasoning
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import MOST
-from hpcscientist.records.model import ModelReply, ModelRequest
 
 _SCHEMA_REFUSED = re.compile(
     r"response_format|json[ _]schema|structured[ _]outputs?|guided[ _](json|decoding)", re.I

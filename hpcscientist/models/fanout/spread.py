@@ -29,8 +29,8 @@ from hpcscientist.errors import EndpointError, ServingError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.serving import secrets
 from hpcscientist.ports.fanout import FanOut, Later
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.base import Record
-from hpcscientist.records.model import ModelReply, ModelRequest
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from hpcscientist.records.model import Message
+from hpcscientist.records.asked.model import Message
 
 # Before anything is known. English and code have three to five bytes a token.
 _FIRST_GUESS = 0.4

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.prompting.counting import Counter, Estimate
 from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.records.asked.model import Message, ModelReply
 from hpcscientist.records.base import Record
-from hpcscientist.records.model import Message, ModelReply
 
 _LOG = logging.getLogger(__name__)
 LEAST_ANSWER = 512  # tokens; where the prompt leaves less for the answer, the call is not made

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.records.model import Message
+from hpcscientist.records.asked.model import Message
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from hpcscientist.files import toml
-from hpcscientist.files.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files.handed import toml
+from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.checks.locate import Key, error_line, key_lines, line_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import tree_files
-from hpcscientist.files.regular import read_regular
 from hpcscientist.recipe import knobs
 from hpcscientist.recipe.checks.document import read_text
 from hpcscientist.recipe.checks.locate import key_lines, line_of

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe.checks.document import read_text
+from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
+from hpcscientist.records.asked.replies import STAGES, unknown_stage
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.problem import Problem
-from hpcscientist.records.replies import STAGES, unknown_stage
 
 
 def playbook_problems(path: Path) -> Iterator[Problem]:

@@ -12,12 +12,12 @@ from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.replication import shows
-from hpcscientist.files.place import resolved
+from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.recipe.load import find, load
-from hpcscientist.records.claim import Claim
-from hpcscientist.records.finding import Verdict
-from hpcscientist.records.reproduction import Holding, Reproduction
+from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Isolation, Split
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.again import Again, Tell

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from hpcscientist.campaign.specs import trial_limits
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.feedback.statistics import compare
+from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.hashing import (
     hash_bytes,
     hash_file,
@@ -31,15 +32,14 @@ from hpcscientist.files.hashing import (
     hash_tree,
     tree_files,
 )
-from hpcscientist.files.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import load
 from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.archive.packed import Packed
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.claim import Claim, Evidence, Measured
-from hpcscientist.records.finding import Comparison
+from hpcscientist.records.found.claim import Claim, Evidence, Measured
+from hpcscientist.records.found.finding import Comparison
 from hpcscientist.records.idea import BASELINE_ID, Idea
 from hpcscientist.records.trial import Budget, Isolation, MetricSpec, Split
 

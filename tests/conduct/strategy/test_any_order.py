@@ -35,7 +35,7 @@ from hpcscientist.conduct.strategy.steps import (
 from hpcscientist.conduct.strategy.strategy import Strategy
 from hpcscientist.conduct.strategy.walk import Remark
 from hpcscientist.feedback.effort import Schedule
-from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.asked.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.outcome import (
     IdeaFailed,

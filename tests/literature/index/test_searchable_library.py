@@ -22,7 +22,7 @@ from hpcscientist.literature.merging import CONSTANT
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.ports.library import Library
-from hpcscientist.records.literature import Paper, Section
+from hpcscientist.records.known.literature import Paper, Section
 
 MADE = labelled(1, 200)
 QUERY = "classify images"

@@ -27,7 +27,7 @@ from hpcscientist.literature.library.files.contents import read_contents
 from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.literature.online.fetch import fetch, keep
 from hpcscientist.literature.sources.base import Source, read
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 BIBTEX = """@article{vaswani, title={Attention Is All You Need}, author={Vaswani, Ashish},
   year={2017}, eprint={1706.03762}, archivePrefix={arXiv}}

@@ -28,7 +28,7 @@ from hpcscientist.literature.online.cache import Cache, Misses
 from hpcscientist.literature.online.joining import Listed, join
 from hpcscientist.literature.online.library import OnlineLibrary, open_online
 from hpcscientist.literature.online.services.base import ServiceName
-from hpcscientist.records.literature import (
+from hpcscientist.records.known.literature import (
     Formula,
     FormulaHit,
     Hit,

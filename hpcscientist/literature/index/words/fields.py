@@ -15,7 +15,7 @@ from typing import Any
 from hpcscientist.literature.library.files.parts import Positions
 from hpcscientist.literature.library.store import Store
 from hpcscientist.models.embedding.words import identifiers, joined, pieces, words
-from hpcscientist.records.literature import Paper, Symbol
+from hpcscientist.records.known.literature import Paper, Symbol
 
 # A word in a title tells more of a paper than one in its abstract, and that more than one among
 # ten thousand; the weights of BM25 are multiplied by these.

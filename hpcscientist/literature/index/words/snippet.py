@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcscientist.literature.index.words.fields import body
 from hpcscientist.models.embedding.words import spans, telling, words
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 WIDTH = 200  # characters
 _BODY = 20_000  # of a paper's text that is looked at where its abstract has none of the words

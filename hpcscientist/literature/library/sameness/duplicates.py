@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hpcscientist.literature.library.files import schema
 from hpcscientist.literature.library.files.parts import Positions, Rows, column, distinct, lists
 from hpcscientist.literature.library.sameness.keys import same_paper
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 N = TypeVar("N", bound=np.generic)
 Keys = npt.NDArray[np.uint64]

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from hpcscientist.literature.library.sameness.keys import plain_id
 from hpcscientist.literature.sources.ids import paper_id
-from hpcscientist.records.literature import Paper, SourceKind
+from hpcscientist.records.known.literature import Paper, SourceKind
 
 V = TypeVar("V")
 

@@ -20,7 +20,7 @@ from hpcscientist.literature.sources.latex.files import (
     without_comments,
 )
 from hpcscientist.literature.sources.latex.macros import Expander, definitions
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 _TOLD = 10
 _ENDINGS = (".gz", ".tar", ".tgz", ".tex", ".ltx", ".latex")

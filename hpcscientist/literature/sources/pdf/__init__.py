@@ -21,7 +21,7 @@ from hpcscientist.literature.sources.pdf.lines.layout import Piece, read_order
 from hpcscientist.literature.sources.pdf.lines.pages import Line, PageText, page_text
 from hpcscientist.literature.sources.pdf.lines.prose import Spelled
 from hpcscientist.literature.sources.text import shown
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 PAGES = 500
 CHARACTERS = 3_000_000

@@ -19,7 +19,7 @@ from hpcscientist.literature.sources.pdf.lines.prose import (
     mended,
     plain,
 )
-from hpcscientist.records.literature import Formula, Section
+from hpcscientist.records.known.literature import Formula, Section
 
 SMALLER = 0.93  # times the body's size: footnotes, captions, what figures say
 FORMULAS = 2_000

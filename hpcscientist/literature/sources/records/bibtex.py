@@ -17,7 +17,7 @@ from typing import Any
 from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.latex import text as latex_text
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 _BEGIN = re.compile(r"\s*@[A-Za-z]+\s*[{(]")
 _ENTRY_CHARACTERS = 2**20

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hpcscientist.literature.sources import lines
 from hpcscientist.literature.sources.base import Abstract, Item, Trouble, trouble
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 TOLD = 20
 _WRAPPERS = ("data", "results", "papers", "recommendedPapers")

@@ -10,7 +10,7 @@ from typing import Any
 
 from hpcscientist.literature.sources import text
 from hpcscientist.literature.sources.records import jsonl
-from hpcscientist.records.literature import Section
+from hpcscientist.records.known.literature import Section
 
 _SECTIONS = 2_000
 _SECTION_CHARACTERS = 100_000

@@ -14,7 +14,7 @@ from hpcscientist.literature.sources import ids, text
 from hpcscientist.literature.sources.base import Abstract, Item
 from hpcscientist.literature.sources.records import s2orc
 from hpcscientist.literature.sources.records.jsonl import read_items
-from hpcscientist.records.literature import Paper
+from hpcscientist.records.known.literature import Paper
 
 _INSIDE = ("citedPaper", "citingPaper", "paper")
 _NOT_PAPERS = {

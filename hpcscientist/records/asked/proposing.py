@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from hpcscientist.records.asked.vetting import Direction
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue, Mode, Proposal
-from hpcscientist.records.vetting import Direction
 
 
 class ArchiveEntry(Record):

@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from hpcscientist.files.nesting import is_too_deep
+from hpcscientist.files.handed.nesting import is_too_deep
 
 _DEEP = 50  # brackets within each other, or parts of a key: no honest document has as many
 _LONG = re.compile(r"[0-9_]{4000,}")

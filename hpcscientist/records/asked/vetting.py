@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea, Proposal, Score
-from hpcscientist.records.survey import ConceptRecord
+from hpcscientist.records.known.survey import ConceptRecord
 
 Decision = Literal["novel", "not_novel", "undecided"]
 

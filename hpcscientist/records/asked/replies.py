@@ -6,22 +6,22 @@ from difflib import get_close_matches
 
 from pydantic import Field
 
-from hpcscientist.records.base import Record
-from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
-from hpcscientist.records.idea import Proposal
-from hpcscientist.records.survey import (
-    ConceptsReply,
-    ProfileReply,
-    QueriesReply,
-    RankReply,
-    TaskAttributes,
-)
-from hpcscientist.records.vetting import (
+from hpcscientist.records.asked.vetting import (
     ConvergeReply,
     DirectionsReply,
     FeasibilityReply,
     NoveltyReply,
     ReflectReply,
+)
+from hpcscientist.records.base import Record
+from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
+from hpcscientist.records.idea import Proposal
+from hpcscientist.records.known.survey import (
+    ConceptsReply,
+    ProfileReply,
+    QueriesReply,
+    RankReply,
+    TaskAttributes,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.finding import Comparison
+from hpcscientist.records.found.finding import Comparison
 from hpcscientist.records.trial import Budget, Isolation, Limits, MetricSpec, Split
 
 

@@ -1,0 +1,1 @@
+"""What models are asked, and what they answer: proposers, authors, those who vet."""

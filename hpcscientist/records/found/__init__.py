@@ -1,0 +1,1 @@
+"""What was found: findings, claims, and what came of running a claim again."""

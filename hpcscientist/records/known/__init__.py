@@ -1,0 +1,1 @@
+"""What is known: papers and code, and what a survey finds in them."""
