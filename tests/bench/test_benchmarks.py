@@ -15,6 +15,11 @@ from hpcscientist.bench import makespan, startup
 from hpcscientist.bench.figure import Figure, as_json
 from hpcscientist.bench.makespan import Script
 from hpcscientist.cli.main import run
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.records.events import TrialQueued
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.trial import Stage
 
 FIELDS = ["name", "value", "unit", "compared_with", "ratio", "target", "spread", "runs"]
 
@@ -42,8 +47,27 @@ def test_makespan_runs_the_real_loop() -> None:
 def test_makespan_bound_is_path_or_work() -> None:
     script = Script(latency_s=1.0, pilot_s=1.0, full_s=2.0, slots=4)
     assert script.bound(ideas=0, seeds=1, concurrency=1) == 2 * 1.0 + 1.0 + 2.0
-    assert script.bound(ideas=100, seeds=2, concurrency=99) == (202 * 2.0 + 100 * 1.0) / 4
+    many = 100 * (2 * 2.0 + 1.0) / 4  # of which none begins before it was thought of
+    assert script.bound(ideas=100, seeds=2, concurrency=99) == 2 * 1.0 + many
+    assert (
+        script.bound(ideas=100, seeds=2, concurrency=99, reruns=6) == 2 * 1.0 + many + 6 * 2.0 / 4
+    )
+    # With eight seeds the reference alone fills more slots than there are until then.
+    assert script.bound(ideas=1, seeds=8, concurrency=99) == 2 * (8 * 2.0 + 1.0) / 4
     assert script.bound(ideas=100, seeds=1, concurrency=1) == 200.0
+
+
+@pytest.mark.parametrize("ideas", [3, 24])
+async def test_makespan_bound_counts_every_trial(ideas: int, tmp_path: Path) -> None:
+    """With one slot, and nothing that takes time but full trials, it is what they take."""
+    script = Script(latency_s=0.0, pilot_s=0.0, full_s=0.01, slots=1)
+    _, bound = await makespan.campaign(tmp_path, ideas, script)
+    events = journal.events(RunPaths(tmp_path / "run").journal)
+    queued = [e for e in events if isinstance(e, TrialQueued) and e.stage is not Stage.PILOT]
+    assert any(e.idea_id == BASELINE_ID and e.attempt > BASELINE_ATTEMPT for e in queued) == (
+        ideas >= 10
+    )
+    assert bound == pytest.approx(script.full_s * len(queued))
 
 
 def test_startup_measures_the_installed_command(monkeypatch: pytest.MonkeyPatch) -> None:

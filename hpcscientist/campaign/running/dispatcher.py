@@ -175,6 +175,7 @@ class Dispatcher:
                 finally:
                     woken.cancel()
                 if told.done():
+                    await self._refill(told.result())
                     for change in told.result():
                         self._apply(change)
                     told = asyncio.create_task(self._changes())
@@ -195,6 +196,17 @@ class Dispatcher:
     async def _changes(self) -> Sequence[Change]:
         return await self.backend.changes()
 
+    async def _refill(self, changes: Sequence[Change]) -> None:
+        """Take the places that ends have left before anybody is told of these: telling takes its
+        time, and slots would stand idle for it. What has to wait again has its turn first.
+        """
+        ends = [change for change in changes if isinstance(change, Ended)]
+        if ends:
+            self._ease()
+        again = any(end.state in NOTHING_LOST for end in ends)
+        if ends and not again and self._pause_s() <= 0:
+            await self._submit()
+
     def _apply(self, change: Change) -> None:
         match change:
             case Held() if change.name not in self._said:
@@ -211,7 +223,6 @@ class Dispatcher:
         entry = self._entries.get(change.run)
         if isinstance(change, Ended):
             self._followed.discard(change.run)
-            self._ease()
         if entry is None:
             self._untold.setdefault(change.run, []).append(change)
         elif isinstance(change, Started):

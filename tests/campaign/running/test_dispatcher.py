@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,29 @@ async def test_where_there_is_no_room_it_is_asked_again_once_something_is_freed(
     await until(lambda: bool(place.batches))
     place.tell(end(specs[0]))
     await caller.task
+    await dispatcher.close()
+
+
+async def test_a_place_is_taken_again_before_anybody_is_told_that_it_was_left(
+    specs: list[TrialSpec],
+) -> None:
+    """What is done about an end takes time, and the place would be empty for as long."""
+    place, queued = Place(), []
+    one = Capacity(room=1, batch_max=1, at_once=1, pause_s=3600.0)
+    place.rooms = [one, replace(one, room=0), one]
+    dispatcher = Dispatcher(place)
+
+    def over(spec: TrialSpec, ended: Ended | None) -> None:
+        queued.append((spec.trial_id, len(place.batches)))
+
+    task = asyncio.create_task(dispatcher.run(specs[:2], lambda spec: None, over))
+    await until(lambda: len(place.batches) == 1)
+    place.tell(end(specs[0]))
+    await until(lambda: len(place.batches) == 2)
+    place.tell(end(specs[1]))
+    await task
+    assert queued == [("t0", 2), ("t1", 2)]
+    assert place.rooms == []  # and nobody asked twice for the same
     await dispatcher.close()
 
 
