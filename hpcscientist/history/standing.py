@@ -154,7 +154,8 @@ class Intents:
 
     def ended(self, trial_id: str, run: int) -> None:
         """Take note of a run's end."""
-        self._leave(RunId(trial_id=trial_id, run=run))
+        if self._of:
+            self._leave(RunId(trial_id=trial_id, run=run))
 
     def open(self) -> list[Intent]:
         """Return them, the earliest first."""
