@@ -130,7 +130,7 @@ def _spec(trial_id: str, idea: int, seed: int) -> TrialSpec:
         idea_id="baseline" if baseline else f"idea-{idea:04d}",
         round=1,
         attempt=1,
-        stage=Stage.BASELINE if baseline else Stage.SEARCH,
+        stage=Stage.BASELINE if baseline else Stage.SEEDS,
         seed=seed,
         split=Split.VALIDATION,
         budget=Budget.FULL,

@@ -141,7 +141,7 @@ class SpecFactory:
         code, own = self._code(attempt), self.recipe.spec.seeds
         if which is None:
             which = range(min(own, most_seeds(self.config.settings.loop, own)))
-        specs = (self._spec(idea, attempt, Stage.SEARCH, index, code) for index in which)
+        specs = (self._spec(idea, attempt, Stage.SEEDS, index, code) for index in which)
         return [spec.model_copy(update={"tokens": tokens}) for spec in specs]
 
     def fresh_seeds(self) -> tuple[int, ...]:

@@ -122,8 +122,8 @@ def _want_step(wanted: Wanted, idea: IdeaState, step: AnyStep, *, reference_has_
             # Wanted first, so that no idea is seen to run its seeds without it.
             reference.want_again(wanted, idea.number)
             for index in step.which:
-                wanted.run(idea.idea_id, version.number, Stage.SEARCH, index, priority)
-            if _have_scored(wanted, idea, version.number, Stage.SEARCH, step.which):
+                wanted.run(idea.idea_id, version.number, Stage.SEEDS, index, priority)
+            if _have_scored(wanted, idea, version.number, Stage.SEEDS, step.which):
                 wanted.add(Decide(idea.idea_id, step))
         case Seeds():
             return

@@ -138,7 +138,7 @@ class Known:
 
     def _seeds(self, step: Seeds) -> Measured:
         number, schedule = step.version.number, self.rules.schedule
-        ended = [self._ended(number, Stage.SEARCH, index) for index in step.which]
+        ended = [self._ended(number, Stage.SEEDS, index) for index in step.which]
         failed = (one for one in ended if not isinstance(one[0].outcome, Scored))
         (report, lost), more = next(failed, ended[-1]), 0
         looked_at = schedule is not None and not step.version.run

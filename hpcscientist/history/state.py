@@ -235,7 +235,7 @@ class CampaignState:
                 self._touch(event.idea_id)
                 self.phases["queued"] += 1
                 self.trials[event.trial_id] = queued
-                if event.stage in (Stage.BASELINE, Stage.SEARCH):
+                if event.stage in (Stage.BASELINE, Stage.SEEDS):
                     attempt = self.full.setdefault((event.idea_id, event.attempt), {})
                     attempt[event.trial_id] = queued
                 elif event.stage is Stage.CONFIRM:

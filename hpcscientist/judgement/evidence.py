@@ -25,7 +25,7 @@ from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.experiment import AnalysisReply, Symptom
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import Stage, trial_name
 
 _PREDICTIONS = 4 << 20  # bytes; larger files are not compared
 _ANALYSE = b'"stage":"analyse"'
@@ -64,7 +64,7 @@ class Evidences:
         )
 
     def _pilot(self, idea_id: str, attempt: int) -> float | None:
-        trial = self.state.trials.get(f"{idea_id}-a{attempt}-{Stage.PILOT.value}-0")
+        trial = self.state.trials.get(trial_name(idea_id, attempt, Stage.PILOT, 0))
         return self._value(trial)
 
     def _value(self, trial: TrialState | None) -> float | None:
@@ -75,7 +75,7 @@ class Evidences:
 
     def _symptom(self, idea_id: str, attempt: int) -> Symptom | None:
         """What its first seed's curve shows; nothing where the reference's shows the same."""
-        own = symptom(self.curve(f"{idea_id}-a{attempt}-{Stage.SEARCH.value}-0"))
+        own = symptom(self.curve(trial_name(idea_id, attempt, Stage.SEEDS, 0)))
         if own is None or own == symptom(self.curve(_baseline(0))):
             return None
         return own
@@ -84,7 +84,7 @@ class Evidences:
         """The share of lines of the reference's predictions that the idea's have, first seed."""
         if self._reference is None:
             self._reference = self._lines(_baseline(0))
-        own = self._lines(f"{idea_id}-a{attempt}-{Stage.SEARCH.value}-0")
+        own = self._lines(trial_name(idea_id, attempt, Stage.SEEDS, 0))
         if not own or not self._reference:
             return None
         return len(self._reference & own) / len(self._reference)
@@ -128,7 +128,7 @@ def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
 
 
 def _baseline(index: int) -> str:
-    return f"{BASELINE_ID}-a{BASELINE_ATTEMPT}-{Stage.BASELINE.value}-{index}"
+    return trial_name(BASELINE_ID, BASELINE_ATTEMPT, Stage.BASELINE, index)
 
 
 def _is_plain(path: Path, folder: Path) -> bool:

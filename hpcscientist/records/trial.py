@@ -13,13 +13,23 @@ from hpcscientist.records.site import Host
 
 
 class Stage(StrEnum):
-    """Why a trial is run."""
+    """Why a trial is run. `seeds`: with the full budget, on the seeds that findings are made of."""
 
     BASELINE = "baseline"
     PILOT = "pilot"
     STEP = "step"
-    SEARCH = "search"
+    SEEDS = "seeds"
     CONFIRM = "confirm"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Stage | None:
+        return cls.SEEDS if value == EARLIER_SEEDS else None
+
+
+EARLIER_SEEDS = "search"
+"""What earlier releases called the stage `seeds`; trials' ids still do, since campaigns that those
+began go on. It is a value of `--model`, too.
+"""
 
 
 class Split(StrEnum):
@@ -165,4 +175,5 @@ class TrialReport(Record):
 
 def trial_name(idea_id: str, attempt: int, stage: Stage, index: int) -> str:
     """Return the id of a trial; `index` counts the trials of an attempt's stage from 0."""
-    return f"{idea_id}-a{attempt}-{stage.value}-{index}"
+    word = EARLIER_SEEDS if stage is Stage.SEEDS else stage.value
+    return f"{idea_id}-a{attempt}-{word}-{index}"

@@ -18,7 +18,7 @@ from hpcscientist.records.outcome import LARGEST
 from hpcscientist.records.trial import Split, Stage
 from hpcscientist.results.scan import Measurements, scan
 
-SEARCH_STAGES = (Stage.BASELINE, Stage.SEARCH)
+SEED_STAGES = (Stage.BASELINE, Stage.SEEDS)
 CONFIRM_STAGES = (Stage.BASELINE, Stage.CONFIRM)
 
 _SCORE_COLUMNS = ("idea", "attempt", "stage", "seed", "split", "metric", "value", "status")
@@ -53,7 +53,7 @@ class Cost:
 class Overview:
     """All that `hpcsci results` needs, from one pass over the files.
 
-    `validation` holds stages baseline and search, `test` stages baseline and confirm.
+    `validation` holds stages baseline and seeds, `test` stages baseline and confirm.
     `unreadable` counts files that were left out because they are broken.
     """
 
@@ -73,7 +73,7 @@ def scores(
     paths: RunPaths,
     metric: str,
     split: Split = Split.VALIDATION,
-    stages: Sequence[Stage] = SEARCH_STAGES,
+    stages: Sequence[Stage] = SEED_STAGES,
 ) -> Scores:
     """Return a metric's values on one split over trials of the given stages.
 
@@ -97,7 +97,7 @@ def overview(paths: RunPaths, metric: str) -> Overview:
     where = (ds.field("metric") == metric) | (ds.field("position") == 0)
     found = scan(paths, (*_SCORE_COLUMNS, *_COST_COLUMNS), where)
     return Overview(
-        validation=_scores_of(found, metric, Split.VALIDATION, SEARCH_STAGES),
+        validation=_scores_of(found, metric, Split.VALIDATION, SEED_STAGES),
         test=_scores_of(found, metric, Split.TEST, CONFIRM_STAGES),
         costs=_costs_of(found),
         unreadable=found.unreadable,

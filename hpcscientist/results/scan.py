@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, version_of
+from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, reworded, version_of
 
 PART_GLOB = "part-*.parquet"
 _LISTINGS = 10  # a compaction that moves files while we read is met by listing anew
@@ -60,7 +60,7 @@ def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> M
         _refuse_newer_rows(table, paths)
         if len(parts) + bool(loose) > 1:
             table = distinct(table)
-        return Measurements(table, bad_parts + bad_files)
+        return Measurements(reworded(table), bad_parts + bad_files)
     raise RunDirectoryError(f"{paths.root}: result files keep moving while they are read; retry")
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.records.trial import EARLIER_SEEDS, Stage
 
-VERSION = 2
+VERSION = 3
 VERSION_KEY = b"hpcscientist.result_schema"
 
 # name, type, what it holds. A new column goes to the end and raises VERSION.
@@ -28,7 +30,7 @@ _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("position", pa.int64(), "place of the metric among the trial's, from 0; 0 once a trial"),
     ("parent", pa.list_(pa.string()), "ids of the ideas this one comes from"),
     ("round", pa.int64(), "round of the campaign"),
-    ("stage", pa.string(), "baseline, pilot, step, search or confirm"),
+    ("stage", pa.string(), "baseline, pilot, step, seeds or confirm"),
     ("seed", pa.int64(), "the candidate's seed"),
     ("split", pa.string(), "validation or test"),
     ("budget", pa.string(), "pilot, full, or a step of the recipe between them"),
@@ -89,7 +91,7 @@ def refuse_newer(version: int | None, where: Path) -> None:
 
 
 def conform(table: Any) -> Any:
-    """Return a table in today's schema: columns that an older version lacked are null.
+    """Return a table in today's schema and words: columns that an older version lacked are null.
 
     Raises ArrowInvalid or ArrowNotImplementedError where a column cannot be converted.
     """
@@ -100,4 +102,16 @@ def conform(table: Any) -> Any:
         else pa.nulls(table.num_rows, field.type)
         for field in SCHEMA
     ]
-    return pa.table(columns, schema=SCHEMA)
+    return reworded(pa.table(columns, schema=SCHEMA))
+
+
+def reworded(table: Any) -> Any:
+    """Return a table, of any columns of the schema, in today's words: up to version 2 the stage
+    `seeds` had another.
+    """
+    place = table.schema.get_field_index("stage")
+    if place < 0:
+        return table
+    stage = table.column(place)
+    today = pc.if_else(pc.equal(stage, EARLIER_SEEDS), Stage.SEEDS.value, stage)
+    return table.set_column(place, table.schema.field(place), today)

@@ -25,7 +25,7 @@ def test_open_ideas_want_their_pilots_and_then_their_seeds() -> None:
     assert len(wanted) == 2
     state.apply(history.trial_ended("idea-0002", Stage.PILOT, 0))
     runs = [a for a in decide(state, rules, (), 0.0).actions if isinstance(a, RunTrial)]
-    assert sum(a.stage is Stage.SEARCH for a in runs) == history.SEEDS
+    assert sum(a.stage is Stage.SEEDS for a in runs) == history.SEEDS
     assert state.progress.ended == 1
 
 

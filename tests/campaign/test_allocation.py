@@ -184,7 +184,7 @@ async def test_a_decision_is_in_the_journal_before_anything_is_done(
     for event in journal.read(bench.paths.journal):
         if isinstance(event, SeedsDecided):
             given[event.idea_id] = event.seeds + event.more
-        if isinstance(event, TrialQueued) and event.stage is Stage.SEARCH:
+        if isinstance(event, TrialQueued) and event.stage is Stage.SEEDS:
             assert int(event.trial_id.rpartition("-")[2]) < given.get(event.idea_id, first)
     assert given
 

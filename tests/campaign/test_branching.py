@@ -37,6 +37,7 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import Stage
 
 IDEA = "idea-0001"
 
@@ -257,7 +258,9 @@ async def test_the_best_is_reviewed_and_completed(tmp_path: Path) -> None:
 async def test_one_that_breaks_at_full_budget_is_mended_as_ever(tmp_path: Path) -> None:
     bench = tree_bench(tmp_path, drafts=1, nodes=1)
     author = TreeAuthor(bench)
-    await drive(bench, lambda spec: CRASH if spec.stage == "search" else piloted({})(spec), author)
+    await drive(
+        bench, lambda spec: CRASH if spec.stage is Stage.SEEDS else piloted({})(spec), author
+    )
     (fix,) = author.tasks
     assert (fix.run, fix.round, fix.node) == (0, 1, 0)
     assert bench.ended()[IDEA][0] == "failed"

@@ -52,7 +52,7 @@ class Judge:
 
     def __call__(self, spec: TrialSpec) -> Outcome | None:
         self.specs[spec.trial_id] = spec
-        at_full = spec.stage.value in ("search", "baseline")
+        at_full = spec.stage.value in ("seeds", "baseline")
         noise = NOISE[int(spec.trial_id.rpartition("-")[2]) % 5] if at_full else 0.0
         own = self.effects.get(spec.idea_id, 0.0)
         return scored(0.5 + noise + own * (1 + noise))
@@ -107,7 +107,7 @@ async def test_only_the_best_share_climbs(tmp_path: Path) -> None:
         ("idea-0005", "half", True),
     ]
     assert stages(bench, "idea-0002") == {"pilot": 1, "step": 1}
-    assert stages(bench, "idea-0003") == {"pilot": 1, "step": 2, "search": 5}
+    assert stages(bench, "idea-0003") == {"pilot": 1, "step": 2, "seeds": 5}
     assert stages(bench, "baseline") == {"pilot": 1, "baseline": 5, "step": 2}
 
 
@@ -168,7 +168,7 @@ async def test_without_steps_halving_is_as_it_was(tmp_path: Path) -> None:
     bench = a_campaign(tmp_path, 2, steps="")
     await bench.drive(Judge(0.02, 0.01), proposer(bench))
     assert climbed(bench) == []
-    assert [stages(bench, f"idea-000{n}")["search"] for n in (1, 2)] == [5, 1]
+    assert [stages(bench, f"idea-000{n}")["seeds"] for n in (1, 2)] == [5, 1]
 
 
 async def test_one_that_breaks_on_a_step_is_mended_and_ranked_by_its_latest_version(
@@ -309,7 +309,7 @@ def test_whatever_ideas_do_the_full_budget_is_reached_by_steps_alone(
     for idea_id, idea in state.ideas.items():
         went = [idea.climbed.get((1, step)) for step in STEP_NAMES]
         reached = all(event is not None and event.goes_on for event in went)
-        assert bool(stages(bench, idea_id)["search"]) is reached
+        assert bool(stages(bench, idea_id)["seeds"]) is reached
         assert (idea.left is None) is reached
         assert (by_id[idea_id].n is not None) is reached
         assert reached or by_id[idea_id].finding is not Verdict.IMPROVEMENT

@@ -74,9 +74,9 @@ async def test_idea_runs_pilot_then_all_seeds_of_the_baseline(tmp_path: Path) ->
     backend = await bench.drive(plain, ScriptedProposer(*WORDS))
     specs = bench.state.trials.values()
     seeds = {s: [t.seed for t in specs if t.stage is s] for s in Stage}
-    assert seeds[Stage.BASELINE] == seeds[Stage.SEARCH]
-    assert len(set(seeds[Stage.SEARCH])) == bench.seeds
-    assert seeds[Stage.PILOT] == 2 * seeds[Stage.SEARCH][:1]  # the reference has one too
+    assert seeds[Stage.BASELINE] == seeds[Stage.SEEDS]
+    assert len(set(seeds[Stage.SEEDS])) == bench.seeds
+    assert seeds[Stage.PILOT] == 2 * seeds[Stage.SEEDS][:1]  # the reference has one too
     assert seeds[Stage.CONFIRM] == []
     assert len(backend.ran) == 2 * (1 + bench.seeds)
     assert bench.ended() == {"idea-0001": ("scored", None)}

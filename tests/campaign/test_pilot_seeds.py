@@ -22,5 +22,5 @@ async def test_a_trees_pilots_share_no_seed_with_what_is_tested(
     for trial in bench.state.trials.values():
         seeds[trial.stage].add(trial.seed)
     assert len(seeds[Stage.PILOT]) == 1  # the reference's too: pilots are held against it
-    assert len(seeds[Stage.SEARCH]) == bench.seeds
-    assert (seeds[Stage.PILOT] <= seeds[Stage.SEARCH]) is (search == "line")
+    assert len(seeds[Stage.SEEDS]) == bench.seeds
+    assert (seeds[Stage.PILOT] <= seeds[Stage.SEEDS]) is (search == "line")

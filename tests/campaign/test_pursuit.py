@@ -28,7 +28,7 @@ from hpcscientist.records.experiment import (
 )
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.trial import Stage, TrialSpec, trial_name
 
 CRASH = IdeaFailed(failure=IdeaFailure.ERROR, detail="ValueError: x")
 Judge = Callable[[TrialSpec], Outcome | None]
@@ -125,7 +125,7 @@ def written(bench: CampaignBench) -> list[tuple[int, int, str]]:
 
 
 def stages(backend: ScriptedTrials, stage: Stage) -> list[str]:
-    mark = f"-{stage.value}-"
+    mark = trial_name("", 0, stage, 0).removeprefix("-a0").removesuffix("0")
     return [t for t, _ in backend.ran if mark in t and not t.startswith(BASELINE_ID)]
 
 
@@ -143,7 +143,7 @@ class TestPilot:
             "hopeless: its pilot has accuracy 0.3, the reference's 0.8, and authoring.hopeless "
             "is 0.5"
         )
-        assert stages(backend, Stage.SEARCH) == []
+        assert stages(backend, Stage.SEEDS) == []
         assert read_rows(bench.paths).rows[1].reason == reason
 
     @pytest.mark.parametrize(("share", "status"), [(0.0, "scored"), (0.7, "scored")])
@@ -180,7 +180,7 @@ class TestReview:
         assert written(bench) == [(1, 0, "draft"), (2, 1, "complete")]
         assert [task.review.lacking[0].concept for task in author.completing] == ["norm"]
         assert bench.ended() == {"idea-0001": ("scored", None)}
-        assert {t.split("-")[2] for t in stages(backend, Stage.SEARCH)} == {"a2"}
+        assert {t.split("-")[2] for t in stages(backend, Stage.SEEDS)} == {"a2"}
         events = journal.read(bench.paths.journal)
         reviewed = [e for e in events if isinstance(e, AttemptReviewed)]
         assert [(e.attempt, e.complete, e.marks) for e in reviewed] == [
@@ -234,7 +234,7 @@ class TestReview:
         bench, advisor = CampaignBench(tmp_path, ideas=1), Advisor(PART, WHOLE)
 
         def judge(spec: TrialSpec) -> Outcome:
-            return CRASH if spec.attempt == 2 and spec.stage is Stage.SEARCH else scored(0.5)
+            return CRASH if spec.attempt == 2 and spec.stage is Stage.SEEDS else scored(0.5)
 
         await drive(bench, judge, Author(bench.recipe, completes=1), advisor=advisor)
         assert bench.ended() == {"idea-0001": ("scored", "norm is partial")}
@@ -253,7 +253,7 @@ class TestReview:
         bench = CampaignBench(tmp_path, ideas=1, machine_retries=0)
 
         def lost(spec: TrialSpec) -> Outcome | None:
-            ill = spec.idea_id != BASELINE_ID and spec.stage is Stage.SEARCH
+            ill = spec.idea_id != BASELINE_ID and spec.stage is Stage.SEEDS
             return None if ill else scored(0.5)
 
         with pytest.raises(MachineTrouble):
@@ -286,7 +286,7 @@ class TestReview:
         backend = await drive(bench, even, Author(bench.recipe, completes=1), advisor=advisor)
         assert advisor.asked == [(1, True), (2, True)]
         assert bench.ended() == {"idea-0001": ("failed", NOTHING_DONE)}
-        assert stages(backend, Stage.SEARCH) == []
+        assert stages(backend, Stage.SEEDS) == []
 
 
 class TestQuality:

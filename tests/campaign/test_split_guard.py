@@ -103,7 +103,7 @@ def test_nobody_sees_the_test_split_before_the_journal_says_so(tmp_path: Path) -
     spent.check(theirs, baseline)
     with pytest.raises(SplitGuarded, match="journal"):
         spent.check(own, baseline)
-    for changed in ({"stage": Stage.SEARCH}, {"split": Split.VALIDATION}):
+    for changed in ({"stage": Stage.SEEDS}, {"split": Split.VALIDATION}):
         with pytest.raises(SplitGuarded, match="may not run"):
             spent.check(own.model_copy(update=changed), state_with(mine))
 
@@ -152,7 +152,7 @@ def campaign(
         idea_id = f"idea-{number:04}"
         state.apply(proposed(number, arm))
         state.apply(written(idea_id, f"code {number}"))
-        ran(state, idea_id, hashes, Stage.SEARCH)
+        ran(state, idea_id, hashes, Stage.SEEDS)
         state.apply(IdeaEnded(idea_id=idea_id, status="scored", reason=None, attempt=1))
     return state
 

@@ -143,5 +143,5 @@ def lineage(bench: CampaignBench) -> list[tuple[int, int, str]]:
 
 def measured(backend: ScriptedTrials) -> set[int]:
     """Attempts of ideas that were run with every seed."""
-    mark = f"-{Stage.SEARCH.value}-"
+    mark = "-search-"
     return {int(t.split("-")[2][1:]) for t, _ in backend.ran if mark in t and "idea" in t}

@@ -73,7 +73,7 @@ def test_rows_of_every_kind_of_trial_have_all_hashes(tmp_path: Path) -> None:
     assert kinds >= {
         ("baseline", "scored"),
         ("pilot", "scored"),
-        ("search", "scored"),
+        ("seeds", "scored"),
         ("pilot", "idea_failed"),
         ("pilot", "machine_failed"),
     }

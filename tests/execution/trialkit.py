@@ -132,7 +132,7 @@ class Bench:
             idea_id="idea-0001",
             round=1,
             attempt=1,
-            stage=Stage.SEARCH,
+            stage=Stage.SEEDS,
             seed=7,
             split=Split.VALIDATION,
             budget=Budget.FULL,

@@ -38,7 +38,7 @@ def events_of(number: int) -> Iterator[Event]:
     )
     for seed in range(AN_IDEA):
         trial_id = f"{idea_id}-a1-search-{seed}"
-        yield trial_queued(trial_id, idea_id, Stage.SEARCH, seed)
+        yield trial_queued(trial_id, idea_id, Stage.SEEDS, seed)
         yield TrialStarted(trial_id=trial_id, run=1, generation=1)
         report = TrialReport(
             trial_id=trial_id,

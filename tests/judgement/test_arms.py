@@ -70,7 +70,7 @@ def state_of(*ideas: tuple[Arm, float]) -> CampaignState:
     trials = [
         trial_of(n, stage, own)
         for n, (_, hours) in enumerate(ideas, 1)
-        for stage, own in ((Stage.SEARCH, hours), (Stage.CONFIRM, 100.0))
+        for stage, own in ((Stage.SEEDS, hours), (Stage.CONFIRM, 100.0))
     ]
     return CampaignState(
         ideas={

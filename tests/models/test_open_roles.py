@@ -10,9 +10,10 @@ from misbehaving_endpoint import Endpoint, answer, completion
 from hpcscientist.config.settings import CODE, ClientSettings, RoleSettings, Settings
 from hpcscientist.errors import ModelSpecError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.open import Served, open_models, role_specs
+from hpcscientist.models.open import Served, open_models, parse_spec, role_specs
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.asked.model import Message, ModelRequest, Role
+from hpcscientist.records.trial import Stage
 
 QUICK = ClientSettings(timeout_s=300, retries=0)
 
@@ -38,6 +39,12 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 def request(stage: str, **more: Any) -> ModelRequest:
     message = Message(role="user", content="x" * 1000)
     return ModelRequest(idea_id="idea-0001", stage=stage, messages=(message,), **more)
+
+
+def test_no_stage_of_a_trial_is_a_model() -> None:
+    for stage in Stage:
+        with pytest.raises(ModelSpecError):
+            parse_spec(stage.value)
 
 
 def test_one_model_for_all_is_the_default() -> None:

@@ -32,7 +32,7 @@ def make_spec(
     *,
     idea: str = "idea-0001",
     attempt: int = 1,
-    stage: Stage = Stage.SEARCH,
+    stage: Stage = Stage.SEEDS,
     seed: int = 0,
     split: Split = Split.VALIDATION,
     run: int = 1,

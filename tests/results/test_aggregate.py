@@ -22,7 +22,7 @@ from hpcscientist.results import aggregate, scan
 from hpcscientist.results.aggregate import CONFIRM_STAGES, costs, overview, read, scores
 from hpcscientist.results.compact import compact
 from hpcscientist.results.schema import SCHEMA, VERSION, VERSION_KEY
-from hpcscientist.results.store import encode
+from hpcscientist.results.store import encode, read_table
 
 
 @pytest.fixture
@@ -134,6 +134,21 @@ def test_columns_an_older_file_lacks_are_null(paths: RunPaths) -> None:
     assert table["tokens"].to_pylist() == [10, None]
     assert table["value"].to_pylist() == [0.5, 0.6]
     assert costs(paths)["idea-0001"].gpu_hours == pytest.approx(7.2 / 3600)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_stage_that_had_another_word_is_read_as_todays(paths: RunPaths, compacted: bool) -> None:
+    put(paths, make_spec("new", seed=0), {"accuracy": 0.5})
+    put(paths, make_spec("old", seed=1), {"accuracy": 0.6})
+    place, words = SCHEMA.names.index("stage"), pa.array(["search"])
+    _rewrite(paths, "old", lambda t: t.set_column(place, SCHEMA.field(place), words))
+    if compacted:
+        compact(paths)
+    assert scores(paths, "accuracy").of("idea-0001", 1) == {0: 0.5, 1: 0.6}
+    table = read(paths, ["trial", "stage"]).table
+    assert table["stage"].to_pylist() == ["seeds", "seeds"]
+    if not compacted:
+        assert read_table(paths.trial("old").result)["stage"].to_pylist() == ["seeds"]
 
 
 @pytest.mark.parametrize("compacted", [False, True])

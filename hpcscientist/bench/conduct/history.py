@@ -76,7 +76,7 @@ def ended(number: int) -> Iterator[Event]:
     yield from opened(number)
     yield trial_ended(idea_id, Stage.PILOT, 0)
     for index in range(SEEDS):
-        yield from _trial(idea_id, Stage.SEARCH, index)
+        yield from _trial(idea_id, Stage.SEEDS, index)
     yield IdeaEnded(idea_id=idea_id, status="scored", reason=None, attempt=1)
 
 

@@ -100,7 +100,7 @@ class Ground:
                 idea_id=f"idea-{number // _SEEDS:05d}",
                 round=1,
                 attempt=1,
-                stage=Stage.SEARCH,
+                stage=Stage.SEEDS,
                 seed=number % _SEEDS,
                 split=Split.VALIDATION,
                 budget=Budget.FULL,

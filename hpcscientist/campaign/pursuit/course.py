@@ -111,7 +111,7 @@ class Course:
 
     def _names(self, number: int) -> Iterator[str]:
         """A version's trials, in the order of its stages."""
-        for stage in (Stage.PILOT, Stage.STEP, Stage.SEARCH):
+        for stage in (Stage.PILOT, Stage.STEP, Stage.SEEDS):
             names = (
                 trial_name(self.idea.idea_id, number, stage, index) for index in itertools.count()
             )
