@@ -23,10 +23,12 @@ from pathlib import Path
 from hpcscientist import __version__
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.scripted import ScriptedBackend, ScriptedModel, workers
+from hpcscientist.campaign.conductor import warm_up
 from hpcscientist.campaign.minds import model_minds
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
+from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
@@ -119,11 +121,13 @@ async def campaign(
     state = CampaignState()
     journal = Journal(paths.journal, state.apply)
     session = Session(paths, journal, state, generation=1)
+    package_hash()  # this and the next a driver does before it conducts, too
+    warm_up()
     entry = recipe.spec.entry
     model = ScriptedModel(script.latency_s, entry, recipe.reference[entry])
     seconds: dict[str, float] = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
-    with workers() as process:
-        backend = Dispatcher(ScriptedBackend(paths, script.slots, seconds, process))
+    with workers() as processes:
+        backend = Dispatcher(ScriptedBackend(paths, script.slots, seconds, processes))
         minds = model_minds(model, config, recipe, session)
         wired = assemble(config, recipe, session, minds, backend)
         with meanwhile():

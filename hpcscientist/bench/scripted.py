@@ -25,6 +25,8 @@ from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 
+_WORKERS = 2
+
 
 class ScriptedModel:
     """Proposes ideas that have nothing in common, and sets a name of its own as their code."""
@@ -78,25 +80,27 @@ class ScriptedModel:
 
 @contextmanager
 def workers() -> Iterator[Executor]:
-    """Yield a process, up already, in which trials' workers write what they leave: what that costs
+    """Yield processes, up already, in which trials' workers write what they leave: what that costs
     is none of the driver's.
     """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        process.submit(store.read_table, Path(os.devnull)).result()  # imports what writing needs
-        yield process
+    with ProcessPoolExecutor(_WORKERS, mp_context=get_context("spawn")) as processes:
+        nothing = Path(os.devnull)  # and reading it imports what writing needs
+        for up in [processes.submit(store.read_table, nothing) for _ in range(_WORKERS)]:
+            up.result()
+        yield processes
 
 
 class ScriptedBackend(CrowdBackend):
     """Trials that last as long as they are told, on a number of slots, first come first served.
 
-    What their workers do at their end is done by `process`.
+    What their workers do at their end is done by `processes`.
     """
 
     def __init__(
-        self, paths: RunPaths, slots: int, seconds: Mapping[str, float], process: Executor
+        self, paths: RunPaths, slots: int, seconds: Mapping[str, float], processes: Executor
     ) -> None:
         super().__init__(slots)
-        self._paths, self._seconds, self._process = paths, seconds, process
+        self._paths, self._seconds, self._processes = paths, seconds, processes
 
     async def follow(self, trial: TrialSpec) -> Ended:
         """Let a trial last its time, then write its result file."""
@@ -112,5 +116,5 @@ class ScriptedBackend(CrowdBackend):
             usage=Usage(started_at=begin, ended_at=time.time()),
         )
         write = partial(store.write_result, self._paths.trial(trial.trial_id), trial, report)
-        await asyncio.get_running_loop().run_in_executor(self._process, write)
+        await asyncio.get_running_loop().run_in_executor(self._processes, write)
         return Ended(run_of(trial), EndState.ENDED, ended_at=time.time(), began_at=begin)

@@ -52,9 +52,8 @@ _ERRORS: dict[str, type[HpcsciError]] = {
     "noisy": BaselineNoisy,
 }
 
-# What is slow to import, imported beside the first trials: else the loop would stand still for it
-# when it is needed, and with it every slot that is free then. The bank compares texts by the first,
-# statistics reckon with the others.
+# What is slow to import: the loop would stand still for it when it is needed, and with it every
+# slot that is free then. The bank compares texts by the first, statistics reckon with the others.
 _SLOW = ("scipy.sparse", "scipy.special", "numpy.polynomial.legendre")
 
 
@@ -75,12 +74,8 @@ class Conductor:
         whatever was recorded by then is kept, and a new conductor goes on from there.
         """
         stale = _Stale(asyncio.get_running_loop())
-        warm = asyncio.create_task(asyncio.to_thread(warm_up))
-        try:
-            with self.journal.grouped(stale.soon):
-                await self._run(stale)
-        finally:
-            warm.cancel()
+        with self.journal.grouped(stale.soon):
+            await self._run(stale)
 
     async def _run(self, stale: _Stale) -> None:
         self.performers.catch_up()
@@ -235,6 +230,8 @@ async def _end(under_way: dict[asyncio.Task[None], str]) -> None:
 
 
 def warm_up() -> None:
-    """Import what is slow to import. From any thread; raises ImportError."""
+    """Import what is slow to import, before the loop begins: beside it, in a thread, it would hold
+    up the first ideas for longer than it takes. Raises ImportError.
+    """
     for name in _SLOW:
         import_module(name)

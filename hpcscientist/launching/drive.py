@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist import __version__
+from hpcscientist.campaign.conductor import warm_up
 from hpcscientist.campaign.session import Session
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import (
@@ -171,6 +172,7 @@ def _run(
     paths: RunPaths, wired: Wired, journal: Journal, generation: int, plane: Beside | None
 ) -> None:
     try:
+        warm_up()
         asyncio.run(conduct(paths, wired, plane))
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -43,7 +44,7 @@ async def ask(
     request and, because not every endpoint heeds it, into the prompt. Raises ReplyError after
     the last repair or where the shortest prompt does not fit, and what `model` raises.
     """
-    schema = reply_type.model_json_schema()
+    schema = _schema(reply_type)
     note = render("reply_format", schema=json.dumps(schema, ensure_ascii=False))
     asked = (prompt or fixed(request.messages)).noted(note)
     now, problem, window = asked, "", window or Window()
@@ -83,6 +84,12 @@ async def ask(
     raise ReplyError(
         f"{request.idea_id}: no usable reply for {request.key} after {count}: {problem}"
     )
+
+
+@cache
+def _schema(reply_type: type[BaseModel]) -> dict[str, Any]:
+    """Return a type's JSON schema, made once: nobody changes it."""
+    return reply_type.model_json_schema()
 
 
 async def _complete(

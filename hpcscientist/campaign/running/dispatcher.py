@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from bisect import insort
 from collections.abc import Callable, Collection, Sequence
 
 from hpcscientist.campaign.running.gathering import Durations, arrange, make_batch, shape
-from hpcscientist.campaign.running.waiting import Entry, OnEnd, OnStart
+from hpcscientist.campaign.running.waiting import Entry, OnEnd, OnStart, turn
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -56,7 +57,7 @@ def journalled(
 
 
 class Dispatcher:
-    """Has a backend run trials, first come first served; implements `Runs`.
+    """Has a backend run trials in their turn; implements `Runs`.
 
     `intents` are the batches that earlier drivers journalled and of which not all has ended.
     `on_batch` is told each batch before it is submitted: it journals the intent. `notify` is told,
@@ -150,7 +151,7 @@ class Dispatcher:
             raise ValueError(f"{entry.run} is asked for already: nobody else may meanwhile")
         self._entries[entry.run] = entry
         if entry.run not in self._followed and entry.run not in self._untold:
-            self._waiting.append(entry)
+            self._wait(entry)
             return
         for change in self._untold.pop(entry.run, []):
             self._apply(change)
@@ -231,16 +232,16 @@ class Dispatcher:
             self._forget(entry)
             entry.give_up()
         elif change.state in NOTHING_LOST:
-            self._waiting.insert(self._place(entry), entry)
+            self._wait(entry)
         else:
             if change.state is EndState.ENDED and change.began_at is not None:
                 self._durations.add(entry.spec, change.ended_at - change.began_at)
             self._forget(entry)
             entry.end(change)
 
-    def _place(self, entry: Entry) -> int:
-        """Where an entry waits that had its turn: before all that came later."""
-        return sum(other.since <= entry.since for other in self._waiting)
+    def _wait(self, entry: Entry) -> None:
+        """Have an entry wait in its turn, the one it had if it was submitted before."""
+        insort(self._waiting, entry, key=turn)
 
     def _forget(self, entry: Entry) -> None:
         if self._entries.get(entry.run) is entry:
@@ -296,7 +297,9 @@ class Dispatcher:
                     if entry.stopping:
                         self._forget(entry)
                         entry.give_up()
-                self._waiting[:0] = [entry for entry in taken if not entry.stopping]
+                for entry in taken:
+                    if not entry.stopping:
+                        self._wait(entry)
                 if not answer.transient:
                     raise SchedulerRefused(answer.why)
                 return False

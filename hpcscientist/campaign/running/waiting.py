@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hpcscientist.records.runs import Ended, RunId, run_of
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Stage, TrialSpec
 
 OnStart = Callable[[TrialSpec], None]
 OnEnd = Callable[[TrialSpec, Ended | None], None]
@@ -91,3 +91,11 @@ class Entry:
         """Nothing of it can go on, and nobody wants to know how it ended."""
         self.gone.set()
         self.done.cancel()
+
+
+def turn(entry: Entry) -> tuple[bool, float]:
+    """Return by what entries are sorted as they wait: first come first served, but pilots before
+    all else. A pilot is short, and until it has ended nobody knows what its idea wants next; where
+    those waited last, the last ideas would run alone.
+    """
+    return entry.spec.stage is not Stage.PILOT, entry.since

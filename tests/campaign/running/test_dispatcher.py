@@ -33,7 +33,7 @@ from hpcscientist.records.runs import (
     Unknown,
     run_of,
 )
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Stage, TrialSpec
 
 ROOMY = Capacity(room=100, batch_max=100, at_once=100)
 
@@ -202,6 +202,23 @@ async def test_a_place_is_taken_again_before_anybody_is_told_that_it_was_left(
     await task
     assert queued == [("t0", 2), ("t1", 2)]
     assert place.rooms == []  # and nobody asked twice for the same
+    await dispatcher.close()
+
+
+async def test_a_pilot_waits_for_nothing_but_pilots(specs: list[TrialSpec]) -> None:
+    place = Place()
+    one = Capacity(room=1, batch_max=1, at_once=1, pause_s=3600.0)
+    place.rooms = [*[one, replace(one, room=0)] * 3, one]
+    dispatcher = Dispatcher(place)
+    pilots = [spec.model_copy(update={"stage": Stage.PILOT}) for spec in specs[2:4]]
+    callers = [Caller(dispatcher, *specs[:2])]
+    await until(lambda: len(place.batches) == 1)
+    callers.append(Caller(dispatcher, *pilots))
+    for spec in (specs[0], *pilots, specs[1]):
+        await until(lambda last=[[spec.trial_id]]: place.names()[-1:] == [last])  # type: ignore[misc]
+        place.tell(end(spec))
+    await asyncio.gather(*(caller.task for caller in callers))
+    assert place.names() == [[["t0"]], [["t2"]], [["t3"]], [["t1"]]]
     await dispatcher.close()
 
 
