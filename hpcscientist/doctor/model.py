@@ -17,7 +17,7 @@ from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.checking.weights import check as check_weights
 from hpcscientist.models.serving.fitting.drafting import names_of
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
-from hpcscientist.models.serving.fitting.shares import Demand, doubt, plan_all
+from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 from hpcscientist.records.site import Site
 
 _GIB = 2**30
@@ -153,7 +153,7 @@ def _fewest_nodes(
 def _on(
     demands: Mapping[str, Demand], place: Place, nodes: int, serving: ServingSettings
 ) -> dict[str, Layout]:
-    return plan_all(demands, _machine(place, nodes), serving)
+    return lay_out_all(demands, _machine(place, nodes), serving)
 
 
 def _machine(place: Place, nodes: int) -> Machine:

@@ -18,23 +18,23 @@ _NETWORK_LEFTOVER = ".nfs"  # an NFS client's name for a deleted file that is st
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class Before:
     """A trial's folder as it was before the candidate ran."""
 
     names: frozenset[str]
     contents: dict[str, bytes]
 
 
-def seal(paths: TrialPaths) -> Seal:
+def look(paths: TrialPaths) -> Before:
     """Take note of a trial's folder. Raises OSError."""
     ours = (paths.spec, paths.worker)
-    return Seal(
+    return Before(
         names=_names(paths) | {paths.out.name, paths.log.name},
         contents={p.name: p.read_bytes() for p in ours if p.exists()},
     )
 
 
-def undo(before: Seal, paths: TrialPaths) -> str | None:
+def undo(before: Before, paths: TrialPaths) -> str | None:
     """Put the folder back as it was; return what had been tampered with, or None.
 
     Raises OSError.

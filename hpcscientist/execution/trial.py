@@ -118,7 +118,7 @@ def _outcome(spec: TrialSpec, paths: TrialPaths, stop: threading.Event, course: 
         folders.remove(paths.out)
         paths.out.mkdir()  # not its parents: a trial that was taken away stays away
         folders.remove(paths.log)
-        before = tampering.seal(paths)
+        before = tampering.look(paths)
         ended = course.ended = sandbox.run_candidate(spec, paths, private, stop)
         if stop.is_set():
             raise Interrupted(f"trial {spec.trial_id} was stopped")

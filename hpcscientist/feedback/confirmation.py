@@ -69,13 +69,3 @@ def one_sided(comparison: Comparison, metric: MetricSpec) -> float | None:
     if better == 0:
         return 1.0
     return comparison.p_value / 2 if better > 0 else 1 - comparison.p_value / 2
-
-
-def shrinkage(search: Comparison, test: Comparison, metric: MetricSpec) -> float | None:
-    """Return the share of the search's gain that the test split took away.
-
-    0: none; 1: all; above 1: the idea is worse than the baseline there; negative: it gained
-    more. None where the search has no gain to lose.
-    """
-    found = gain(search, metric)
-    return 1 - gain(test, metric) / found if found > 0 else None

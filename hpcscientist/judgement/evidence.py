@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from hpcscientist.authoring.runs.learning import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.files import log
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.standing import IdeaState, TrialState
@@ -116,15 +117,21 @@ def reading(paths: RunPaths, idea_id: str) -> str:
 def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
     """The same from the recorded calls: earlier versions kept no readings."""
     try:
-        lines = paths.idea(idea_id).chat.read_bytes().splitlines()
-    except OSError:
+        with paths.idea(idea_id).chat.open("rb") as file:
+            replies = [reply for reply, _ in log.read(file, _analysis) if reply is not None]
+    except (OSError, log.DamagedLine):
         return ""
-    for line in reversed([line for line in lines if _ANALYSE in line]):
+    for reply in reversed(replies):
         try:
-            return parse(Call.model_validate_json(line).reply, AnalysisReply).reading
-        except (ValidationError, Unusable):
+            return parse(reply, AnalysisReply).reading
+        except Unusable:
             continue
     return ""
+
+
+def _analysis(line: bytes) -> str | None:
+    """The reply of a recorded call, None where it was about something else."""
+    return Call.model_validate_json(line).reply if _ANALYSE in line else None
 
 
 def _baseline(index: int) -> str:

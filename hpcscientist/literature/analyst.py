@@ -21,8 +21,7 @@ from hpcscientist.models.prompting.materials import from_the_end, lines_from_the
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
-from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.idea import SURVEY_ID, Idea
+from hpcscientist.records.idea import Idea
 from hpcscientist.records.known.literature import FormulaHit, Hit, SymbolHit
 from hpcscientist.records.known.survey import Concept, ConceptRecord, ConceptsReply, ProfileReply
 
@@ -67,13 +66,6 @@ class Analyst:
                 *(idea.idea_id, idea.number, of.title, of.summary, of.method),
                 details=of.technical_details,
             )
-        )
-
-    async def analyse_topic(self, topic: Topic) -> tuple[ConceptRecord, ...]:
-        """Return the profiles of a topic's concepts, as `analyse` does."""
-        summary = f"From {topic.inputs} to {topic.outputs}"
-        return await self._analyse(
-            _Subject(SURVEY_ID, 0, topic.title, summary, topic.description, details="")
         )
 
     async def _analyse(self, subject: _Subject) -> tuple[ConceptRecord, ...]:

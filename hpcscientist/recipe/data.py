@@ -122,16 +122,16 @@ def _build(recipe: Recipe, public: Path, private: Path) -> str:
         for split in Split:
             for part in ("train", split.value):
                 _link_tree(made / "public" / part, view / split.value / part)
-        sealed = made / "private"
-        manifest = {"recipe": recipe.spec.name, "data_hash": _hash(view, sealed)}
-        write_json(sealed / _MANIFEST, manifest)
+        labels = made / "private"
+        manifest = {"recipe": recipe.spec.name, "data_hash": _hash(view, labels)}
+        write_json(labels / _MANIFEST, manifest)
         view.chmod(0o755)
-        sealed.chmod(0o700)
+        labels.chmod(0o700)
         settled = _recorded_hash(public, private)  # by another process, meanwhile
         if settled is None:
             # The manifest arrives last, with the labels: before that, nothing is ready.
             _place(view, public)
-            _place(sealed, private)
+            _place(labels, private)
             settled = _recorded_hash(public, private)
         if settled is None:
             raise ConfigError(f"{public} and {private} vanished while they were made; try again")

@@ -41,8 +41,7 @@ def judge(
     """
     rows = tuple(_rows(claim, reports))
     effects = {
-        split: _effect(claim, split, evidence, reports)
-        for split, evidence in claim.evidence.items()
+        split: _effect(claim, evidence, reports) for split, evidence in claim.evidence.items()
     }
     same = all(row.same_bits for row in rows)
     reasons: list[str] = []
@@ -129,9 +128,7 @@ def _broken(
             )
 
 
-def _effect(
-    claim: Claim, split: Split, evidence: Evidence, reports: Mapping[str, TrialReport]
-) -> Effect:
+def _effect(claim: Claim, evidence: Evidence, reports: Mapping[str, TrialReport]) -> Effect:
     name = claim.metric.name
     again: list[dict[int, float]] = [{}, {}]
     for side, trials in zip(again, (evidence.baseline, evidence.idea), strict=True):

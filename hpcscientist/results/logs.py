@@ -18,7 +18,6 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 
 LOGS_GLOB = "logs-*.parquet"
-KEY = ("trial", "run")
 
 _FILES: tuple[str, ...] = ("spec", "log", "worker", "progress")
 LOG_SCHEMA: Any = pa.schema(

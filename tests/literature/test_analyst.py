@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from survey_kit import TOPIC, ScriptedModel, Shelf, formula, paper, refused, symbol
+from survey_kit import ScriptedModel, Shelf, formula, paper, refused, symbol
 
 from hpcscientist.config.settings import REVIEW, LiteratureSettings
 from hpcscientist.errors import EndpointError, LibraryError
@@ -244,14 +244,6 @@ def test_the_order_of_replies_does_not_matter(delays: list[int]) -> None:
     script = {"concepts": SPLIT, "profile": profile}
     shuffled = asyncio.run(analyst(ScriptedModel(script, order)).analyse(IDEA))
     assert shuffled == asyncio.run(analyst(ScriptedModel(script)).analyse(IDEA))
-
-
-async def test_a_topic_is_analysed_for_the_campaign_as_a_whole() -> None:
-    asked = model()
-    records = await analyst(asked).analyse_topic(TOPIC)
-    assert len(records) == 3
-    assert {request.idea_id for request in asked.asked} == {"survey"}
-    assert TOPIC.description in asked.prompt("concepts/1")
 
 
 async def test_a_playbook_analyses(tmp_path: Path) -> None:

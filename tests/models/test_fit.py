@@ -10,8 +10,8 @@ from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
-from hpcscientist.models.serving.fitting.fit import Layout, Machine, divides, plan
-from hpcscientist.models.serving.fitting.shares import Demand, doubt, plan_all
+from hpcscientist.models.serving.fitting.fit import Layout, Machine, divides, lay_out
+from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 
 MIB, GIB = 2**20, 2**30
 DEFAULT = ServingSettings()
@@ -60,26 +60,26 @@ def machine(nodes: int = 1, gpus: int = 4, gpu_gb: float = 80, memory_gb: int = 
 
 
 def test_small_model_has_a_replica_on_each_gpu() -> None:
-    layout = plan(checkpoint(), machine(nodes=2), DEFAULT)
+    layout = lay_out(checkpoint(), machine(nodes=2), DEFAULT)
     assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (8, 1, 1)
     assert layout.context == 131_072
 
 
 def test_large_model_takes_gpus_of_one_node() -> None:
-    layout = plan(checkpoint(70, **LARGE), machine(nodes=2, gpus=4), DEFAULT)
+    layout = lay_out(checkpoint(70, **LARGE), machine(nodes=2, gpus=4), DEFAULT)
     assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (2, 4, 1)
     assert "4 GPUs of a node" in " ".join(layout.why)
 
 
 def test_larger_than_a_node_becomes_a_pipeline_over_nodes() -> None:
-    layout = plan(checkpoint(70, **LARGE), machine(nodes=4, gpus=2), DEFAULT)
+    layout = lay_out(checkpoint(70, **LARGE), machine(nodes=4, gpus=2), DEFAULT)
     assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (2, 2, 2)
     assert layout.gpus_per_replica == 4
 
 
 def test_too_large_says_how_much_is_lacking_and_which_nodes_would_do() -> None:
     with pytest.raises(ServingError) as caught:
-        plan(checkpoint(70, **LARGE), machine(nodes=1, gpus=2, gpu_gb=64), DEFAULT)
+        lay_out(checkpoint(70, **LARGE), machine(nodes=1, gpus=2, gpu_gb=64), DEFAULT)
     said = str(caught.value)
     assert "lacks" in said
     assert "GiB" in said
@@ -87,7 +87,7 @@ def test_too_large_says_how_much_is_lacking_and_which_nodes_would_do() -> None:
 
 
 def test_context_is_shortened_to_what_memory_holds_and_says_so() -> None:
-    layout = plan(checkpoint(), machine(gpus=1, gpu_gb=24), DEFAULT)
+    layout = lay_out(checkpoint(), machine(gpus=1, gpu_gb=24), DEFAULT)
     assert 4096 <= layout.context < 131_072
     assert layout.context == layout.kv_tokens
     assert "shortened from 131072" in " ".join(layout.why)
@@ -95,12 +95,12 @@ def test_context_is_shortened_to_what_memory_holds_and_says_so() -> None:
 
 def test_context_that_is_asked_for_is_held_or_refused() -> None:
     asked = ServingSettings(context=65_536)
-    layout = plan(checkpoint(), machine(gpus=2, gpu_gb=24), asked)
+    layout = lay_out(checkpoint(), machine(gpus=2, gpu_gb=24), asked)
     assert (layout.context, layout.gpus_per_replica) == (65_536, 2)
     with pytest.raises(ServingError, match=r"a smaller serving\.context"):
-        plan(checkpoint(), machine(gpus=1, gpu_gb=24), asked)
+        lay_out(checkpoint(), machine(gpus=1, gpu_gb=24), asked)
     with pytest.raises(ServingError, match="more than the model's 131072 tokens"):
-        plan(checkpoint(), machine(), ServingSettings(context=200_000))
+        lay_out(checkpoint(), machine(), ServingSettings(context=200_000))
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_context_that_is_asked_for_is_held_or_refused() -> None:
 )
 def test_what_cannot_be_done_as_set_is_refused(settings: ServingSettings, said: str) -> None:
     with pytest.raises(ServingError, match=said):
-        plan(checkpoint(), machine(), settings)
+        lay_out(checkpoint(), machine(), settings)
 
 
 def test_what_is_set_is_kept() -> None:
     settings = ServingSettings(replicas=1, tensor_parallel=2, pipeline_parallel=2, dtype="float16")
-    layout = plan(checkpoint(), machine(), settings)
+    layout = lay_out(checkpoint(), machine(), settings)
     assert (layout.replicas, layout.tensor_parallel, layout.pipeline_parallel) == (1, 2, 2)
     assert layout.dtype == "float16"
 
@@ -153,11 +153,11 @@ def test_blocks_of_a_quantization_are_not_cut() -> None:
 
 def test_unknown_gpu_memory_is_said() -> None:
     with pytest.raises(ServingError, match="memory is not known"):
-        plan(checkpoint(), machine(gpu_gb=0), DEFAULT)
+        lay_out(checkpoint(), machine(gpu_gb=0), DEFAULT)
 
 
 def test_cpu_engine_has_a_replica_a_node() -> None:
-    layout = plan(checkpoint(0.1), machine(nodes=2, gpus=0, memory_gb=16), DEFAULT)
+    layout = lay_out(checkpoint(0.1), machine(nodes=2, gpus=0, memory_gb=16), DEFAULT)
     assert (layout.replicas, layout.tensor_parallel, layout.gpus_per_replica) == (2, 1, 0)
     assert layout.kv_cache_mb == 4096
     assert layout.context == layout.kv_tokens == 4 * GIB // (128 * 1024) - 128
@@ -165,19 +165,19 @@ def test_cpu_engine_has_a_replica_a_node() -> None:
 
 def test_cpu_engine_keeps_to_the_nodes_memory() -> None:
     tiny = checkpoint(0.1, kv_heads=1, head_dim=64)
-    layout = plan(tiny, machine(gpus=0, memory_gb=4), DEFAULT)
+    layout = lay_out(tiny, machine(gpus=0, memory_gb=4), DEFAULT)
     assert layout.kv_cache_mb < 1024
     assert "memory ends there" in " ".join(layout.why)
     with pytest.raises(ServingError, match="memory lacks"):
-        plan(checkpoint(), machine(gpus=0, memory_gb=16), DEFAULT)
+        lay_out(checkpoint(), machine(gpus=0, memory_gb=16), DEFAULT)
     with pytest.raises(ServingError, match=r"kv_cache_gb 0\.01 lacks"):
-        plan(tiny, machine(gpus=0), ServingSettings(kv_cache_gb=0.01))
+        lay_out(tiny, machine(gpus=0), ServingSettings(kv_cache_gb=0.01))
     with pytest.raises(ServingError, match="without GPUs"):
-        plan(tiny, machine(gpus=0), ServingSettings(tensor_parallel=2))
+        lay_out(tiny, machine(gpus=0), ServingSettings(tensor_parallel=2))
 
 
 def test_memory_that_is_not_known_is_not_checked() -> None:
-    assert plan(checkpoint(), machine(gpus=0, memory_gb=0), DEFAULT).kv_cache_mb == 4096
+    assert lay_out(checkpoint(), machine(gpus=0, memory_gb=0), DEFAULT).kv_cache_mb == 4096
 
 
 def test_models_share_gpus_by_their_work() -> None:
@@ -185,7 +185,7 @@ def test_models_share_gpus_by_their_work() -> None:
         "code": Demand(checkpoint=checkpoint(), share=3.0),
         "review": Demand(checkpoint=checkpoint(), share=1.0),
     }
-    layouts = plan_all(demands, machine(nodes=2), DEFAULT)
+    layouts = lay_out_all(demands, machine(nodes=2), DEFAULT)
     assert {name: layout.replicas for name, layout in layouts.items()} == {"code": 6, "review": 2}
     assert "shared by 2 models" in " ".join(layouts["code"].why)
 
@@ -195,27 +195,29 @@ def test_large_and_small_model_share_a_node() -> None:
         "small": Demand(checkpoint=checkpoint()),
         "large": Demand(checkpoint=checkpoint(70, **LARGE)),
     }
-    layouts = plan_all(demands, machine(nodes=1, gpus=8), DEFAULT)
+    layouts = lay_out_all(demands, machine(nodes=1, gpus=8), DEFAULT)
     used = {name: x.replicas * x.gpus_per_replica for name, x in layouts.items()}
     assert used == {"small": 4, "large": 4}
     with pytest.raises(ServingError, match="2 models do not fit together"):
-        plan_all(demands, machine(nodes=1, gpus=4), DEFAULT)
+        lay_out_all(demands, machine(nodes=1, gpus=4), DEFAULT)
 
 
 def test_cores_that_are_slow_with_short_numbers_have_long_ones() -> None:
     slow = machine(gpus=0, memory_gb=16).model_copy(update={"short_numbers": False})
-    long = plan(checkpoint(0.1), slow, DEFAULT)
+    long = lay_out(checkpoint(0.1), slow, DEFAULT)
     assert long.dtype == "float32"
-    assert long.kv_tokens < plan(checkpoint(0.1), machine(gpus=0, memory_gb=16), DEFAULT).kv_tokens
-    assert plan(checkpoint(0.1), slow, ServingSettings(dtype="bfloat16")).dtype == "bfloat16"
-    two = plan_all({name: Demand(checkpoint=checkpoint(0.1)) for name in "ab"}, slow, DEFAULT)
+    assert (
+        long.kv_tokens < lay_out(checkpoint(0.1), machine(gpus=0, memory_gb=16), DEFAULT).kv_tokens
+    )
+    assert lay_out(checkpoint(0.1), slow, ServingSettings(dtype="bfloat16")).dtype == "bfloat16"
+    two = lay_out_all({name: Demand(checkpoint=checkpoint(0.1)) for name in "ab"}, slow, DEFAULT)
     assert {layout.dtype for layout in two.values()} == {"float32"}
 
 
 def test_cores_of_which_nothing_is_known_leave_a_doubt() -> None:
     demands = {"m": Demand(checkpoint=checkpoint(1.0))}
     scarce, ample = machine(gpus=0, memory_gb=7), machine(gpus=0, memory_gb=16)
-    assert plan_all(demands, scarce, DEFAULT)["m"].dtype == "auto"
+    assert lay_out_all(demands, scarce, DEFAULT)["m"].dtype == "auto"
     assert "need float32: /models/m does not fit on 1 nodes" in doubt(demands, scarce, DEFAULT)
     assert doubt(demands, ample, DEFAULT) == ""
     assert doubt(demands, machine(gpus=1), DEFAULT) == ""
@@ -226,9 +228,9 @@ def test_cores_of_which_nothing_is_known_leave_a_doubt() -> None:
 
 def test_models_share_nodes_without_gpus() -> None:
     demands = {name: Demand(checkpoint=checkpoint(0.1)) for name in ("a", "b", "c")}
-    layouts = plan_all(demands, machine(nodes=2, gpus=0, memory_gb=32), DEFAULT)
+    layouts = lay_out_all(demands, machine(nodes=2, gpus=0, memory_gb=32), DEFAULT)
     assert sorted(layout.replicas for layout in layouts.values()) == [1, 1, 2]
-    fixed = plan_all(demands, machine(nodes=3, gpus=0), ServingSettings(replicas=2))
+    fixed = lay_out_all(demands, machine(nodes=3, gpus=0), ServingSettings(replicas=2))
     assert {layout.replicas for layout in fixed.values()} == {2}
 
 
@@ -264,7 +266,7 @@ settings_given = st.builds(
 
 def planned(model: Checkpoint, where: Machine, settings: ServingSettings) -> Layout | None:
     try:
-        return plan(model, where, settings)
+        return lay_out(model, where, settings)
     except ServingError:
         return None
 
@@ -312,7 +314,7 @@ def test_shared_gpus_are_given_out_once(
 ) -> None:
     demands = {name: Demand(checkpoint=m, share=share) for name, (m, share) in wanted.items()}
     try:
-        layouts = plan_all(demands, where, DEFAULT)
+        layouts = lay_out_all(demands, where, DEFAULT)
     except ServingError:
         return
     used = sum(layout.replicas * layout.gpus_per_replica for layout in layouts.values())

@@ -61,7 +61,7 @@ def _called(project: Project, module: Module, call: ast.Call, place: Place) -> S
 
 def _resolved(
     project: Project, module: Module, name: str, scope: Scope, steps: int = 9
-) -> tuple[Module, Bind, Scope] | None:
+) -> tuple[Module, Bind] | None:
     """Return the one definition that a name stands for: its file, binding and scope.
 
     Files that import it from each other are followed for so many steps.
@@ -76,7 +76,7 @@ def _resolved(
     if owner.kind == "module" and (module.is_dynamic or name in project.patched_modules):
         return None
     if not isinstance(bind.node, ast.ImportFrom):
-        return module, bind, owner
+        return module, bind
     alias = project.alias(module, bind)
     target = project.modules.get(alias[0]) if alias and alias[1] else None
     if alias is None or target is None or alias[1] is None or steps == 0:
@@ -100,7 +100,7 @@ def _resolved_import(project: Project, module: Module, name: str, scope: Scope) 
     return project.modules.get(alias[0]) if alias and alias[1] is None else None
 
 
-def _signature(project: Project, module: Module, bind: Bind, owner: Scope) -> Signature | None:
+def _signature(project: Project, module: Module, bind: Bind) -> Signature | None:
     node = bind.node
     if isinstance(node, ast.ClassDef):
         return _constructor(project, module, node)

@@ -21,7 +21,6 @@ _OVERFIT: Final = 0.05  # generalization loss, his GL 5
 _PROGRESS: Final = 0.02  # he stops at 0.0001: this is far from there
 
 _WORD = re.compile(r"[A-Za-z]+|\d+")
-_TRAIN: Final = frozenset({"train", "training"})
 _HELD_OUT: Final = frozenset({"val", "valid", "validation", "dev", "test", "eval", "heldout"})
 _ERRORS: Final = frozenset(
     {"loss", "error", "err", "nll", "ce", "mse", "mae", "rmse", "ppl", "perplexity", "objective"}

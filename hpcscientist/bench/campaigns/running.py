@@ -48,9 +48,9 @@ def run(
     if paths.campaign.exists():
         _check_same(launch.settle(settings, working), paths)
     else:
-        plan = launch.check(settings, working)
-        check(plan)
-        furnishing.furnish(plan, furnishing.claim(plan))
+        checked = launch.check(settings, working)
+        check(checked)
+        furnishing.furnish(checked, furnishing.claim(checked))
     tell(f"{name}: running, see `hpcsci status {paths.root}`")
     keys = {name: os.environ[name] for name in KEY_VARIABLES if name in os.environ}
     try:

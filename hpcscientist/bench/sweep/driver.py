@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -38,7 +38,6 @@ class Meter:
     marks: Collection[int]
     fsyncs: int = 0
     _begun: bool = False
-    _paused_s: float = field(default=0.0)
 
     def count_fsyncs(self) -> None:
         """Count every fsync of this process from now on."""

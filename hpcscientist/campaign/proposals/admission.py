@@ -32,7 +32,7 @@ CONTROL_MODEL = "search"  # what its ideas name for their model
 class Admission:
     """Has ideas proposed and lets them in.
 
-    `control` proposes the ideas that the plan gives to the control arm, if it gives it any.
+    `control` proposes the ideas that the extent gives to the control arm, if it gives it any.
     """
 
     extent: Extent

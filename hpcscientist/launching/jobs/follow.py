@@ -67,7 +67,7 @@ class Follower:
         Raises Interrupted when it was stopped and nobody goes on, CampaignError when it
         failed, or when its job has gone without a word.
         """
-        queue = _Queue(slurm, campaign_id, job_id, self.clock)
+        queue = _Queue(slurm, campaign_id, self.clock)
         while not self._read_events(queue):
             self._tell_of_plane()
             rows = queue.ask()
@@ -127,9 +127,7 @@ class Follower:
 class _Queue:
     """The campaign's controllers in the queue, asked for as rarely as will do."""
 
-    def __init__(
-        self, slurm: Slurm, campaign_id: str, job_id: str, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, slurm: Slurm, campaign_id: str, clock: Callable[[], float]) -> None:
         self._slurm, self._campaign_id, self._clock = slurm, campaign_id, clock
         self._every = ASK_FIRST_S
         self._next = clock() + 1.0

@@ -78,7 +78,7 @@ def lay_out(
     folders: tuple[Path, ...], machine: Machine, settings: ServingSettings
 ) -> dict[Path, Layout]:
     """Return how each model is laid out on the nodes. Raises ServingError."""
-    layouts = shares.plan_all(_demands(folders), machine, settings)
+    layouts = shares.lay_out_all(_demands(folders), machine, settings)
     return {folder: layouts[str(folder)] for folder in folders}
 
 

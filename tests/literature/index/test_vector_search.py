@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hpcscientist.literature.index.catalogue import IndexPaths, VectorPart
 from hpcscientist.literature.index.fusion import fuse
 from hpcscientist.literature.index.meaning import vectors
-from hpcscientist.literature.index.meaning.vectors import Vectors, plan, update
+from hpcscientist.literature.index.meaning.vectors import Vectors, divided, update
 from hpcscientist.literature.merging import CONSTANT
 
 WIDTH = 8
@@ -75,7 +75,7 @@ def test_full_blocks_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.Monkey
     again = update(paths, part, np.arange(31), Embedding(), lambda n: None)
     assert again.blocks[:2] == part.blocks[:2]
     assert [block.rows for block in again.blocks] == [10, 10, 10, 1]
-    assert [len(p) for p in plan(paths, again, np.arange(12, 31))] == [8, 10, 1]
+    assert [len(p) for p in divided(paths, again, np.arange(12, 31))] == [8, 10, 1]
 
 
 def test_reciprocal_ranks_are_summed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from hpcscientist.authoring.structure.code.bindings import collect
 from hpcscientist.authoring.structure.code.parsing import parse
@@ -133,10 +133,3 @@ def _dotted(file: str) -> str:
     """Return a file's name as imports write it: `sub/layers.py` is sub.layers."""
     name = posixpath.normpath(file).removesuffix(".py")
     return name.removesuffix("__init__").rstrip("/").replace("/", ".")
-
-
-def names_of(node: ast.AST) -> Iterator[ast.Name]:
-    """Yield the names that a node reads."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
-            yield each

@@ -37,7 +37,7 @@ def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
     partition."""
     config = _pairs(slurm.run("scontrol", "show", "config"))
     parts = _partitions(slurm, site.partition)
-    accounting = _accounting(slurm, site, config)
+    accounting = _accounting(site, config)
     # An array of MaxArraySize n may have indices up to n-1; the controller holds MaxJobCount.
     array = int(config.get("MaxArraySize", "1001") or 1001) - 1
     jobs = int(config.get("MaxJobCount", "10000") or 10000)
@@ -64,14 +64,6 @@ def minutes(text: str) -> int:
     return int(days or 0) * 1440 + hours * 60 + mins
 
 
-def default_partition(text: str) -> str:
-    """Return the name of the partition marked as default in `scontrol show partition`."""
-    for block in text.split("\n\n"):
-        if "Default=YES" in block:
-            return _pairs(block).get("PartitionName", "")
-    return ""
-
-
 def _partitions(slurm: Slurm, names: str) -> list[dict[str, str]]:
     """Return the partitions of a list of names, or the default one. Raises SchedulerError."""
     text = slurm.run("scontrol", "show", "partition")
@@ -86,7 +78,7 @@ def _total(partitions: list[dict[str, str]], key: str) -> int:
     return sum(int(p.get(key, "0") or 0) for p in partitions)
 
 
-def _accounting(slurm: Slurm, site: SlurmSite, config: dict[str, str]) -> bool:
+def _accounting(site: SlurmSite, config: dict[str, str]) -> bool:
     if site.accounting != "auto":
         return site.accounting == "yes"
     return config.get("AccountingStorageType", "").endswith("slurmdbd")

@@ -86,7 +86,7 @@ def update(
     old = Vectors(paths, part)
     paths.path(part.folder).mkdir(exist_ok=True)
     blocks, done = [], 0
-    for positions in plan(paths, part, wanted):
+    for positions in divided(paths, part, wanted):
         block = Block(file=_name(positions), rows=len(positions))
         rows_file, positions_file = _files(paths, part, block)
         if not _is_there(paths, part, block):
@@ -108,7 +108,7 @@ def among(positions: Positions, asked: Positions) -> npt.NDArray[np.bool_]:
     return found
 
 
-def plan(paths: IndexPaths, part: VectorPart, wanted: Positions) -> list[Positions]:
+def divided(paths: IndexPaths, part: VectorPart, wanted: Positions) -> list[Positions]:
     """Return the positions of each block to be: full ones stay, what is new goes to the end."""
     kept, rest = [], np.empty(0, dtype=np.int64)
     seen: list[Positions] = []

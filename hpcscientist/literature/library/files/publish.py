@@ -44,7 +44,7 @@ def publish(
     """
     alive = {entry.reading for entry in ledger.entries.values()}
     symbols = _alive_symbols(paths, ledger, alive)
-    ledger.commits = [c for c in ledger.commits if _needed(c, alive, papers.shown, symbols)]
+    ledger.commits = [c for c in ledger.commits if _needed(c, alive, papers.shown)]
     told = list(ledgers.troubles(paths, ledger))
     ledger.edition += 1
     number = f"{ledger.edition:06d}"
@@ -112,7 +112,7 @@ def _remove(file: Path) -> None:
         file.unlink()
 
 
-def _needed(commit: Commit, alive: set[int], shown: Positions, symbols: Positions) -> bool:
+def _needed(commit: Commit, alive: set[int], shown: Positions) -> bool:
     """Whether a commit has a row that counts, or that one which counts is made from."""
     if not commit.merged:
         return not alive.isdisjoint(commit.readings)

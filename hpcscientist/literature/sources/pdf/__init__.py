@@ -140,7 +140,7 @@ def _paper(document: Document, pages: Sequence[PageText], path: Path, origin: st
     found = Reading(size, bold, spelled).read([piece for piece in pieces if piece.rows])
     all_parts = front.with_front(found.parts)
     abstract, parts = front.find_abstract(all_parts)
-    authors = front.find_authors(found.parts[0], below, document.metadata("Author"))
+    authors = front.find_authors(below, document.metadata("Author"))
     title = named.title or shown(Path(path.stem))
     cited = [
         entry

@@ -117,7 +117,7 @@ def _may_be_title(text: str) -> bool:
     return wide or letters >= 6
 
 
-def find_authors(part: Part, rows: Sequence[Line], metadata: object) -> tuple[str, ...]:
+def find_authors(rows: Sequence[Line], metadata: object) -> tuple[str, ...]:
     """Return the authors: metadata's if sane, else the rows of names below the title."""
     told = _names(sane(metadata))
     if told:

@@ -29,12 +29,12 @@ from hpcscientist.models.serving.fitting.layout import (
 )
 from hpcscientist.models.serving.fitting.memory import BLOCK
 
-__all__ = ["Layout", "Machine", "divides", "plan"]
+__all__ = ["Layout", "Machine", "divides", "lay_out"]
 
 _SOUGHT = 64  # nodes up to which an error looks for what would do
 
 
-def plan(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> Layout:
+def lay_out(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> Layout:
     """Return the layout of one model that has the machine to itself.
 
     What the settings give is kept, and checked. Raises ServingError: how much is lacking, of

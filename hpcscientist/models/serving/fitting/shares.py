@@ -10,7 +10,7 @@ from pydantic import Field
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.models.serving.checking.weights import Checkpoint
-from hpcscientist.models.serving.fitting.fit import Layout, Machine, plan
+from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
 from hpcscientist.records.base import Record
 
 
@@ -21,7 +21,7 @@ class Demand(Record):
     share: float = Field(default=1.0, gt=0)
 
 
-def plan_all(
+def lay_out_all(
     demands: Mapping[str, Demand], machine: Machine, settings: ServingSettings
 ) -> dict[str, Layout]:
     """Return a layout for each model, by the names given.
@@ -31,10 +31,10 @@ def plan_all(
     ServingError where not all models fit together.
     """
     if len(demands) == 1:
-        return {name: plan(d.checkpoint, machine, settings) for name, d in demands.items()}
+        return {name: lay_out(d.checkpoint, machine, settings) for name, d in demands.items()}
     part, room = _parts(len(demands), machine, settings)
     one = settings.model_copy(update={"replicas": 1 if machine.gpus == 0 else 0})
-    layouts = {name: plan(demand.checkpoint, part, one) for name, demand in demands.items()}
+    layouts = {name: lay_out(demand.checkpoint, part, one) for name, demand in demands.items()}
     counts = dict.fromkeys(layouts, 0)
     order = sorted(layouts, key=lambda name: (-_size(layouts[name]), name))
     for name in order * (settings.replicas or 1):
@@ -67,7 +67,7 @@ def doubt(demands: Mapping[str, Demand], machine: Machine, settings: ServingSett
     if machine.gpus or settings.dtype != "auto" or machine.short_numbers is not None:
         return ""
     try:
-        plan_all(demands, machine.model_copy(update={"short_numbers": False}), settings)
+        lay_out_all(demands, machine.model_copy(update={"short_numbers": False}), settings)
     except ServingError as error:
         return f"perhaps too large, for cores without AVX-512 need float32: {error}"
     return ""

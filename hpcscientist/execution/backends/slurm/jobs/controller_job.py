@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.jobs import naming, sweep
 from hpcscientist.execution.backends.slurm.jobs.setup import setup_lines
-from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
+from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.site import Site
 
@@ -123,12 +123,6 @@ def live(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
     Raises SchedulerError.
     """
     return _oldest_first(sweep.controllers(sweep.live_jobs(slurm, campaign_id), campaign_id))
-
-
-def find(slurm: Slurm, campaign_id: str, job_id: str) -> QueueRow | None:
-    """Return one controller job, ended or not; None once the controller daemon forgot it."""
-    rows = sweep.controllers(queued(slurm, campaign_id), campaign_id)
-    return next((row for row in rows if row.job_id == job_id), None)
 
 
 def ensure(slurm: Slurm, job: ControllerJob) -> tuple[str, bool]:

@@ -121,12 +121,11 @@ class Rounds:
             if live.job_id is not None:
                 _apply(live, mine.get(live.job_id, ()), found)
         if not 0 < self._unread < UNREAD:  # what is not there may have been in such a line
-            await self._account(set(mine), mine, accounting, found)
+            await self._account(mine, accounting, found)
         return found
 
     async def _account(
         self,
-        known: set[str],
         mine: dict[str, list[QueueRow]],
         accounting: bool,
         found: Findings,
