@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from graphlib import TopologicalSorter
+from itertools import takewhile, zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +29,36 @@ def test_a_room_holds_ten_files_at_most(room: Path) -> None:
         file.name for file in room.glob("*.py") if file.name not in ("__init__.py", "__main__.py")
     ]
     assert len(files) <= MOST, f"make a folder of those that belong together: {sorted(files)}"
+
+
+@pytest.fixture(scope="module")
+def house() -> Any:
+    grimp = pytest.importorskip("grimp", reason="comes with import-linter")
+    return grimp.build_graph("hpcscientist", cache_dir=None)
+
+
+def test_no_files_import_each_other_in_a_circle(house: Any) -> None:
+    """Imports within functions count: a circle that is put off is one all the same."""
+    needs = {module: house.find_modules_directly_imported_by(module) for module in house.modules}
+    assert len(list(TopologicalSorter(needs).static_order())) == len(house.modules)
+
+
+def test_no_two_folders_beside_each_other_import_each_other(house: Any) -> None:
+    folders = {".".join(["hpcscientist", *room.relative_to(PACKAGE).parts]) for room in ROOMS}
+    pairs = {
+        pair
+        for module in house.modules
+        for imported in house.find_modules_directly_imported_by(module)
+        if set(pair := _where_they_part(module, imported)) <= folders
+    }
+    assert sorted(pair for pair in pairs if pair[::-1] in pairs) == []
+
+
+def _where_they_part(one: str, other: str) -> tuple[str, str]:
+    parts = list(zip_longest(one.split("."), other.split("."), fillvalue=""))
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], parts)))
+    first, second = (".".join(part[side] for part in parts[: same + 1]) for side in (0, 1))
+    return first, second
 
 
 @pytest.mark.parametrize(

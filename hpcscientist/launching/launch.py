@@ -22,7 +22,7 @@ from hpcscientist.history import remains
 from hpcscientist.judgement.steadiness import reruns_at_most
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs.versions import ONE, Versions, versions
-from hpcscientist.launching.jobs import inside
+from hpcscientist.launching.serving import inside
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.sites.placement import Placement, place
 from hpcscientist.models.embedding.sentences import open_embedder

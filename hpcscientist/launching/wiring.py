@@ -37,7 +37,7 @@ from hpcscientist.ideation.bank import Bank
 from hpcscientist.judgement.evidence import Evidences
 from hpcscientist.judgement.steadiness import Steadiness
 from hpcscientist.launching import likeness
-from hpcscientist.launching.jobs import inside
+from hpcscientist.launching.serving import inside
 from hpcscientist.launching.serving.beside import Beside
 from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.allocation import Allocation

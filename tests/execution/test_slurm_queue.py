@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import naming
 from hpcscientist.execution.backends.slurm.watching.queue import accounted, queued, task_numbers
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.runs import EndState

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.launching import launch, rendering
-from hpcscientist.launching.jobs import inside
-from hpcscientist.launching.jobs.inside import Engines
+from hpcscientist.launching.serving import inside
+from hpcscientist.launching.serving.inside import Engines
 from hpcscientist.models.serving.fitting.drafting import memory_of_node
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.recipe.schema import Resources

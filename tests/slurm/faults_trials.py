@@ -18,7 +18,7 @@ from faults_kit import LIMIT_S, until
 from slurm_kit import Cluster
 from trialkit import Bench
 
-from hpcscientist.execution.backends.slurm.jobs import naming
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.history import journal
 from hpcscientist.records.events import Event, NoteTaken, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored

@@ -17,7 +17,7 @@ import select
 import signal
 from typing import NoReturn
 
-from hpcscientist.execution.sandbox import apart
+from hpcscientist.execution.bounds import apart
 from hpcscientist.system.processes import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,

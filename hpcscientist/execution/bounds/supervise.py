@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from hpcscientist.execution.bounds import apart
 from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.child import preparation
 from hpcscientist.execution.bounds.starved import memory_kills
 from hpcscientist.execution.bounds.usage import cpu_s
 from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch
-from hpcscientist.execution.sandbox import apart
-from hpcscientist.execution.sandbox.child import preparation
 from hpcscientist.system.processes import Brood
 
 __all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]

@@ -14,9 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from hpcscientist.execution import folders
+from hpcscientist.execution.bounds import hidden
+from hpcscientist.execution.bounds.namespaces import deepest
 from hpcscientist.execution.bounds.usage import anonymous_shared_mb, memory_mb, tasks_of_all
-from hpcscientist.execution.sandbox import hidden
-from hpcscientist.execution.sandbox.namespaces import deepest
 from hpcscientist.system.processes import Brood
 
 _TICK_S = 0.05

@@ -13,10 +13,9 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.launching.jobs import inside
-from hpcscientist.launching.jobs.inside import Engines
+from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving import nodes
+from hpcscientist.launching.serving.inside import Engines
 from hpcscientist.launching.serving.nodes import Kept
 from hpcscientist.launching.serving.plane_model import PlaneModel
 from hpcscientist.models.endpoint.client import OpenAIModel

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcscientist.errors import SchedulerError, SchedulerSilent, ServingError, UsageError
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import naming, serving_job, sweep
+from hpcscientist.execution.backends.slurm.jobs import serving_job, sweep
 from hpcscientist.execution.backends.slurm.jobs.serving_job import ServingJob
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run

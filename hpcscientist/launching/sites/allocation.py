@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching.jobs import inside
-from hpcscientist.launching.jobs.inside import Engines
+from hpcscientist.launching.serving import inside
+from hpcscientist.launching.serving.inside import Engines
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.schema import Resources

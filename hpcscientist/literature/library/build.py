@@ -19,12 +19,12 @@ from hpcscientist.literature.library.files.contents import (
 )
 from hpcscientist.literature.library.files.folder import prepare
 from hpcscientist.literature.library.files.paths import LibraryPaths, refusal
-from hpcscientist.literature.library.files.publish import publish, sweep, write_skipped
 from hpcscientist.literature.library.files.superseded import forget
 from hpcscientist.literature.library.indexing import Index, Progress, Step
 from hpcscientist.literature.library.ledger import Ledger
 from hpcscientist.literature.library.processes.forks import Forks
 from hpcscientist.literature.library.processes.pool import Limits, Pool, read_here
+from hpcscientist.literature.library.publish import publish, sweep, write_skipped
 from hpcscientist.literature.library.reading import Reading
 from hpcscientist.literature.library.sameness.joining import join
 from hpcscientist.literature.library.worklist import Worklist, make_worklist

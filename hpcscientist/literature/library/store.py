@@ -19,9 +19,9 @@ from hpcscientist.literature.library.files.contents import (
 from hpcscientist.literature.library.files.folder import begun
 from hpcscientist.literature.library.files.parts import Positions, Rows, column, damaged, distinct
 from hpcscientist.literature.library.files.paths import LibraryPaths
-from hpcscientist.literature.library.files.publish import IDS, SHOWN
+from hpcscientist.literature.library.keys import key, plain_id
 from hpcscientist.literature.library.ledger import Part
-from hpcscientist.literature.library.sameness.keys import key, plain_id
+from hpcscientist.literature.library.publish import IDS, SHOWN
 from hpcscientist.records.known.literature import Paper, Symbol
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hpcscientist.literature.library.sameness import keys
+from hpcscientist.literature.library import keys
 from hpcscientist.literature.library.sameness.merge import merged
 from hpcscientist.literature.merging import reciprocal
 from hpcscientist.literature.sources.ids import normal_title

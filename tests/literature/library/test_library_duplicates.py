@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from library_kit import article, papers, write_abstracts, write_bib
 
 from hpcscientist.literature.library.build import Options, build
-from hpcscientist.literature.library.sameness.keys import plain_id, same_paper, surnames, title_key
+from hpcscientist.literature.library.keys import plain_id, same_paper, surnames, title_key
 from hpcscientist.literature.library.sameness.merge import merged
 from hpcscientist.literature.library.store import open_store
 from hpcscientist.records.known.literature import Formula, Paper, Section

@@ -18,7 +18,7 @@ from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.latex import parts as latex_parts
 from hpcscientist.literature.sources.latex.head import authors, title
 from hpcscientist.literature.sources.latex.macros import Expander, definitions
-from hpcscientist.literature.sources.latex.text import plain, split_math
+from hpcscientist.literature.sources.tex import plain, split_math
 from hpcscientist.records.known.literature import Formula, Paper, Section
 
 MAIN = r"""

@@ -18,8 +18,8 @@ from pathlib import Path
 from hpcscientist.execution import folders, presence, scratch
 from hpcscientist.execution.backends.crowd import CrowdBackend
 from hpcscientist.execution.backends.slots import Slots
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import naming
 from hpcscientist.execution.backends.steps.command import Allocation, command, worker_line
 from hpcscientist.execution.backends.steps.gpus import Pool, shown
 from hpcscientist.execution.backends.steps.process import Step

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hpcscientist.literature.library.sameness.keys import address_key, id_keys, title_key
+from hpcscientist.literature.library.keys import address_key, id_keys, title_key
 from hpcscientist.literature.sources.base import Abstract
 from hpcscientist.records.known.literature import Formula, Paper, Section, Symbol
 

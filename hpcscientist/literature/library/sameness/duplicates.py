@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hpcscientist.literature.library.files import schema
 from hpcscientist.literature.library.files.parts import Positions, Rows, column, distinct, lists
-from hpcscientist.literature.library.sameness.keys import same_paper
+from hpcscientist.literature.library.keys import same_paper
 from hpcscientist.records.known.literature import Paper
 
 N = TypeVar("N", bound=np.generic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from hpcscientist.literature.library.sameness.keys import plain_id
+from hpcscientist.literature.library.keys import plain_id
 from hpcscientist.literature.sources.ids import paper_id
 from hpcscientist.records.known.literature import Paper, SourceKind
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources import text
-from hpcscientist.literature.sources.latex import text as latex_text
 from hpcscientist.literature.sources.latex.macros import command, group, option
 
 _TITLES = 20

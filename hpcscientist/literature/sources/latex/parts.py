@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources import text
-from hpcscientist.literature.sources.latex import text as latex_text
 from hpcscientist.literature.sources.latex.macros import command
 from hpcscientist.records.known.literature import Formula, Section
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from hpcscientist.literature.sources import ids, text
+from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Trouble
 from hpcscientist.literature.sources.latex import parts as latex_parts
-from hpcscientist.literature.sources.latex import text as latex_text
 from hpcscientist.literature.sources.latex.files import Files
 from hpcscientist.literature.sources.latex.macros import group, option
 from hpcscientist.literature.sources.records import bibtex

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.literature.sources import ids, text
+from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item
-from hpcscientist.literature.sources.latex import text as latex_text
 from hpcscientist.literature.sources.records import arxiv_xml
 from hpcscientist.literature.sources.records.jsonl import read_items
 from hpcscientist.records.known.literature import Paper

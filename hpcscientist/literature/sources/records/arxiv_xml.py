@@ -9,8 +9,8 @@ from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from hpcscientist.literature.sources import ids, lines, text
+from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, trouble
-from hpcscientist.literature.sources.latex import text as latex_text
 from hpcscientist.records.known.literature import Paper
 
 _RECORDS = ("entry", "record")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.literature.sources import ids, lines, text
+from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
-from hpcscientist.literature.sources.latex import text as latex_text
 from hpcscientist.records.known.literature import Paper
 
 _BEGIN = re.compile(r"\s*@[A-Za-z]+\s*[{(]")

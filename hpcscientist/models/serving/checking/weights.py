@@ -12,9 +12,9 @@ from pathlib import Path
 
 from hpcscientist.errors import WeightsError
 from hpcscientist.files.text import printable
+from hpcscientist.models.serving.checking.shape import Shape, read_shape
 from hpcscientist.models.serving.checking.tensors import Broken, Shard, Tally, read_shard
 from hpcscientist.models.serving.checking.tokenizer import chat_template, faults, read_json
-from hpcscientist.models.serving.fitting.shape import Shape, read_shape
 
 _INDEX = "model.safetensors.index.json"
 _NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")

@@ -11,8 +11,9 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job, naming, sweep
+from hpcscientist.execution.backends.slurm.jobs import controller_job, sweep
 from hpcscientist.execution.backends.slurm.jobs.setup import setup_lines
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.records.site import Site

@@ -21,9 +21,9 @@ from typing import Any
 import submitit
 
 from hpcscientist.errors import SchedulerSilent
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
-from hpcscientist.execution.backends.slurm.jobs import naming
 from hpcscientist.execution.backends.slurm.jobs.setup import setup_lines
 from hpcscientist.records.site import SlurmSite
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import naming
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
 from hpcscientist.execution.backends.slurm.watching.states import Phase
 

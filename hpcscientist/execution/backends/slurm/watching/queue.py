@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import naming
 from hpcscientist.execution.backends.slurm.watching.states import Phase, cause, phase
 from hpcscientist.records.runs import EndState
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import naming
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
 from hpcscientist.execution.backends.slurm.watching.queue import (
     AccountRow,

@@ -11,10 +11,10 @@ import resource
 import signal
 from collections.abc import Callable
 
+from hpcscientist.execution.bounds import apart
 from hpcscientist.execution.bounds.guard import leave_guard
 from hpcscientist.execution.bounds.usage import tasks_of_all
 from hpcscientist.execution.bounds.watch import Bounds
-from hpcscientist.execution.sandbox import apart
 
 # Where memory runs out, the kernel should end the candidate and not its worker, which can then
 # say what happened. A tenth of the memory is enough to prefer it, and too little to make it
