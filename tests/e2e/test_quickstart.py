@@ -11,6 +11,8 @@ import io
 import json
 import os
 import subprocess
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,20 @@ import psutil
 import pyarrow as pa
 import pytest
 from campaigns import HPCSCI, hpcsci
+from comings import FREE, comes_to
 from newcomers_page import excerpts, files, is_part, section
 
-from hpcscientist.recipe.load import shipped_folder
+from hpcscientist.campaign.minds import model_minds
+from hpcscientist.campaign.ruling import rules_of
+from hpcscientist.campaign.session import Session
+from hpcscientist.conduct.actions import Stop
+from hpcscientist.conduct.decide import decide
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.recipe.load import load, shipped_folder
 
 pytestmark = pytest.mark.e2e
 
@@ -265,6 +278,29 @@ def test_exhausted_playbook_says_so_and_ends_normally(tmp_path: Path) -> None:
     assert any("playbook" in note for note in notes)
     status = json.loads(hpcsci("status", "run", "--json", cwd=tmp_path).stdout)
     assert (status["state"], status["ideas"]["proposed"]) == ("finished", 1)
+
+
+def test_whatever_line_a_kill_cuts_the_journal_at_the_next_driver_does_what_came_next(
+    launched: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    paths = RunPaths(launched[0] / "run")
+    config, recipe = frozen.read(paths), load(paths.recipe)
+    events, state = journal.read(paths.journal), CampaignState()
+    book = PlaybookModel(paths.recipe / "playbook.jsonl")
+    with closing(Journal(tmp_path / "journal.jsonl", state.apply)) as nobodys:
+        minds = model_minds(book, config, recipe, Session(paths, nobodys, state, generation=1))
+        rules = rules_of(config, recipe, minds)
+    assert len(events) > 300
+    for number, (event, then) in enumerate(pairwise(events), 1):
+        state.apply(event)
+        found = decide(state, rules, (), 0.0)
+        told = f"after line {number}, before {then}: {found.actions}"
+        assert found.actions, told
+        assert not any(isinstance(action, Stop) for action in found.actions), told
+        if then.type not in FREE:
+            assert any(comes_to(action, then, state) for action in found.actions), told
+    state.apply(events[-1])
+    assert state.ended
 
 
 def test_the_newcomers_page_tells_what_happened(
