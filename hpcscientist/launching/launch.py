@@ -22,7 +22,7 @@ from hpcscientist.history import remains
 from hpcscientist.judgement.steadiness import reruns_at_most
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs.versions import ONE, Versions, versions
-from hpcscientist.launching.serving import inside
+from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.sites.placement import Placement, place
 from hpcscientist.models.embedding.sentences import open_embedder
@@ -33,6 +33,7 @@ from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.recipe.schema import StepSpec
 from hpcscientist.records.asked.model import Role
+from hpcscientist.records.site import Site
 
 QUICKSTART = "digits"
 
@@ -42,7 +43,8 @@ class Checked:
     """A launch that was checked. `model_assumed` is true where no --model was given.
 
     `steps` are what ideas go through. `embedder` tells look-alikes; None for the control arm,
-    which compares no texts. `earlier` joins the bank before the first idea.
+    which compares no texts. `earlier` joins the bank before the first idea. `layout`: how models
+    that are to be served are laid out, a line each.
     """
 
     settings: Settings
@@ -56,6 +58,7 @@ class Checked:
     steps: tuple[Step, ...]
     embedder: Embedder | None
     earlier: tuple[EarlierIdea, ...] = ()
+    layout: tuple[str, ...] = ()
 
     @property
     def is_paid(self) -> bool:
@@ -150,8 +153,8 @@ class Checked:
 def check(settings: Settings, folder: Path) -> Checked:
     """Check a launch from a working directory, without touching anything.
 
-    Raises UsageError (recipe, model, site, sandbox, run directory), EndpointError, or
-    ModelError (embedding model).
+    Raises UsageError (recipe, model, site, sandbox, run directory), EndpointError, ServingError
+    (models that cannot be served), or ModelError (embedding model).
     """
     settings = settle(settings, folder)
     _check_settings(settings)
@@ -170,6 +173,7 @@ def check(settings: Settings, folder: Path) -> Checked:
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
     inside.check(settings, placement.site, recipe.spec.resources, ours)
+    layout = _layout(settings, placement.site, ours) if ours else ()
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
@@ -187,6 +191,7 @@ def check(settings: Settings, folder: Path) -> Checked:
         steps=steps(settings, shelf.has_library(settings, recipe), recorded) if specs else (),
         embedder=None if parsed.kind == "search" else open_embedder(settings.embedding),
         earlier=earlier.read(settings, recipe.spec.name),
+        layout=layout,
     )
 
 
@@ -229,6 +234,17 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
         weights.check(path)
         found[spec] = f"vllm:{path}"
     return {role: found.get(spec, spec) for role, spec in specs.items()}
+
+
+def _layout(settings: Settings, site: Site, folders: tuple[Path, ...]) -> tuple[str, ...]:
+    """Return how models will be laid out. Raises ServingError where they cannot be served.
+
+    Whether the nodes of a job have an engine is seen there, before it is started.
+    """
+    found = serving.forecast(folders, settings.serving, site, settings.nodes)
+    if not settings.nodes:
+        serving.require_engine(folders, nodes.launcher_of(site, ""))
+    return found
 
 
 def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:

@@ -64,7 +64,8 @@ def header(checked: Checked) -> None:
         "idle": costs.idle(checked),
         "run dir": str(checked.run_dir),
     }
-    for name, text in [*lines.items(), *(("note", note) for note in place.notes)]:
+    more = [*(("served", line) for line in checked.layout), *(("note", n) for n in place.notes)]
+    for name, text in [*lines.items(), *more]:
         if text:
             click.echo(f"{name:8} {printable(text)}", err=True)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings
+from hpcscientist.errors import ServingError
+from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.checking import hub, weights
+from hpcscientist.models.serving.checking import hub, interpreter, weights
 from hpcscientist.models.serving.fitting import drafting, shares
 from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
@@ -85,6 +87,36 @@ def lay_out(
 def doubt(folders: tuple[Path, ...], machine: Machine, settings: ServingSettings) -> str:
     """Return why models that `lay_out` lays out may not fit after all, "" where they do."""
     return shares.doubt(_demands(folders), machine, settings)
+
+
+def forecast(
+    folders: tuple[Path, ...], settings: ServingSettings, site: Site, count: int
+) -> tuple[str, ...]:
+    """Return how models are laid out: on so many nodes of a site, 0 for this machine; a line each.
+
+    Raises ServingError where it is certain that they do not fit.
+    """
+    machine, is_sure = nodes.foreseen(site, count)
+    if machine is None:
+        return ("the layout is made in the job: the memory of its GPUs is not known here",)
+    try:
+        layouts = lay_out(folders, machine, settings)
+    except ServingError as error:
+        if is_sure:
+            raise
+        return (f"perhaps too large: {error}",)
+    unsure = doubt(folders, machine, settings)
+    said = [f"{folder.name}: {why}" for folder, layout in layouts.items() for why in layout.why]
+    return (*said, *([unsure] if unsure else []))
+
+
+def require_engine(folders: Iterable[Path], launcher: Launcher) -> None:
+    """See that the serving interpreter can run each model; takes seconds. Raises ServingError."""
+    python = launcher.interpreter()
+    for name in dict.fromkeys(weights.check(folder).architecture for folder in folders):
+        problem = interpreter.unsupported(name, python)
+        if problem:
+            raise ServingError(problem)
 
 
 def _demands(folders: tuple[Path, ...]) -> dict[str, shares.Demand]:

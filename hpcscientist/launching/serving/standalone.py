@@ -18,7 +18,6 @@ from hpcscientist.errors import (
     CampaignBusy,
     PlaneLost,
     RunDirectoryError,
-    ServingError,
     UsageError,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
@@ -27,11 +26,11 @@ from hpcscientist.history.lock import DriverLock, read_holder
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.checking import interpreter, weights
+from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.models.serving.plane import Launcher, Tell
+from hpcscientist.models.serving.plane import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 
@@ -55,7 +54,7 @@ class Request(Record):
         return serving.Request(
             paths=paths,
             owner=self.owner,
-            folders=tuple(Path(folder) for folder in self.folders),
+            folders=_folders(self),
             settings=self.settings,
             site=self.site,
         )
@@ -89,16 +88,7 @@ def require_place(request: Request, job_id: str, node: str) -> None:
     if job_id:  # its nodes are asked for an engine when they serve
         allocation_of(request.site, job_id, node)
     else:
-        require_engine(request, nodes.launcher_of(request.site, ""))
-
-
-def require_engine(request: Request, launcher: Launcher) -> None:
-    """See that the serving interpreter can run each model; takes seconds. Raises ServingError."""
-    python = launcher.interpreter()
-    for name in dict.fromkeys(weights.check(Path(f)).architecture for f in request.folders):
-        problem = interpreter.unsupported(name, python)
-        if problem:
-            raise ServingError(problem)
+        serving.require_engine(_folders(request), nodes.launcher_of(request.site, ""))
 
 
 def claim(paths: ServingPaths, request: Request) -> None:
@@ -158,7 +148,7 @@ def serve(
     allocation = allocation_of(site, job_id, node) if job_id else nodes.here()
     with _held(paths):
         if job_id:  # elsewhere it was asked before anything was made
-            require_engine(request, launcher)
+            serving.require_engine(_folders(request), launcher)
         given = request.of_plane(paths)
         with serving.serve(given, allocation, launcher, tell) as (plane, endpoint, _):
             ready(endpoint)
@@ -167,24 +157,13 @@ def serve(
             raise PlaneLost(plane.lost)
 
 
-def forecast(request: Request, count: int) -> list[str]:
-    """Return how the models are laid out: on this machine, or on so many nodes of the site.
+def forecast(request: Request, count: int) -> tuple[str, ...]:
+    """Return how the models are laid out, as `models.forecast` does. Raises ServingError."""
+    return serving.forecast(_folders(request), request.settings, request.site, count)
 
-    Raises ServingError where it is certain that they do not fit.
-    """
-    folders = tuple(Path(folder) for folder in request.folders)
-    machine, is_sure = nodes.foreseen(request.site, count)
-    if machine is None:
-        return ["the layout is made in the job: the memory of its GPUs is not known here"]
-    try:
-        layouts = serving.lay_out(folders, machine, request.settings)
-    except ServingError as error:
-        if is_sure:
-            raise
-        return [f"perhaps too large: {error}"]
-    doubt = serving.doubt(folders, machine, request.settings)
-    said = [f"{folder.name}: {why}" for folder, layout in layouts.items() for why in layout.why]
-    return [*said, *([doubt] if doubt else [])]
+
+def _folders(request: Request) -> tuple[Path, ...]:
+    return tuple(Path(folder) for folder in request.folders)
 
 
 @contextmanager
