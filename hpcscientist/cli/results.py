@@ -17,7 +17,6 @@ from hpcscientist.history.status import read_state
 from hpcscientist.judgement import arms
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.found.finding import Verdict
 from hpcscientist.results import export, logs
 
 
@@ -53,9 +52,8 @@ def print_results(paths: RunPaths, form: export.Format) -> None:
     if form == "table" and summary.quality is not None:
         click.echo(f"code: {summary.quality}", err=True)
     if form == "table":
-        improved = [row for row in summary.rows if row.finding is Verdict.IMPROVEMENT]
-        found, held = len(improved), sum(row.confirmed is True for row in improved)
-        for line in footer(spending.read(paths, found, held if summary.confirmation else None)):
+        found = spending.Counted.of(summary.rows, confirms=bool(summary.confirmation))
+        for line in footer(spending.read(paths, found)):
             click.echo(f"cost: {line}", err=True)
         # Events of earlier versions do not tell whose idea it is.
         alone = frozen.read(paths).model_spec == "search"

@@ -82,7 +82,7 @@ async def test_a_true_improvement_is_confirmed_and_a_lucky_one_is_not(tmp_path: 
     assert f"{LUCKY} not confirmed: " in said
     assert TRUE not in said
     cost = spending.read(bench.paths)
-    assert (cost.improvements, cost.confirmed) == (2, 1)
+    assert (cost.found.improvements, cost.found.confirmed) == (2, 1)
     confirmed = [trial for trial, _ in backend.ran if "-confirm-" in trial]
     assert len(confirmed) == len(set(confirmed)) == 3 * bench.seeds, "the baseline once"
 
@@ -345,7 +345,7 @@ async def test_confirmation_can_be_switched_off_and_its_seeds_chosen(tmp_path: P
     assert spent_of(bench) == confirm_queued(bench) == []
     assert row_of(bench, TRUE).confirmed is None
     assert read_rows(bench.paths).confirmation == ""
-    assert spending.read(bench.paths).confirmed is None
+    assert spending.read(bench.paths).found.confirmed is None
     bench = CampaignBench(tmp_path / "more", ideas=1)
     bench.configure(loop={"confirm_seeds": 8})
     await bench.drive(judge, ScriptedProposer(*WORDS))

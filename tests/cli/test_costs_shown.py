@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcscientist.cli.shared.costs import details, footer, in_short
 from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate, RoleEstimate
-from hpcscientist.launching.costs.spending import RoleTokens, Spending
+from hpcscientist.launching.costs.spending import Counted, RoleTokens, Spending
 
 ROLE = RoleEstimate(
     role="code",
@@ -33,6 +33,7 @@ ESTIMATE = Estimate(
     roles=(ROLE,),
     allocation=JOB,
 )
+FOUND = Counted(findings=4, improvements=2)
 SPENT = Spending(
     roles=(RoleTokens(role="code", calls=1, prompt=1000, completion=200, estimated=True),),
     cpu_hours=2.0,
@@ -41,7 +42,7 @@ SPENT = Spending(
     serving_gpu_hours=6.0,
     unended=True,
     busy=0.25,
-    improvements=2,
+    found=FOUND,
 )
 
 
@@ -71,17 +72,19 @@ def test_footer() -> None:
         "experiments: 2 CPU-hours, 1 GPU-hours",
         "serving: at least 6 GPU-hours, at least 3 node-hours; a request was in flight 25% of the "
         "time; its end is not recorded, so it counts until the last event before",
+        "per finding (4): 300 tokens, 0.5 CPU-hours, 0.25 GPU-hours, 1.5 GPU-hours of serving",
         "per improvement (2): 600 tokens, 1 CPU-hours, 0.5 GPU-hours, 3 GPU-hours of serving",
     ]
 
 
 def test_footer_of_what_was_confirmed() -> None:
-    held = footer(SPENT.model_copy(update={"confirmed": 1}))
+    held = footer(SPENT.model_copy(update={"found": FOUND.model_copy(update={"confirmed": 1})}))
     assert held[-1] == (
         "per confirmed improvement (1): 1,200 tokens, 2 CPU-hours, 1 GPU-hours, 6 GPU-hours of "
         "serving"
     )
-    assert footer(SPENT.model_copy(update={"confirmed": 0}))[-1].endswith("improvement: none was")
+    none = SPENT.model_copy(update={"found": FOUND.model_copy(update={"confirmed": 0})})
+    assert footer(none)[-1] == "per confirmed improvement: there is none"
 
 
 def test_footer_breaks_a_role_s_tokens_down() -> None:
@@ -99,10 +102,10 @@ def test_footer_without_findings_or_serving() -> None:
             "serving_gpu_hours": None,
             "unended": False,
             "busy": None,
-            "improvements": 0,
+            "found": Counted(findings=0, improvements=0),
         }
     )
     assert footer(nothing) == [
         "experiments: 2 CPU-hours, 1 GPU-hours",
-        "per improvement: none was found",
+        "per finding: there is none",
     ]

@@ -83,7 +83,7 @@ async def test_files_and_journal_are_judged_alike(tmp_path: Path, loop: dict[str
         i: (rows[i].finding, rows[i].p_adjusted) for i in found
     }
     assert read_rows(bench.paths).rule == str(rule_of(bench.config.settings))
-    assert spending.read(bench.paths).improvements == 2
+    assert spending.read(bench.paths).found.improvements == 2
 
 
 async def test_an_idea_whose_files_are_gone_keeps_its_place(tmp_path: Path) -> None:

@@ -16,7 +16,13 @@ from hpcscientist.history.status import status
 from hpcscientist.history.upcasting import Line
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.launching.costs.spending import overlap, servings, spent, tokens_by_role
+from hpcscientist.launching.costs.spending import (
+    Counted,
+    overlap,
+    servings,
+    spent,
+    tokens_by_role,
+)
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
@@ -30,6 +36,8 @@ from hpcscientist.records.events import (
 from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.trial import TrialReport, Usage
+
+NOTHING = Counted(findings=0, improvements=0)
 
 
 def lines(*events: tuple[float, Event]) -> list[Line]:
@@ -95,7 +103,7 @@ class TestServing:
         told = lines((100.0, plane(90.0)), (200.0, PlaneStopped(generation=1, time=190.0)))
         (found,) = servings(told)
         assert (found.start, found.end, found.unended) == (90.0, 190.0, False)
-        cost = spent(told, 0)
+        cost = spent(told, NOTHING)
         assert cost.serving_gpu_hours == pytest.approx(100 * 8 / 3600)
         assert cost.serving_node_hours == pytest.approx(100 * 2 / 3600)
 
@@ -111,7 +119,7 @@ class TestServing:
         first, second = servings(told)
         assert (first.start, first.end, first.unended) == (10.0, 70.0, True)
         assert (second.start, second.end, second.unended) == (505.0, 599.0, False)
-        assert spent(told, 0).unended
+        assert spent(told, NOTHING).unended
 
     def test_next_one_may_start_before_its_driver(self) -> None:
         told = lines((10.0, plane(10.0)), (20.0, reply("a/1")), (90.0, plane(80.0, generation=2)))
@@ -126,7 +134,7 @@ class TestServing:
         assert [part.end - part.start for part in servings(told)] == [0.5]
         (found,) = servings(lines((10.0, plane(11.0))))  # clocks differ
         assert (found.start, found.end) == (11.0, 11.0)
-        assert spent(lines((10.0, plane(11.0))), 0).busy is None
+        assert spent(lines((10.0, plane(11.0))), NOTHING).busy is None
 
     def test_stop_of_another_generation_ends_nothing(self) -> None:
         told = lines((10.0, plane(10.0)), (12.0, PlaneStopped(generation=7, time=11.0)))
@@ -134,10 +142,10 @@ class TestServing:
 
     def test_without_gpus_it_is_measured_and_zero(self) -> None:
         told = lines((10.0, plane(10.0, gpus=0)), (20.0, PlaneStopped(generation=1, time=20.0)))
-        assert spent(told, 0).serving_gpu_hours == 0
+        assert spent(told, NOTHING).serving_gpu_hours == 0
 
     def test_nothing_served_is_not_zero(self) -> None:
-        cost = spent(lines((1.0, reply("propose/1"))), 0)
+        cost = spent(lines((1.0, reply("propose/1"))), NOTHING)
         assert cost.serving_gpu_hours is None
         assert cost.serving_node_hours is None
         assert cost.busy is None
@@ -169,22 +177,17 @@ class TestBusy:
             (130.0, reply("code/1", 10.0)),
             (200.0, PlaneStopped(generation=1, time=200.0)),
         )
-        assert spent(told, 0).busy == pytest.approx(0.2)
+        assert spent(told, NOTHING).busy == pytest.approx(0.2)
 
 
-class TestPerImprovement:
-    def test_of_what_was_found(self) -> None:
+class TestSums:
+    def test_of_trials_and_calls(self) -> None:
         told = lines((1.0, reply("propose/1")), (2.0, trial_ended("t", 7200.0, 3600.0)))
-        cost = spent(told, 2)
+        cost = spent(told, NOTHING)
         assert (cost.cpu_hours, cost.gpu_hours, cost.tokens) == (2.0, 1.0, 13)
-        assert cost.per_improvement(cost.cpu_hours) == 1.0
-
-    def test_is_none_where_none_was_found(self) -> None:
-        cost = spent(lines((2.0, trial_ended("t", 7200.0, 3600.0))), 0)
-        assert cost.per_improvement(cost.cpu_hours) is None
 
     def test_of_an_empty_journal(self) -> None:
-        cost = spent([], 0)
+        cost = spent([], NOTHING)
         assert (cost.roles, cost.tokens, cost.cpu_hours) == ((), 0, 0.0)
 
 
@@ -198,9 +201,10 @@ async def test_of_a_real_campaign(tmp_path: Path) -> None:
     )
     cost = spending.read(bench.paths)
     table = [row.finding for row in read_rows(bench.paths).rows]
-    assert cost.improvements == table.count(Verdict.IMPROVEMENT) == 1
-    assert cost.confirmed == 1
-    assert cost == spending.read(bench.paths, 1, 1)
+    assert cost.found.improvements == table.count(Verdict.IMPROVEMENT) == 1
+    assert cost.found.findings == len(table) - table.count(None) == 1
+    assert cost.found.confirmed == 1
+    assert cost == spending.read(bench.paths, Counted(findings=1, improvements=1, confirmed=1))
     assert cost.cpu_hours == pytest.approx(status(bench.paths)["cpu_hours"])
     assert cost.roles == ()
 
@@ -218,5 +222,5 @@ def test_serving_is_in_a_journal_that_is_read_again(tmp_path: Path) -> None:
     book.record(CampaignEnded())
     book.close()
     assert [line.event for line in journal.read_lines(path)] == seen
-    assert spent(journal.read_lines(path), 0).serving_gpu_hours == pytest.approx(8)
+    assert spent(journal.read_lines(path), NOTHING).serving_gpu_hours == pytest.approx(8)
     assert fold(seen) == CampaignState(campaign_id="c", ended=True)

@@ -12,7 +12,6 @@ from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.records.events import CampaignEnded, DriverStarted, TrialEnded
-from hpcscientist.records.found.finding import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,14 @@ def measured(name: str, paths: RunPaths) -> Ran:
     """Read a campaign that has ended. Raises RunDirectoryError."""
     rows = [row for row in read_rows(paths).rows if row.status != "baseline"]
     lines = journal.read_lines(paths.journal)
-    improvements = sum(row.finding is Verdict.IMPROVEMENT for row in rows)
-    spent = spending.spent(lines, improvements)
+    spent = spending.spent(lines, spending.Counted.of(rows, confirms=True))
     starts = [line.t for line in lines if isinstance(line.event, DriverStarted)]
     ends = [line.t for line in lines if isinstance(line.event, CampaignEnded)]
     return Ran(
         name=name,
         ideas=sum(row.status != "rejected" for row in rows),
         scored=sum(row.status == "scored" for row in rows),
-        improvements=improvements,
+        improvements=spent.found.improvements,
         confirmed=sum(row.confirmed is True for row in rows),
         trials=sum(isinstance(line.event, TrialEnded) for line in lines),
         tokens=spent.tokens,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from hpcscientist.launching.costs.estimate import AllocationEstimate, Estimate
     from hpcscientist.launching.costs.spending import Spending
@@ -75,9 +75,12 @@ def footer(found: Spending) -> list[str]:
         if found.unended:
             said += "; its end is not recorded, so it counts until the last event before"
         lines.append(said)
-    lines.append(_per_improvement(found))
-    if found.improvements and found.confirmed is not None:
-        lines.append(_per_confirmed(found))
+    came = found.found
+    lines.append(_per("finding", found, came.findings))
+    if came.findings:
+        lines.append(_per("improvement", found, came.improvements))
+    if came.improvements and came.confirmed is not None:
+        lines.append(_per("confirmed improvement", found, came.confirmed))
     return lines
 
 
@@ -89,26 +92,15 @@ def _by_stage(stages: Mapping[str, int]) -> str:
     return f" ({', '.join(f'{stage} {tokens:,}' for stage, tokens in ordered)})"
 
 
-def _per_improvement(found: Spending) -> str:
-    if not found.improvements:
-        return "per improvement: none was found"
-    return f"per improvement ({found.improvements}): {_each(found, found.per_improvement)}"
-
-
-def _per_confirmed(found: Spending) -> str:
-    if not found.confirmed:
-        return "per confirmed improvement: none was"
-    return f"per confirmed improvement ({found.confirmed}): {_each(found, found.per_confirmed)}"
-
-
-def _each(found: Spending, share: Callable[[float], float | None]) -> str:
-    """What one of them took; there is at least one."""
-    tokens, cpu, gpu = (share(a) or 0.0 for a in (found.tokens, found.cpu_hours, found.gpu_hours))
-    said = f"{tokens:,.0f} tokens, {_both(cpu, gpu)}"
-    serving = share(found.serving_gpu_hours or 0.0)
-    if found.serving_gpu_hours is not None and serving is not None:
-        said += f", {_hours(serving)} GPU-hours of serving"
-    return said
+def _per(what: str, found: Spending, count: int) -> str:
+    """What one of so many took."""
+    if not count:
+        return f"per {what}: there is none"
+    tokens = found.tokens / count
+    said = f"{tokens:,.0f} tokens, {_both(found.cpu_hours / count, found.gpu_hours / count)}"
+    if found.serving_gpu_hours is not None:
+        said += f", {_hours(found.serving_gpu_hours / count)} GPU-hours of serving"
+    return f"per {what} ({count}): {said}"
 
 
 def _job(job: AllocationEstimate) -> str:

@@ -22,7 +22,7 @@ from hpcscientist.records.events import (
     ReplyRecorded,
     TrialEnded,
 )
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.found.finding import ResultRow, Verdict
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -58,12 +58,30 @@ class Serving(Record):
     unended: bool
 
 
+class Counted(Record):
+    """What was found. `confirmed`: how many of the improvements were, None where none was to be."""
+
+    findings: int
+    improvements: int
+    confirmed: int | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[ResultRow], *, confirms: bool) -> Counted:
+        """Count what a table shows; `confirms`: whether improvements are to be confirmed."""
+        found = [row for row in rows if row.finding is not None]
+        held = sum(row.confirmed is True for row in found)
+        return cls(
+            findings=len(found),
+            improvements=sum(row.finding is Verdict.IMPROVEMENT for row in found),
+            confirmed=held if confirms else None,
+        )
+
+
 class Spending(Record):
     """What a campaign has cost. Hours of run time; of trials, those of reruns too.
 
     Those of serving are None where nothing was served, and too little where a serving is
-    `unended`. `busy`: the share of the time served in which a request was in flight. `confirmed`:
-    how many of the improvements were, None where none was to be.
+    `unended`. `busy`: the share of the time served in which a request was in flight.
     """
 
     roles: tuple[RoleTokens, ...]
@@ -73,25 +91,16 @@ class Spending(Record):
     serving_gpu_hours: float | None
     unended: bool
     busy: float | None
-    improvements: int
-    confirmed: int | None = None
+    found: Counted
 
     @property
     def tokens(self) -> int:
         """All tokens, read and written."""
         return sum(role.prompt + role.completion for role in self.roles)
 
-    def per_improvement(self, amount: float) -> float | None:
-        """An amount for each improvement that was found; None where none was."""
-        return amount / self.improvements if self.improvements else None
 
-    def per_confirmed(self, amount: float) -> float | None:
-        """An amount for each improvement that was confirmed; None where none was."""
-        return amount / self.confirmed if self.confirmed else None
-
-
-def spent(lines: Sequence[Line], improvements: int, confirmed: int | None = None) -> Spending:
-    """Return what a journal tells, and of it what each of the improvements took."""
+def spent(lines: Sequence[Line], found: Counted) -> Spending:
+    """Return what a journal tells, beside what was found for it."""
     served = servings(lines)
     ended = [line.event.report.usage for line in lines if isinstance(line.event, TrialEnded)]
     seconds = sum(part.end - part.start for part in served)
@@ -111,8 +120,7 @@ def spent(lines: Sequence[Line], improvements: int, confirmed: int | None = None
         busy=overlap(((part.start, part.end) for part in served), requests) / seconds
         if seconds
         else None,
-        improvements=improvements,
-        confirmed=confirmed,
+        found=found,
     )
 
 
@@ -207,29 +215,24 @@ def overlap(served: Iterable[Span], requests: Iterable[Span]) -> float:
     return total
 
 
-def read(
-    paths: RunPaths, improvements: int | None = None, confirmed: int | None = None
-) -> Spending:
+def read(paths: RunPaths, found: Counted | None = None) -> Spending:
     """Return what the campaign in a run directory has cost up to now.
 
-    `improvements`: how many were found, and `confirmed` of these; None: as the journal's values
-    tell. Raises RunDirectoryError and RecipeError.
+    `found`: what for; None: as the journal's values tell. Raises RunDirectoryError and RecipeError.
     """
     lines = journal.read_lines(paths.journal)
-    if improvements is None:
-        improvements, confirmed = count(paths, fold(line.event for line in lines))
-    return spent(lines, improvements, confirmed)
+    return spent(lines, found or count(paths, fold(line.event for line in lines)))
 
 
-def count(paths: RunPaths, state: CampaignState) -> tuple[int, int | None]:
-    """Return how many ideas improved on the baseline, by the values in the journal, and how many
-    of these were confirmed; None where no improvement is to be.
-    """
+def count(paths: RunPaths, state: CampaignState) -> Counted:
+    """Count findings, improvements on the baseline among them, by the values in the journal."""
     spec, settings = load(paths.recipe).spec, frozen.read(paths).settings
     judged = judge(state, spec.primary, settings, seeds=spec.seeds)
-    improved = [i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT]
+    findings = {i: found.verdict for i, found in judged.items() if found.verdict is not None}
+    improved = [i for i, verdict in findings.items() if verdict is Verdict.IMPROVEMENT]
     if not settings.loop.confirm:
-        return len(improved), None
+        return Counted(findings=len(findings), improvements=len(improved))
     told = confirmed_ideas(state, spec.primary, settings.loop.q)
     outcomes = (told[i].confirmation for i in improved if i in told)
-    return len(improved), sum(o is not None and o.confirmed for o in outcomes)
+    held = sum(o is not None and o.confirmed for o in outcomes)
+    return Counted(findings=len(findings), improvements=len(improved), confirmed=held)
