@@ -1,6 +1,6 @@
 """The process in which Ray's driver lives: frames come in, Ray runs them, frames go out.
 
-Run as a module by `fanout_process`. Its standard input is its lifeline: when that ends, so does
+Run as a module by `fanout/process`. Its standard input is its lifeline: when that ends, so does
 the process, and with it what it has on the cluster.
 """
 

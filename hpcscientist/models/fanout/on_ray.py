@@ -1,6 +1,6 @@
 """The adapter to a Ray cluster.
 
-Ray's driver lives in a process of its own (`fanout_process`); where that was killed and the
+Ray's driver lives in a process of its own (`fanout/process`); where that was killed and the
 cluster still answers, another takes its place, and the calls that were under way go out again.
 
 On each node Ray keeps one process, a hand, that runs many tasks at once. Plain Ray tasks would

@@ -1,6 +1,6 @@
 """The process of Ray's driver as the fan-out sees it: started, told calls, heard out, ended.
 
-Ray's driver lives in a process of its own (`fanout_driver`), not in the campaign's: when the
+Ray's driver lives in a process of its own (`fanout/driver`), not in the campaign's: when the
 cluster's head is gone Ray ends the process that it is in, without an exception; it takes over
 SIGTERM; and it may need another interpreter. Here its end is one error among others.
 """

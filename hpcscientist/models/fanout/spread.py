@@ -5,7 +5,7 @@ allocation has the endpoint on its own loopback address at one port. A request i
 that asks there, so what travels between nodes takes Ray's channel, which the token guards, and
 no node's network has an open endpoint. A plain http endpoint is called by `OpenAIModel` itself:
 one event loop holds hundreds of calls that do nothing but wait, so threads would add only their
-cost. Threads (`models.fanout_threads`) are for stage work that blocks or computes.
+cost. Threads (`fanout/threads`) are for stage work that blocks or computes.
 
 The API key goes neither by command line nor inside the task's item, but by a file of mode 0600
 that every node can read: Ray keeps items in shared memory and on disks, and its token says who
