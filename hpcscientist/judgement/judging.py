@@ -7,6 +7,7 @@ which rule holds, which ideas count, and in which order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import Rule, findings
@@ -48,10 +49,8 @@ def judge(
     budget has none either, and counts among the others.
     """
 
-    def of(idea_id: str, attempt: int) -> Mapping[int, float]:
-        return state.scores(idea_id, attempt, metric.name)
-
-    read, copies = values or of, duplicates.repeated(state)
+    read = values or partial(state.scores, metric=metric.name)
+    copies = duplicates.repeated(state)
     ideas = {
         idea.idea_id: {} if idea.idea_id in copies else _values(idea, read)
         for idea in state.in_order()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
@@ -143,10 +144,7 @@ class Admission:
         leader = None
         if self.outlook.follows:
             leader = self.knowledge.leader(self.outlook.settled(number, round_number))
-
-        def task(idea_id: str, number: int) -> ProposalTask:
-            return self._informed(idea_id, number, round_number, leader)
-
+        task = partial(self._informed, round_number=round_number, leader=leader)
         told = await self.outlook.directed(task, idea_id, number, round_number)
         self.outlook.begin(told)
         return told
