@@ -140,8 +140,6 @@ def beside(
     slurm = Slurm(config.site.watch.command_s)
     allocation = nodes.allocation_of(slurm, job_id) if job_id else nodes.here()
     launcher = nodes.launcher_of(config.site, job_id)
-    if job_id:  # elsewhere the launch has seen to it
-        serving.require_engine(request.folders, launcher)
     since = time.time()
     with serving.serve(request, allocation, launcher, tell, check) as (plane, endpoint, machine):
         yield Beside(

@@ -57,9 +57,12 @@ def serve(
 ) -> Iterator[tuple[Plane, Endpoint, Machine]]:
     """Serve models for as long as the context lasts. Raises ServingError, and what `check` does."""
     site = request.site
-    machine = machine_of(site, allocation, is_slurm=isinstance(launcher.steps, SlurmSteps))
+    is_slurm = isinstance(launcher.steps, SlurmSteps)
+    machine = machine_of(site, allocation, is_slurm=is_slurm)
     machine = request.keep(machine).taken_from(machine)
     layouts = lay_out(request.folders, machine, request.settings)
+    if is_slurm:  # elsewhere it was seen to before anything was made
+        require_engine(request.folders, launcher)
     for folder, layout in layouts.items():
         for line in layout.why:
             tell(f"{folder.name}: {line}")

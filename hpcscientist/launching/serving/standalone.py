@@ -147,8 +147,6 @@ def serve(
     launcher = nodes.launcher_of(site, job_id)
     allocation = allocation_of(site, job_id, node) if job_id else nodes.here()
     with _held(paths):
-        if job_id:  # elsewhere it was asked before anything was made
-            serving.require_engine(_folders(request), launcher)
         given = request.of_plane(paths)
         with serving.serve(given, allocation, launcher, tell) as (plane, endpoint, _):
             ready(endpoint)
