@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.confirmation import judge, one_sided, shrinkage
+from hpcscientist.feedback.confirmation import judge, one_sided
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -80,14 +80,6 @@ def test_the_one_sided_p_values_of_both_directions_add_up_to_one(
     assert up is not None
     assert down is not None
     assert up + down == pytest.approx(1.0)
-
-
-def test_shrinkage_is_the_share_of_the_gain_that_is_gone() -> None:
-    search, half, none = (compare(BASE, shifted(by)) for by in (0.2, 0.1, -0.2))
-    assert shrinkage(search, search, UP) == pytest.approx(0.0)
-    assert shrinkage(search, half, UP) == pytest.approx(0.5)
-    assert shrinkage(search, none, UP) == pytest.approx(2.0)
-    assert shrinkage(none, search, UP) is None
 
 
 def test_of_ideas_that_do_nothing_at_most_a_share_q_is_confirmed() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.runs import Ended, RunId, run_of
 from hpcscientist.records.trial import Stage, TrialSpec
 
@@ -94,8 +95,10 @@ class Entry:
 
 
 def turn(entry: Entry) -> tuple[bool, float]:
-    """Return by what entries are sorted as they wait: first come first served, but pilots before
-    all else. A pilot is short, and until it has ended nobody knows what its idea wants next; where
-    those waited last, the last ideas would run alone.
+    """Return by what entries are sorted as they wait: first come first served, but pilots and the
+    reference's trials before all else. A pilot is short, and until it has ended nobody knows what
+    its idea wants next: where those waited last, the last ideas would run alone. For the reference
+    all ideas wait.
     """
-    return entry.spec.stage is not Stage.PILOT, entry.since
+    first = entry.spec.stage is Stage.PILOT or entry.spec.idea_id == BASELINE_ID
+    return not first, entry.since

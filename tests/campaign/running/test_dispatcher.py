@@ -16,6 +16,7 @@ from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal, read
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BatchQueued, TrialQueued
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.runs import (
     Accepted,
     Answer,
@@ -205,12 +206,15 @@ async def test_a_place_is_taken_again_before_anybody_is_told_that_it_was_left(
     await dispatcher.close()
 
 
-async def test_a_pilot_waits_for_nothing_but_pilots(specs: list[TrialSpec]) -> None:
+@pytest.mark.parametrize("changed", [{"stage": Stage.PILOT}, {"idea_id": BASELINE_ID}])
+async def test_what_others_wait_for_has_its_turn_first(
+    specs: list[TrialSpec], changed: dict[str, object]
+) -> None:
     place = Place()
     one = Capacity(room=1, batch_max=1, at_once=1, pause_s=3600.0)
     place.rooms = [*[one, replace(one, room=0)] * 3, one]
     dispatcher = Dispatcher(place)
-    pilots = [spec.model_copy(update={"stage": Stage.PILOT}) for spec in specs[2:4]]
+    pilots = [spec.model_copy(update=changed) for spec in specs[2:4]]
     callers = [Caller(dispatcher, *specs[:2])]
     await until(lambda: len(place.batches) == 1)
     callers.append(Caller(dispatcher, *pilots))
