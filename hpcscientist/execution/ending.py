@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.execution.words import headline
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
 from hpcscientist.records.runs import NOTHING_LOST, Ended, EndState
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
@@ -65,8 +64,9 @@ def _outcome(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed:
     where = _where(ended, ended.scheduler_state)
     failure, words = _MACHINE.get(ended.state, _LOST)
     tail = "" if began else "; its worker had not begun"
-    last = headline(ended.said) if ended.state is EndState.FAILED else ""
-    said = f": {last}" if last else ""
+    # Its last line: a traceback above it may be that of another trial of the same element.
+    last = ended.said.strip().splitlines()[-1:] if ended.state is EndState.FAILED else []
+    said = f": {last[0].strip()[:200]}" if last else ""
     return MachineFailed(failure=failure, detail=f"{ended.why or words}{where}{tail}{said}")
 
 

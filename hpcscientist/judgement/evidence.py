@@ -131,7 +131,10 @@ def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
 
 def _analysis(line: bytes) -> str | None:
     """The reply of a recorded call, None where it was about something else."""
-    return Call.model_validate_json(line).reply if _ANALYSE in line else None
+    try:
+        return Call.model_validate_json(line).reply if _ANALYSE in line else None
+    except ValidationError:
+        return None
 
 
 def _baseline(index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -173,13 +173,12 @@ def check(settings: Settings, folder: Path) -> Checked:
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
     inside.check(settings, placement.site, recipe.spec.resources, ours)
-    layout = _layout(settings, placement.site, ours) if ours else ()
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
     isolation.require_permission(placement.isolation, trusted, settings.allow_unsandboxed)
     _check_control(settings, parsed.kind == "search", recipe)
-    return Checked(
+    found = Checked(
         settings=settings,
         recipe=recipe,
         model_spec=spec,
@@ -191,8 +190,9 @@ def check(settings: Settings, folder: Path) -> Checked:
         steps=steps(settings, shelf.has_library(settings, recipe), recorded) if specs else (),
         embedder=None if parsed.kind == "search" else open_embedder(settings.embedding),
         earlier=earlier.read(settings, recipe.spec.name),
-        layout=layout,
     )
+    # Last, for it takes longest.
+    return replace(found, layout=_layout(settings, placement.site, ours)) if ours else found
 
 
 def _check_allocation(settings: Settings) -> None:
@@ -241,6 +241,8 @@ def _layout(settings: Settings, site: Site, folders: tuple[Path, ...]) -> tuple[
 
     Whether the nodes of a job have an engine is seen there, before it is started.
     """
+    if settings.serving.trials_inside:  # `inside.check` has seen to it
+        return ("the layout is made in the job, of what trials leave of each node",)
     found = serving.forecast(folders, settings.serving, site, settings.nodes)
     if not settings.nodes:
         serving.require_engine(folders, nodes.launcher_of(site, ""))

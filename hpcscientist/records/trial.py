@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_serializer
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.outcome import Outcome
@@ -145,6 +145,11 @@ class TrialSpec(Record):
     tokens: int = 0
     alone: bool = False  # specs of earlier versions lack it
     queued_at: float
+
+    @field_serializer("stage", when_used="json")
+    def _stage(self, stage: Stage) -> str:
+        """In the words that workers of earlier releases read, too: one may wait in a queue."""
+        return EARLIER_SEEDS if stage is Stage.SEEDS else stage.value
 
 
 class Usage(Record):

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, reworded, version_of
+from hpcscientist.records.trial import EARLIER_SEEDS, Stage
+from hpcscientist.results.schema import KEY, SCHEMA, VERSION, refuse_newer, version_of
 
 PART_GLOB = "part-*.parquet"
 _LISTINGS = 10  # a compaction that moves files while we read is met by listing anew
@@ -60,7 +61,7 @@ def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> M
         _refuse_newer_rows(table, paths)
         if len(parts) + bool(loose) > 1:
             table = distinct(table)
-        return Measurements(reworded(table), bad_parts + bad_files)
+        return Measurements(_reworded(table), bad_parts + bad_files)
     raise RunDirectoryError(f"{paths.root}: result files keep moving while they are read; retry")
 
 
@@ -86,6 +87,16 @@ def distinct(table: Any) -> Any:
     if len(first) == table.num_rows:
         return table
     return table.take(first.take(pc.array_sort_indices(first.combine_chunks())))
+
+
+def _reworded(table: Any) -> Any:
+    """Return a table in today's words, as `conform` does for one file."""
+    place = table.schema.get_field_index("stage")
+    if place < 0:
+        return table
+    words = table.column(place)
+    today = pc.if_else(pc.equal(words, EARLIER_SEEDS), Stage.SEEDS.value, words)
+    return table.set_column(place, table.schema.field(place), today)
 
 
 def _read(

@@ -101,18 +101,10 @@ def conform(table: Any) -> Any:
         else pa.nulls(table.num_rows, field.type)
         for field in SCHEMA
     ]
-    return reworded(pa.table(columns, schema=SCHEMA))
-
-
-def reworded(table: Any) -> Any:
-    """Return a table, of any columns of the schema, in today's words: up to version 2 the stage
-    `seeds` had another.
-    """
-    place = table.schema.get_field_index("stage")
-    if place < 0:
-        return table
+    table = pa.table(columns, schema=SCHEMA)
+    place = SCHEMA.get_field_index("stage")
     words = table.column(place).to_pylist()  # by hand: workers do without Arrow's functions
     if EARLIER_SEEDS not in words:
         return table
     today = [Stage.SEEDS.value if word == EARLIER_SEEDS else word for word in words]
-    return table.set_column(place, table.schema.field(place), pa.array(today, pa.string()))
+    return table.set_column(place, SCHEMA.field(place), pa.array(today, pa.string()))

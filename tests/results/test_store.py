@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -24,7 +25,7 @@ from hpcscientist.records.outcome import (
     Outcome,
     Scored,
 )
-from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results.schema import SCHEMA, VERSION, VERSION_KEY
 from hpcscientist.results.store import encode, read_result, read_table, write_result
 
@@ -205,3 +206,9 @@ def test_tokens_beyond_any_count_are_bounded(tmp_path: Path) -> None:
     report = make_report(spec, {"accuracy": 0.5})
     write_result(paths, spec, report)
     assert read_result(paths) == report
+
+
+def test_a_spec_is_written_so_that_workers_of_earlier_releases_read_it() -> None:
+    spec = make_spec("t")
+    assert json.loads(spec.model_dump_json())["stage"] == "search"
+    assert TrialSpec.model_validate_json(spec.model_dump_json()) == spec

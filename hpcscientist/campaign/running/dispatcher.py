@@ -176,9 +176,13 @@ class Dispatcher:
                 finally:
                     woken.cancel()
                 if told.done():
-                    await self._refill(told.result())
-                    for change in told.result():
-                        self._apply(change)
+                    changes = told.result()
+                    told = None
+                    try:
+                        await self._refill(changes)
+                    finally:  # what is known counts, whatever came
+                        for change in changes:
+                            self._apply(change)
                     told = asyncio.create_task(self._changes())
         except Exception as error:
             if told is not None and told.done():
@@ -199,13 +203,14 @@ class Dispatcher:
 
     async def _refill(self, changes: Sequence[Change]) -> None:
         """Take the places that ends have left before anybody is told of these: telling takes its
-        time, and slots would stand idle for it. What has to wait again has its turn first.
+        time, and slots would stand idle for it. What has to wait again has its turn first; and
+        nobody waits for a scheduler to be told, for whose queue it makes no difference.
         """
         ends = [change for change in changes if isinstance(change, Ended)]
         if ends:
             self._ease()
         again = any(end.state in NOTHING_LOST for end in ends)
-        if ends and not again and self._pause_s() <= 0:
+        if ends and not again and not self.outlives_driver and self._pause_s() <= 0:
             await self._submit()
 
     def _apply(self, change: Change) -> None:

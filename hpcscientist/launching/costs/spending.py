@@ -69,10 +69,11 @@ class Counted(Record):
     def of(cls, rows: Iterable[ResultRow], *, confirms: bool) -> Counted:
         """Count what a table shows; `confirms`: whether improvements are to be confirmed."""
         found = [row for row in rows if row.finding is not None]
-        held = sum(row.confirmed is True for row in found)
+        improved = [row for row in found if row.finding is Verdict.IMPROVEMENT]
+        held = sum(row.confirmed is True for row in improved)
         return cls(
             findings=len(found),
-            improvements=sum(row.finding is Verdict.IMPROVEMENT for row in found),
+            improvements=len(improved),
             confirmed=held if confirms else None,
         )
 

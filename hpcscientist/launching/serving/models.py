@@ -62,7 +62,7 @@ def serve(
     machine = request.keep(machine).taken_from(machine)
     layouts = lay_out(request.folders, machine, request.settings)
     if is_slurm:  # elsewhere it was seen to before anything was made
-        require_engine(request.folders, launcher)
+        require_engine(request.folders, launcher, check)
     for folder, layout in layouts.items():
         for line in layout.why:
             tell(f"{folder.name}: {line}")
@@ -113,10 +113,15 @@ def forecast(
     return (*said, *([unsure] if unsure else []))
 
 
-def require_engine(folders: Iterable[Path], launcher: Launcher) -> None:
-    """See that the serving interpreter can run each model; takes seconds. Raises ServingError."""
+def require_engine(
+    folders: Iterable[Path], launcher: Launcher, check: Callable[[], None] = lambda: None
+) -> None:
+    """See that the serving interpreter can run each model; takes seconds, or minutes from a slow
+    file system. `check` is called before each. Raises ServingError, and what `check` does.
+    """
     python = launcher.interpreter()
     for name in dict.fromkeys(weights.check(folder).architecture for folder in folders):
+        check()
         problem = interpreter.unsupported(name, python)
         if problem:
             raise ServingError(problem)

@@ -188,6 +188,7 @@ async def test_a_place_is_taken_again_before_anybody_is_told_that_it_was_left(
 ) -> None:
     """What is done about an end takes time, and the place would be empty for as long."""
     place, queued = Place(), []
+    place.outlives_driver = False
     one = Capacity(room=1, batch_max=1, at_once=1, pause_s=3600.0)
     place.rooms = [one, replace(one, room=0), one]
     dispatcher = Dispatcher(place)
@@ -204,6 +205,53 @@ async def test_a_place_is_taken_again_before_anybody_is_told_that_it_was_left(
     assert queued == [("t0", 2), ("t1", 2)]
     assert place.rooms == []  # and nobody asked twice for the same
     await dispatcher.close()
+
+
+async def test_nobody_waits_for_a_scheduler_to_be_told_of_an_end(specs: list[TrialSpec]) -> None:
+    place, told = Place(), asyncio.Event()
+    one = Capacity(room=1, batch_max=1, at_once=1, pause_s=3600.0)
+    place.rooms = [one, replace(one, room=0), one]
+    dispatcher = Dispatcher(place)
+    behind: list[int] = []
+
+    def over(spec: TrialSpec, ended: Ended | None) -> None:
+        behind.append(len(place.batches))
+        told.set()
+
+    task = asyncio.create_task(dispatcher.run(specs[:2], lambda spec: None, over))
+    await until(lambda: len(place.batches) == 1)
+    place.tell(end(specs[0]))
+    await told.wait()
+    assert behind == [1]
+    await until(lambda: len(place.batches) == 2)
+    place.tell(end(specs[1]))
+    await task
+    await dispatcher.close()
+
+
+async def test_what_is_known_is_told_though_a_place_is_being_taken_as_all_ends(
+    specs: list[TrialSpec],
+) -> None:
+    place = Place()
+    place.outlives_driver = False
+    one = Capacity(room=1, batch_max=1, at_once=1, pause_s=3600.0)
+    place.rooms = [one, replace(one, room=0), one]
+    dispatcher = Dispatcher(place)
+    caller = Caller(dispatcher, *specs[:2])
+    await until(lambda: len(place.batches) == 1)
+    asked = asyncio.Event()
+
+    async def never(like: TrialSpec) -> Capacity:
+        asked.set()
+        return await asyncio.get_running_loop().create_future()
+
+    place.capacity = never  # type: ignore[method-assign]
+    place.tell(end(specs[0]))
+    await asked.wait()
+    await dispatcher.close()
+    assert caller.ended == [("t0", "ended")]
+    caller.task.cancel()
+    await asyncio.wait({caller.task})
 
 
 @pytest.mark.parametrize("changed", [{"stage": Stage.PILOT}, {"idea_id": BASELINE_ID}])
