@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from . import leftovers, plan
+from . import catalogue, leftovers
 from .leftovers import Busy, Workplace
 from .services import cluster_variables, environment
 from .session import Session
@@ -28,11 +28,11 @@ def main(arguments: Sequence[str], repository: Path) -> int:
     """Run what is asked for: 0 green, 1 red, 2 asked wrongly, 128 and more: stopped."""
     given = _parser().parse_args(arguments)
     if given.list:
-        print(plan.listing())
+        print(catalogue.listing())
         return 0
     try:
-        suites = plan.chosen(given.suites)
-    except plan.UnknownSuite as unknown:
+        suites = catalogue.chosen(given.suites)
+    except catalogue.UnknownSuite as unknown:
         return _refuse(str(unknown))
     if os.geteuid() != 0:
         return _refuse("only root can bring up a cluster: run it with sudo")
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], repository: Path) -> int:
 
 
 def _run(
-    given: argparse.Namespace, suites: Sequence[plan.Suite], repository: Path, with_gate: bool
+    given: argparse.Namespace, suites: Sequence[catalogue.Suite], repository: Path, with_gate: bool
 ) -> int:
     stamp = time.strftime("%Y%m%dT%H%M%S")
     folder = Path(given.logs or repository / "scratch" / "full" / stamp).resolve()

@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from suites import logs, records
-from suites.plan import MARKERS
+from suites.catalogue import MARKERS
 
 sys.path.pop(0)  # the tests import nothing from here
 _MOST_TEXT = 500_000

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from . import rooms
+from .catalogue import Suite, longest_first, suite_of
 from .leftovers import Workplace
-from .plan import Suite, longest_first, suite_of
 from .records import NOT_RUN, Case, Result, Try
 from .retrying import ServicesFailed, run_cases
 from .rooms import Room, RoomFailed

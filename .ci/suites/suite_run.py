@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from . import logs, rooms
+from .catalogue import Suite
 from .leftovers import Workplace
-from .plan import Suite
 from .records import FAILED, HUNG, Case, Try
 from .retrying import ServicesFailed
 from .rooms import Room

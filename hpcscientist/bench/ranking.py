@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from hpcscientist.literature.library.build import build
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
 from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.voice import Voice
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe import schema
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.known.literature import Hit
@@ -80,7 +81,7 @@ class Options:
     size: int = 600  # papers of a library
 
 
-def figures(options: Options, tell: Callable[[str], None] = lambda _: None) -> list[Figure]:
+def figures(options: Options, tell: Tell = lambda _: None) -> list[Figure]:
     """Measure; medians over the libraries. With a model one library is surveyed.
 
     Raises ModelSpecError for a SPEC that means nothing, EndpointError.
@@ -92,9 +93,7 @@ def figures(options: Options, tell: Callable[[str], None] = lambda _: None) -> l
     return _figures(runs)
 
 
-async def _measure(
-    options: Options, data: Labelled, tell: Callable[[str], None]
-) -> dict[str, Kept]:
+async def _measure(options: Options, data: Labelled, tell: Tell) -> dict[str, Kept]:
     roles = _open(options)
     try:
         if roles is not None:

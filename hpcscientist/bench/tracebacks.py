@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from pathlib import Path
 from hpcscientist.authoring.structure import local_structure
 from hpcscientist.authoring.tracebacks.log import Frame, frames
 from hpcscientist.bench.figure import Figure
+from hpcscientist.ports.telling import Tell
 
 BROKEN = Path(__file__).with_name("broken")
 LIMIT_S = 60.0
@@ -113,7 +114,7 @@ class Tally:
         }
 
 
-def figures(runs: int = 1, tell: Callable[[str], None] = lambda _: None) -> list[Figure]:
+def figures(runs: int = 1, tell: Tell = lambda _: None) -> list[Figure]:
     """Read every case's log `runs` times, each time run anew; medians over the runs.
 
     `tell` hears which cases are not read exactly as labelled.

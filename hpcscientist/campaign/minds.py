@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hpcscientist.authoring.arms import TwoArms
@@ -28,6 +28,7 @@ from hpcscientist.ports.author import Author
 from hpcscientist.ports.library import Library
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.proposer import Proposer
+from hpcscientist.ports.telling import Notify
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.events import ReplyRecorded
@@ -108,7 +109,7 @@ def _minds(
     recipe: Recipe,
     windows: Mapping[Role, Window],
     library: Library | None,
-    notify: Callable[[str, str], None],
+    notify: Notify,
 ) -> Minds:
     settings = config.settings
     proposer = ModelProposer(
@@ -145,7 +146,7 @@ def _helpers(
     recipe: Recipe,
     windows: Mapping[Role, Window],
     library: Library | None,
-    notify: Callable[[str, str], None],
+    notify: Notify,
 ) -> Helpers:
     settings, steps = config.settings, config.steps
     proposing, literature, seed = settings.proposing, settings.literature, settings.seed

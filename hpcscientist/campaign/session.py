@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import NoteTaken
 
 
@@ -24,7 +24,7 @@ class Session:
     generation: int
     job_id: str = ""
 
-    def teller(self, name: str) -> Callable[[str], None]:
+    def teller(self, name: str) -> Tell:
         """Return what records notes under a name, the first of them alone."""
 
         def tell(text: str) -> None:

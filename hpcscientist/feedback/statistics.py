@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Final
 
 from hpcscientist.records.found.finding import Comparison
@@ -96,6 +97,19 @@ def adjust(p_values: Sequence[float]) -> list[float]:
         least = min(least, p_values[place] * (count / rank))
         adjusted[place] = least
     return adjusted
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Return the 95% score interval of a share (Wilson 1927). Raises ValueError for no trials."""
+    if not 0 <= successes <= trials or trials < 1:
+        raise ValueError(f"{successes} of {trials} is no share")
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    share, weight = successes / trials, z * z / trials
+    centre = (share + weight / 2) / (1 + weight)
+    reach = z / (1 + weight) * math.sqrt(share * (1 - share) / trials + weight / (4 * trials))
+    # At the ends the formula gives 0 and 1 but for rounding.
+    low = 0.0 if successes == 0 else max(0.0, centre - reach)
+    return low, 1.0 if successes == trials else min(1.0, centre + reach)
 
 
 def _paired(baseline: list[float], idea: list[float]) -> Comparison:

@@ -44,12 +44,11 @@ class IdeaNote(Record):
 
 
 class Feedback(Record):
-    """Text for the next prompt, the ideas it names, and how many it does not."""
+    """Text for the next prompt, and the ideas it names."""
 
     text: str
     shown: tuple[str, ...]
     improved: tuple[str, ...]
-    left_out: int
 
 
 _LIKELY_CAUSE = {
@@ -107,7 +106,6 @@ def summarise(
         text="\n".join(lines),
         shown=tuple(shown),
         improved=tuple(idea for idea in shown if idea in improved),
-        left_out=len(notes) - len(shown),
     )
 
 

@@ -26,6 +26,7 @@ _known: dict[Path, bytes] = {}
 def default_root() -> Path:
     """The root unless something else is configured."""
     state = os.environ.get("XDG_STATE_HOME") or str(expanded("~/.local/state"))
+    # The word that was used for the vault first; labels lie there on users' disks.
     return Path(state) / "hpcscientist" / "sealed"
 
 

@@ -41,7 +41,6 @@ class TrialState:
     stage: Stage
     seed: int
     run: int
-    queued_by: int  # the generation that queued this run
     phase: Phase = "queued"
     driver: int = 0  # the generation that had it started, 0: none has
     spoilt: bool = False  # the machine failed it

@@ -224,7 +224,6 @@ class CampaignState:
                     event.stage,
                     event.seed,
                     event.run,
-                    event.generation,
                 )
                 before = self.trials.get(event.trial_id)
                 if before is not None:  # an earlier run, which the machine failed

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
-from hpcscientist.ideation.notes import Notify, logged
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
 from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply, Judgement
 

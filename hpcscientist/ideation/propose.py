@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.config.settings import IDEATION, RoleSettings
 from hpcscientist.ideation.material import knowledge_prompt
-from hpcscientist.ideation.notes import Notify, logged
 from hpcscientist.ideation.reflect import Reflection
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
+from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.idea import Proposal, idea_id_of
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcscientist.files.text import one_line
-from hpcscientist.ideation.notes import Notify, logged
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import ProposalTask
 from hpcscientist.records.asked.vetting import ReflectReply
 from hpcscientist.records.idea import Proposal

@@ -1,10 +1,87 @@
-"""How well code carries out its ideas: completeness and correctness, by the journal."""
+"""Completeness and correctness of a campaign's code, as Scientist-Bench defines them.
+
+AI-Researcher (arXiv 2505.18705, 4.1). Completeness is the share of ideas whose code ends as
+resolved: there, when the agent says so and its code runs within its budget; here, when an attempt
+was scored and no review found it lacking. Correctness is the mean mark, 1 to 5, over several
+independent judgements of the code. The paper gives both as bare numbers. Here each has a 95%
+interval, the number of judgements, and their spread.
+
+Intervals. Completeness: Wilson's score interval (Wilson 1927, Journal of the American Statistical
+Association 22), which is honest for few ideas and near 0 and 1, where the usual one has no width.
+Correctness: judgements of one idea are no independent draws, so the standard error is taken over
+ideas (the sandwich of Liang & Zeger 1986, Biometrika 73, with ideas as clusters and the factor
+k / (k - 1)) and Student's t with k - 1 degrees of freedom. With as many judgements for each idea
+it is the t interval of the ideas' means.
+"""
 
 from __future__ import annotations
 
-from hpcscientist.authoring.review.measures import Judged, Quality, quality
+import math
+from collections.abc import Iterable, Sequence
+
+from pydantic import Field
+
+from hpcscientist.feedback.statistics import CONFIDENCE, wilson
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
+from hpcscientist.records.base import Record
+from hpcscientist.records.experiment import Mark
+
+_LOWEST, _HIGHEST = 1.0, 5.0  # marks
+
+
+class Judged(Record):
+    """How one idea ended. `resolved`: with an attempt that was scored and complete.
+
+    `marks` are the correctness of every judgement of that attempt, or of the last one that was
+    judged where there is none.
+    """
+
+    idea_id: str
+    resolved: bool
+    marks: tuple[Mark, ...] = ()
+
+
+class Quality(Record):
+    """Completeness (0 to 1) and correctness (1 to 5) over the ideas of a campaign.
+
+    `unjudged` of the resolved ideas have no judgement: nobody said that they were complete.
+    Means and intervals (95%) are None where there is nothing to take them from: the interval of
+    correctness also with fewer than two judged ideas, and where these do not differ at all.
+    `spread` is the standard deviation (ddof 1) of all judgements.
+    """
+
+    ideas: int = Field(ge=0)
+    resolved: int = Field(ge=0)
+    unjudged: int = Field(ge=0)
+    completeness: float | None
+    completeness_interval: tuple[float, float] | None
+    judged_ideas: int = Field(ge=0)
+    judgements: int = Field(ge=0)
+    correctness: float | None
+    correctness_interval: tuple[float, float] | None
+    spread: float | None
+
+    def __str__(self) -> str:
+        """Return both measures in a line for people."""
+        return f"completeness {self._completeness()}; correctness {self._correctness()}"
+
+    def _completeness(self) -> str:
+        if self.completeness is None:
+            return "unknown (no ideas)"
+        interval = _interval(self.completeness_interval)
+        unjudged = f", {self.unjudged} of them unjudged" if self.unjudged else ""
+        of = f"{self.resolved} of {self.ideas} ideas{unjudged}"
+        return f"{self.completeness:.3f} ({of}{interval})"
+
+    def _correctness(self) -> str:
+        if self.correctness is None:
+            return "unknown (no judgements)"
+        spread = "" if self.spread is None else f" ± {self.spread:.2f}"
+        count = "1 judgement" if self.judgements == 1 else f"{self.judgements} judgements"
+        of = "1 idea" if self.judged_ideas == 1 else f"{self.judged_ideas} ideas"
+        interval = _interval(self.correctness_interval)
+        return f"{self.correctness:.2f}{spread} ({count} of {of}{interval})"
 
 
 def measure(state: CampaignState) -> Quality | None:
@@ -17,6 +94,26 @@ def measure(state: CampaignState) -> Quality | None:
     return quality(_judged(idea) for idea in ended)
 
 
+def quality(ideas: Iterable[Judged]) -> Quality:
+    """Measure completeness and correctness; neither depends on the order of ideas and marks."""
+    ended = list(ideas)
+    resolved = sum(idea.resolved for idea in ended)
+    marks = [idea.marks for idea in ended if idea.marks]
+    every = [mark for of in marks for mark in of]
+    return Quality(
+        ideas=len(ended),
+        resolved=resolved,
+        unjudged=sum(idea.resolved and not idea.marks for idea in ended),
+        completeness=resolved / len(ended) if ended else None,
+        completeness_interval=wilson(resolved, len(ended)) if ended else None,
+        judged_ideas=len(marks),
+        judgements=len(every),
+        correctness=_mean(every) if every else None,
+        correctness_interval=_clustered(marks),
+        spread=_std(every),
+    )
+
+
 def _judged(idea: IdeaState) -> Judged:
     assert idea.ended is not None
     standing = idea.reviews.get(idea.ended.attempt or 0)
@@ -26,3 +123,36 @@ def _judged(idea: IdeaState) -> Judged:
         resolved=idea.ended.status == "scored" and (standing is None or standing.complete),
         marks=last.marks if last is not None else (),
     )
+
+
+def _clustered(marks: Sequence[Sequence[int]]) -> tuple[float, float] | None:
+    """Return the 95% interval of the mean of all marks, with ideas as clusters."""
+    count = len(marks)
+    if count < 2:
+        return None
+    judgements = sum(map(len, marks))
+    mean = _mean([mark for of in marks for mark in of])
+    sums = [math.fsum(of) - len(of) * mean for of in marks]
+    squares = math.fsum(of * of for of in sums)
+    error = math.sqrt(squares * count / (count - 1)) / judgements
+    if error < 1e-12:
+        return None
+    from scipy.special import stdtrit  # noqa: PLC0415  (slow to import)
+
+    reach = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
+    return max(_LOWEST, mean - reach), min(_HIGHEST, mean + reach)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _std(values: Sequence[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    centre = _mean(values)
+    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"; 95% {interval[0]:.2f} to {interval[1]:.2f}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpcscientist.authoring.review.measures import Quality
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
@@ -20,7 +19,7 @@ from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.missing import Missing, missing
-from hpcscientist.judgement.quality import measure
+from hpcscientist.judgement.quality import Quality, measure
 from hpcscientist.judgement.steadiness import drifted
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import IdeaEnded

@@ -40,7 +40,7 @@ from hpcscientist.launching import likeness
 from hpcscientist.launching.halting import conduct
 from hpcscientist.launching.serving.beside import Beside, beside, serves
 from hpcscientist.launching.wiring import Wired, wire
-from hpcscientist.models.serving.plane import Tell
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,

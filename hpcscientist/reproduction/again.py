@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcscientist.campaign.running.dispatcher import journalled
@@ -18,6 +18,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.halting import STOP_SIGNALS
 from hpcscientist.launching.sites import choosing
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded
 from hpcscientist.records.found.claim import Claim, Measured
@@ -27,8 +28,6 @@ from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec
 from hpcscientist.reproduction import folder
 from hpcscientist.reproduction.recorded import Recorded, read_idea
 from hpcscientist.reproduction.shared import baseline_reports
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Reproduction
-from hpcscientist.reproduction.again import Tell
 from hpcscientist.reproduction.ground import Wanted
 from hpcscientist.reproduction.handed_on import handed
 from hpcscientist.reproduction.handed_on.alone import reproduce_alone

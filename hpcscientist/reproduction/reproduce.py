@@ -13,9 +13,10 @@ from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.again import Again, Tell
+from hpcscientist.reproduction.again import Again
 from hpcscientist.reproduction.ground import Wanted, config_here
 from hpcscientist.reproduction.judge import Said, judge
 from hpcscientist.reproduction.recorded import Recorded

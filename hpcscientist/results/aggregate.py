@@ -1,4 +1,4 @@
-"""What the trials of a campaign measured and cost: the numbers that findings are made of.
+"""What the trials of a campaign measured: the numbers that findings are made of.
 
 Judging them is in `feedback`; how files are read is in `scan`.
 """
@@ -22,8 +22,6 @@ SEED_STAGES = (Stage.BASELINE, Stage.SEEDS)
 CONFIRM_STAGES = (Stage.BASELINE, Stage.CONFIRM)
 
 _SCORE_COLUMNS = ("idea", "attempt", "stage", "seed", "split", "metric", "value", "status")
-_COST_COLUMNS = ("idea", "cpu_s", "gpu_s")
-_SECONDS_AN_HOUR = 3600.0
 
 AttemptKey = tuple[str, int]
 
@@ -41,15 +39,6 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What all trials of an idea used, failed ones included."""
-
-    cpu_hours: float
-    gpu_hours: float
-    trials: int
-
-
-@dataclass(frozen=True, slots=True)
 class Overview:
     """All that `hpcsci results` needs, from one pass over the files.
 
@@ -59,47 +48,21 @@ class Overview:
 
     validation: Scores
     test: Scores
-    costs: Mapping[str, Cost]
     unreadable: int
 
 
-def read(paths: RunPaths, columns: Sequence[str]) -> Measurements:
-    """Read the named columns of every row, compacted or not, each row once."""
-    found = scan(paths, columns)
-    return Measurements(found.table.select(list(columns)), found.unreadable)
+def overview(paths: RunPaths, metric: str) -> Overview:
+    """Return a metric's values on both splits, reading the files once.
 
-
-def scores(
-    paths: RunPaths,
-    metric: str,
-    split: Split = Split.VALIDATION,
-    stages: Sequence[Stage] = SEED_STAGES,
-) -> Scores:
-    """Return a metric's values on one split over trials of the given stages.
-
-    Where several trials scored the same seed of one attempt, the later of `stages` stands,
+    Where several trials scored the same seed of one attempt, the later of the stages stands,
     then the higher run, then the later trial id: never the order in which files are
     listed. Values that are not finite, or beyond any metric, are left out: they were not
     measured.
     """
-    where = (ds.field("metric") == metric) & (ds.field("split") == split.value)
-    found = scan(paths, _SCORE_COLUMNS, where)
-    return _scores_of(found, metric, split, stages)
-
-
-def costs(paths: RunPaths) -> dict[str, Cost]:
-    """Return what each idea's trials used, by idea id."""
-    return _costs_of(scan(paths, _COST_COLUMNS, ds.field("position") == 0))
-
-
-def overview(paths: RunPaths, metric: str) -> Overview:
-    """Return a metric's values on both splits and the costs, reading the files once."""
-    where = (ds.field("metric") == metric) | (ds.field("position") == 0)
-    found = scan(paths, (*_SCORE_COLUMNS, *_COST_COLUMNS), where)
+    found = scan(paths, _SCORE_COLUMNS, ds.field("metric") == metric)
     return Overview(
         validation=_scores_of(found, metric, Split.VALIDATION, SEED_STAGES),
         test=_scores_of(found, metric, Split.TEST, CONFIRM_STAGES),
-        costs=_costs_of(found),
         unreadable=found.unreadable,
     )
 
@@ -122,20 +85,6 @@ def _scores_of(found: Measurements, metric: str, split: Split, stages: Sequence[
     for idea, attempt, seed, value in _rows(table, "idea", "attempt", "seed", "value"):
         values.setdefault((idea, attempt), {})[seed] = value  # the last of the order stands
     return Scores(values, found.unreadable)
-
-
-def _costs_of(found: Measurements) -> dict[str, Cost]:
-    # A trial's usage is in each of its rows; its first row stands for the trial.
-    trials = found.table.filter(pc.field("position") == 0)
-    sums = trials.group_by("idea").aggregate(
-        [("cpu_s", "sum"), ("gpu_s", "sum"), ("idea", "count")]
-    )
-    return {
-        idea: Cost((cpu or 0.0) / _SECONDS_AN_HOUR, (gpu or 0.0) / _SECONDS_AN_HOUR, count)
-        for idea, cpu, gpu, count in sorted(
-            _rows(sums, "idea", "cpu_s_sum", "gpu_s_sum", "idea_count")
-        )
-    }
 
 
 def _rows(table: Any, *columns: str) -> Any:

@@ -1,6 +1,7 @@
 """What a trial left besides numbers: its specification, log and progress.
 
-They lie in the trial's folder until it is compacted, and in results/logs-*.parquet after.
+They lie in the trial's folder until it is compacted, and in results/logs-*.parquet after, where any
+reader of Parquet finds them by trial and run.
 """
 
 from __future__ import annotations
@@ -34,17 +35,19 @@ def read(paths: RunPaths, trial_id: str) -> str:
 
     Raises RunDirectoryError for a trial that does not exist or whose log is unreadable.
     """
-    return _text(paths, trial_id, "log")
-
-
-def read_spec(paths: RunPaths, trial_id: str) -> str:
-    """Return a trial's spec.json, compacted or not. Raises as `read` does."""
-    return _text(paths, trial_id, "spec")
-
-
-def read_progress(paths: RunPaths, trial_id: str) -> str:
-    """Return what a trial's candidate reported while it ran (shown, never trusted)."""
-    return _text(paths, trial_id, "progress")
+    trial = paths.trial(Path(trial_id).name)
+    for _ in range(2):  # compaction may move the folder between the two looks
+        if trial.spec.exists() or trial.result.exists():
+            data = _loose(trial, "log")
+            if data is not None or trial.root.exists():
+                return (data or b"").decode("utf-8", "replace")
+        rows = _compacted(log_files(paths), trial_id)
+        if rows:
+            return (rows[-1][1] or b"").decode("utf-8", "replace")
+    raise RunDirectoryError(
+        f"{paths.root}: no trial {trial_id!r}; they are named by idea, attempt, stage and number, "
+        "such as idea-0001-a1-pilot-0, in journal.jsonl and in the progress of a campaign"
+    )
 
 
 def collect(trial: TrialPaths, trial_id: str, run: int) -> dict[str, Any]:
@@ -58,33 +61,17 @@ def log_files(paths: RunPaths) -> list[Path]:
     return sorted(paths.results.glob(LOGS_GLOB))
 
 
-def _text(paths: RunPaths, trial_id: str, name: str) -> str:
-    trial = paths.trial(Path(trial_id).name)
-    for _ in range(2):  # compaction may move the folder between the two looks
-        if trial.spec.exists() or trial.result.exists():
-            data = _loose(trial, name)
-            if data is not None or trial.root.exists():
-                return (data or b"").decode("utf-8", "replace")
-        rows = _compacted(log_files(paths), trial_id, name)
-        if rows:
-            return (rows[-1][1] or b"").decode("utf-8", "replace")
-    raise RunDirectoryError(
-        f"{paths.root}: no trial {trial_id!r}; they are named by idea, attempt, stage and number, "
-        "such as idea-0001-a1-pilot-0, in journal.jsonl and in the progress of a campaign"
-    )
-
-
-def _compacted(files: list[Path], trial_id: str, name: str) -> list[tuple[int, bytes | None]]:
-    """Return (run, content) of a trial's rows, by run; broken files are skipped."""
+def _compacted(files: list[Path], trial_id: str) -> list[tuple[int, bytes | None]]:
+    """Return (run, log) of a trial's rows, by run; broken files are skipped."""
     rows: list[tuple[int, bytes | None]] = []
     for file in files:
         try:
             found = pq.read_table(
-                file, columns=["run", name], filters=ds.field("trial") == trial_id
+                file, columns=["run", "log"], filters=ds.field("trial") == trial_id
             )
         except (pa.ArrowException, OSError):
             continue
-        rows += zip(found["run"].to_pylist(), found[name].to_pylist(), strict=True)
+        rows += zip(found["run"].to_pylist(), found["log"].to_pylist(), strict=True)
     return sorted(rows, key=lambda row: row[0])
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from authoring_bench_kit import LIMITS, PLAYBOOK, endpoint, executed, recipe
 
-from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.authoring.outcomes import MODES
 from hpcscientist.cli.main import run
+from hpcscientist.feedback.statistics import wilson
 
 KILL_DRIVER = Path(__file__).parent.parent / "e2e" / "kill_driver.py"
 FIELDS = ["name", "value", "unit", "compared_with", "ratio", "target", "spread", "runs"]

@@ -13,11 +13,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 from campaigns import PLAIN, TinyCampaign, hpcsci
 
-from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.campaigns import loop, steady
 from hpcscientist.bench.campaigns.measuring import Ran
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
+from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.found.finding import Verdict

@@ -112,7 +112,8 @@ def test_a_trial_belongs_to_the_driver_that_queued_it(tmp_path: Path) -> None:
     book.close()
     as_of_version_1(path)
     trials = fold(journal.read(path)).trials
-    assert [trials[name].queued_by for name in "ab"] == [1, 3]
+    queued = [event for event in journal.read(path) if event.type == "trial_queued"]
+    assert [event.generation for event in queued] == [1, 3]
     tail = JournalTail(path)
     tail.read()
     assert tail.state.trials == trials

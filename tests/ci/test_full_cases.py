@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from suites import plan, suite_run
+from suites import catalogue, suite_run
 from suites.records import FAILED, HUNG, NO_GPU, PASSED, SKIPPED, Result
 from suites.retrying import run_cases
 from suites.suite_run import SuiteRun
@@ -121,7 +121,7 @@ def suite_run_in(folder: Path, ci: Path) -> SuiteRun:
         '[tool.pytest.ini_options]\naddopts = "-p pytest_timeout"\ntimeout = 600\n'
         'markers = ["slurm: x"]\n'
     )
-    (suite,) = plan.chosen(["slurm"])
+    (suite,) = catalogue.chosen(["slurm"])
     made = SuiteRun(suite, SimpleNamespace(folder=work), folder, logs)  # type: ignore[arg-type]
     made.folder.mkdir(parents=True)
     made.logs.mkdir(parents=True)
@@ -194,7 +194,7 @@ def test_a_case_that_hangs_is_ended_and_the_next_runs(
 ) -> None:
     begun: list[dict[str, Any]] = []
 
-    def over(event: dict[str, Any], suite: plan.Suite) -> float:
+    def over(event: dict[str, Any], suite: catalogue.Suite) -> float:
         """The limit of the case that hangs has passed as soon as it has begun."""
         begun.append(event)
         return 0.0 if "hangs" in event["case"] else 600.0

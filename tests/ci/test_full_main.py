@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from suites import leftovers, main
-from suites.plan import Suite
+from suites.catalogue import Suite
 from suites.records import FAILED, PASSED, Result, Try
 from suites.session import Session
 from suites.side_by_side import SIGNALS

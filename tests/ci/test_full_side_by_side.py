@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from suites import plan, session
+from suites import catalogue, session
 from suites.leftovers import identity
 from suites.session import Session
 from suites.side_by_side import SIGNALS, Job, Tell, run_jobs
@@ -152,8 +152,8 @@ def test_what_must_be_alone_comes_last_and_alone(
     monkeypatch.setattr(session, "run_jobs", noted)
     work: Any = SimpleNamespace(folder=tmp_path)
     made = Session(tmp_path, work, Report(tmp_path, "abc"), at_once=4)
-    made.run(plan.SUITES, with_gate=False)
+    made.run(catalogue.SUITES, with_gate=False)
     alone = ("sandbox", "benchmarks")
-    others = [s.name for s in plan.longest_first(plan.SUITES) if s.name not in alone]
+    others = [s.name for s in catalogue.longest_first(catalogue.SUITES) if s.name not in alone]
     assert [(sorted(names), at_once) for names, at_once in asked[1:]] == [(sorted(alone), 1)]
     assert asked[0] == (others, 4)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpcscientist.feedback.statistics import adjust, compare
+from hpcscientist.feedback.statistics import adjust, compare, wilson
 
 values = st.floats(-1e6, 1e6).map(lambda v: round(v, 6))
 by_seed = st.dictionaries(st.integers(0, 20), values, min_size=2, max_size=10)
@@ -221,3 +221,18 @@ def test_importing_feedback_is_cheap() -> None:
         "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_the_interval_of_scipy(share: tuple[int, int]) -> None:
+    successes, trials = share
+    low, high = wilson(successes, trials)
+    theirs = stats.binomtest(successes, trials).proportion_ci(0.95, "wilson")
+    assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+    assert 0.0 <= low <= successes / trials <= high <= 1.0
+
+
+@pytest.mark.parametrize("share", [(0, 0), (-1, 3), (4, 3)])
+def test_what_is_no_share(share: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="is no share"):
+        wilson(*share)

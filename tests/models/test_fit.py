@@ -41,7 +41,6 @@ def checkpoint(billions: float = 8.0, **given: object) -> Checkpoint:
         "other_bytes": 0,
         "outside_floats": min(floats, 2 * 128_256 * 4096),
         "outside_bytes": 0,
-        "has_chat_template": True,
     }
     return Checkpoint.model_validate(said | given)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcscientist.models.embedding import vectors
-from hpcscientist.models.embedding.vectors import Top, VectorIndex, cosines_with, top
+from hpcscientist.models.embedding.vectors import Top, VectorIndex, cosines_with
 
 SOURCE = np.random.default_rng(0)
 
@@ -18,6 +18,14 @@ SOURCE = np.random.default_rng(0)
 def unit(count: int, width: int, source: np.random.Generator = SOURCE) -> np.ndarray:
     rows = source.standard_normal((count, width))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def top(
+    rows: np.ndarray, queries: np.ndarray, k: int = 1, block: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    search = Top(queries, k, block)
+    search.scan(rows)
+    return search.found()
 
 
 def reference(rows: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Values by seed and costs, whatever the state of the files."""
+"""Values by seed, whatever the state of the files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from result_makers import FAILED, make_report, make_spec, put
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
 from hpcscientist.records.trial import Split, Stage
-from hpcscientist.results import aggregate, scan
-from hpcscientist.results.aggregate import CONFIRM_STAGES, costs, overview, read, scores
+from hpcscientist.results import scan as scanning
+from hpcscientist.results.aggregate import Scores, overview
 from hpcscientist.results.compact import compact
+from hpcscientist.results.scan import scan
 from hpcscientist.results.schema import SCHEMA, VERSION, VERSION_KEY
 from hpcscientist.results.store import encode, read_table
 
@@ -30,10 +30,14 @@ def paths(tmp_path: Path) -> RunPaths:
     return RunPaths(tmp_path)
 
 
+def scores(paths: RunPaths, metric: str) -> Scores:
+    """Values on the validation split."""
+    return overview(paths, metric).validation
+
+
 def test_an_empty_campaign_has_no_scores(paths: RunPaths) -> None:
     assert scores(paths, "accuracy").values == {}
-    assert costs(paths) == {}
-    assert read(paths, ["idea", "value"]).table.num_rows == 0
+    assert scan(paths, ["idea", "value"]).table.num_rows == 0
 
 
 def test_values_by_idea_attempt_and_seed(paths: RunPaths) -> None:
@@ -52,7 +56,6 @@ def test_values_by_idea_attempt_and_seed(paths: RunPaths) -> None:
     }
     assert found.of("idea-0001", 3) == {}
     assert scores(paths, "loss").values == {("baseline", 1): dict.fromkeys(range(3), 1.0)}
-    assert scores(paths, "accuracy", stages=[Stage.PILOT]).of("idea-0001", 2) == {0: 0.0}
 
 
 def test_splits_are_kept_apart(paths: RunPaths) -> None:
@@ -61,7 +64,6 @@ def test_splits_are_kept_apart(paths: RunPaths) -> None:
     found = overview(paths, "accuracy")
     assert found.validation.of("idea-0001", 1) == {0: 0.7}
     assert found.test.of("idea-0001", 1) == {9: 0.6}
-    assert scores(paths, "accuracy", Split.TEST, CONFIRM_STAGES).values == found.test.values
 
 
 def test_one_broken_file_discards_nothing_else(paths: RunPaths) -> None:
@@ -74,7 +76,6 @@ def test_one_broken_file_discards_nothing_else(paths: RunPaths) -> None:
     found = overview(paths, "accuracy")
     assert found.unreadable == 2
     assert set(found.validation.of("idea-0001", 1)) == set(range(20)) - {3, 11, 19}
-    assert found.costs["idea-0001"].trials == 17
 
 
 def test_the_order_of_files_decides_nothing(paths: RunPaths) -> None:
@@ -90,18 +91,6 @@ def test_values_that_are_not_finite_were_not_measured(paths: RunPaths) -> None:
     put(paths, make_spec("d", seed=3), {"accuracy": -1e160})
     put(paths, make_spec("c", seed=2), {"accuracy": 0.0})
     assert scores(paths, "accuracy").of("idea-0001", 1) == {2: 0.0}
-
-
-def test_costs_count_each_trial_once_and_the_failed_too(paths: RunPaths) -> None:
-    put(paths, make_spec("a", seed=0), {"accuracy": 0.5, "loss": 1.0})
-    put(paths, make_spec("b", seed=1), FAILED)
-    lost = MachineFailed(failure=MachineFailure.LOST, detail="gone")
-    put(paths, make_spec("c", idea="idea-0002"), lost)
-    found = costs(paths)
-    assert list(found) == ["idea-0001", "idea-0002"]
-    assert found["idea-0001"].trials == 2
-    assert found["idea-0001"].cpu_hours == pytest.approx(72 / 3600)
-    assert found["idea-0001"].gpu_hours == pytest.approx(14.4 / 3600)
 
 
 @settings(max_examples=25, deadline=None)
@@ -123,17 +112,16 @@ def test_loose_compacted_and_both_give_the_same(
         paths.trial(f"t-{seed}").root.mkdir()
         paths.trial(f"t-{seed}").result.write_bytes(content)
     assert overview(paths, "accuracy") == before
-    assert read(paths, ["trial"]).table.num_rows == sum(1 if v is None else 2 for v in values)
+    assert scan(paths, ["trial"]).table.num_rows == sum(1 if v is None else 2 for v in values)
 
 
 def test_columns_an_older_file_lacks_are_null(paths: RunPaths) -> None:
     put(paths, make_spec("new", seed=0), {"accuracy": 0.5})
     put(paths, make_spec("old", seed=1), {"accuracy": 0.6})
     _rewrite(paths, "old", lambda t: t.drop_columns(["tokens", "gpu_s"]))
-    table = read(paths, ["trial", "tokens", "value"]).table.sort_by("trial")
+    table = scan(paths, ["trial", "tokens", "value"]).table.sort_by("trial")
     assert table["tokens"].to_pylist() == [10, None]
     assert table["value"].to_pylist() == [0.5, 0.6]
-    assert costs(paths)["idea-0001"].gpu_hours == pytest.approx(7.2 / 3600)
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -145,7 +133,7 @@ def test_a_stage_that_had_another_word_is_read_as_todays(paths: RunPaths, compac
     if compacted:
         compact(paths)
     assert scores(paths, "accuracy").of("idea-0001", 1) == {0: 0.5, 1: 0.6}
-    table = read(paths, ["trial", "stage"]).table
+    table = scan(paths, ["trial", "stage"]).table
     assert table["stage"].to_pylist() == ["seeds", "seeds"]
     if not compacted:
         assert read_table(paths.trial("old").result)["stage"].to_pylist() == ["seeds"]
@@ -182,7 +170,7 @@ def test_a_broken_part_leaves_the_others(paths: RunPaths) -> None:
     compact(paths)
     put(paths, make_spec("b", seed=1), {"accuracy": 0.6})
     compact(paths)
-    first, _ = scan.part_files(paths)
+    first, _ = scanning.part_files(paths)
     first.write_bytes(first.read_bytes()[:100])
     found = scores(paths, "accuracy")
     assert found.unreadable == 1
@@ -194,30 +182,33 @@ def test_files_that_a_compaction_moves_meanwhile_are_found(
 ) -> None:
     for seed in range(4):
         put(paths, make_spec(f"t-{seed}", seed=seed), {"accuracy": 0.5})
-    listed = scan.part_files
+    listed = scanning.part_files
 
     def list_then_compact(where: RunPaths) -> list[Path]:
         found = listed(where)  # the parts are listed, then the loose files vanish
-        monkeypatch.setattr(scan, "part_files", listed)
+        monkeypatch.setattr(scanning, "part_files", listed)
         compact(where)
         return found
 
-    monkeypatch.setattr(scan, "part_files", list_then_compact)
+    monkeypatch.setattr(scanning, "part_files", list_then_compact)
     assert set(scores(paths, "accuracy").of("idea-0001", 1)) == set(range(4))
 
 
 def test_only_the_columns_needed_are_read(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     put(paths, make_spec("a"), {"accuracy": 0.5})
     asked: list[set[str]] = []
-    original = scan._read
+    original = scanning._read
 
     def spy(files: Any, form: str, columns: list[str], where: Any) -> Any:
         asked.append(set(columns))
         return original(files, form, columns, where)
 
-    monkeypatch.setattr(scan, "_read", spy)
-    costs(paths)
-    assert asked[0] == {"idea", "cpu_s", "gpu_s", "trial", "run", "position", "schema_version"}
+    monkeypatch.setattr(scanning, "_read", spy)
+    overview(paths, "accuracy")
+    assert asked[0] == {
+        *("trial", "run", "position", "schema_version"),
+        *("idea", "attempt", "stage", "seed", "split", "metric", "value", "status"),
+    }
 
 
 def test_a_tool_that_knows_only_arrow_can_read_the_parts(paths: RunPaths) -> None:
@@ -225,10 +216,10 @@ def test_a_tool_that_knows_only_arrow_can_read_the_parts(paths: RunPaths) -> Non
     put(paths, spec, {"accuracy": 0.5})
     loose = pa.ipc.open_file(encode(spec, make_report(spec, {"accuracy": 0.5}))).read_all()
     compact(paths)
-    (part,) = scan.part_files(paths)
+    (part,) = scanning.part_files(paths)
     assert pq.read_schema(part).metadata[VERSION_KEY] == str(VERSION).encode()
     assert ds.dataset(part).to_table().to_pylist() == loose.to_pylist()
-    assert aggregate.read(paths, SCHEMA.names).table.to_pylist() == loose.to_pylist()
+    assert scan(paths, SCHEMA.names).table.to_pylist() == loose.to_pylist()
 
 
 def _rewrite(paths: RunPaths, trial: str, change: Any) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 from hpcscientist.bench.authoring import cost
 from hpcscientist.bench.authoring.outcomes import Measured, Written
 from hpcscientist.bench.authoring.preparing import BenchPaths, Options, Prepared, held, prepare
-from hpcscientist.bench.authoring.trying import Tell
 from hpcscientist.bench.authoring.wiring import wire
 from hpcscientist.errors import BaselineFailed, HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.lock import Lock
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation
 

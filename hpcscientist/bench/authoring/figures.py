@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.authoring.conduct import RECORDED
 from hpcscientist.bench.authoring.outcomes import MODES, Measured, Mode
 from hpcscientist.bench.authoring.paired import Paired, compare
 from hpcscientist.bench.figure import Figure
+from hpcscientist.feedback.statistics import wilson
 
 BESIDE: Mode = "none"
 _STEPS = (1, 3)  # rounds after which shares are shown, beside none and all

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hpcscientist.authoring.review.measures import wilson
+from hpcscientist.feedback.statistics import wilson
 
 
 @dataclass(frozen=True, slots=True)

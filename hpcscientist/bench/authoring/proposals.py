@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from hpcscientist.errors import PlaybookExhausted, ReplyError, RunDirectoryError
@@ -11,6 +11,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.roles import Roles
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 
@@ -30,7 +31,7 @@ class Proposals:
     given: tuple[Proposal, ...]
     seed: int
     shown: int
-    tell: Callable[[str], None]
+    tell: Tell
 
     async def ideas(self, count: int) -> AsyncIterator[Idea]:
         """Yield `count` ideas, or as many as there are. Raises EndpointError, RunDirectoryError."""

@@ -9,7 +9,7 @@ recorded; a bench that is taken up again runs from its beginning, and nothing is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hpcscientist.authoring.coder import ModelAuthor
@@ -19,13 +19,12 @@ from hpcscientist.campaign.proposals.idea_file import proposed
 from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.idea import AttemptKind, Idea
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.trial import TrialReport
-
-Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)

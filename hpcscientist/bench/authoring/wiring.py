@@ -9,7 +9,7 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.bench.authoring.outcomes import MODES, Mode, Written
 from hpcscientist.bench.authoring.preparing import Prepared
 from hpcscientist.bench.authoring.proposals import Proposals
-from hpcscientist.bench.authoring.trying import Bench, Spent, Tell
+from hpcscientist.bench.authoring.trying import Bench, Spent
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.running.trials import TrialRunner
@@ -25,6 +25,7 @@ from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import ReplyRecorded

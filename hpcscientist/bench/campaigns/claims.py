@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcscientist.bench.campaigns.measuring import share
-from hpcscientist.bench.campaigns.running import Tell, run
+from hpcscientist.bench.campaigns.running import run
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import gain
@@ -23,6 +23,7 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import load
 from hpcscientist.records.found.finding import Comparison, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID

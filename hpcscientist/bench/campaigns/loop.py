@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.campaigns.measuring import Ran, spread
-from hpcscientist.bench.campaigns.running import Tell, run
+from hpcscientist.bench.campaigns.running import run
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.feedback.statistics import compare
+from hpcscientist.feedback.statistics import compare, wilson
+from hpcscientist.ports.telling import Tell
 
 WHOLE = "whole"
 # What is changed in the settings, by section; "" is the top.

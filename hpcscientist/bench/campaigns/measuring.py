@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.figure import Figure
+from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows

@@ -16,7 +16,6 @@ from pathlib import Path
 from hpcscientist.bench.campaigns import spoiling
 from hpcscientist.bench.campaigns.claims import Options
 from hpcscientist.bench.campaigns.measuring import share
-from hpcscientist.bench.campaigns.running import Tell
 from hpcscientist.bench.campaigns.tampering import KINDS
 from hpcscientist.bench.campaigns.verdicts import Tampered, kept
 from hpcscientist.bench.figure import Figure
@@ -24,6 +23,7 @@ from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder
 from hpcscientist.reproduction.ground import Wanted

@@ -7,7 +7,6 @@ campaign that has ended is read, one that was interrupted is resumed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.bench.campaigns.measuring import Ran, measured
@@ -19,8 +18,7 @@ from hpcscientist.history import frozen
 from hpcscientist.launching import furnishing, launch
 from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.rendering import check
-
-Tell = Callable[[str], None]
+from hpcscientist.ports.telling import Tell
 
 # Where a campaign lies and what drives it changes nothing of what it finds.
 _FREE = {"run_dir", "allow_unsandboxed", "client", "local", "paths"}

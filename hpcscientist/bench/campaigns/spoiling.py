@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcscientist.bench.campaigns.running import Tell
 from hpcscientist.bench.campaigns.tampering import KINDS, Inapplicable, copy_campaign
 from hpcscientist.bench.campaigns.verdicts import Tampered, kept
 from hpcscientist.errors import RunDirectoryError
@@ -17,6 +16,7 @@ from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.ground import Wanted

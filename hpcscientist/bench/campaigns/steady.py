@@ -12,10 +12,11 @@ from pathlib import Path
 from statistics import median
 
 from hpcscientist.bench.campaigns.measuring import Ran, spread
-from hpcscientist.bench.campaigns.running import Tell, run
+from hpcscientist.bench.campaigns.running import run
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
+from hpcscientist.ports.telling import Tell
 
 IDEAS, EACH = 40, 10
 

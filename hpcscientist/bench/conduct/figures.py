@@ -24,6 +24,7 @@ from hpcscientist.conduct.trials import Memory
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import Line
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.trial import Stage
@@ -33,8 +34,6 @@ RESUMED = 3.0  # at most so many times a bare read and parse
 FLAT = 1.5  # a decision's time with many ideas that have ended, against the least
 _OPEN = 64  # ideas, where it is about those that have ended
 _DECISIONS = 200
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ search, the baseline's included; all confirm alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from hpcscientist.bench.decisions.counting import aligned
 from hpcscientist.bench.decisions.judging import OURS, Name, search
 from hpcscientist.bench.decisions.world import Campaign, Ideas, Numbers, World
 from hpcscientist.bench.figure import Figure
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.finding import Finding, Verdict
 
 TARGET: Final = 0.6  # of the trials of a fixed number of seeds
@@ -68,9 +69,7 @@ class Saved:
         return self.trials / self.fixed_trials
 
 
-def measure(
-    world: World, seeds: int, q: float, tell: Callable[[str], None] = lambda _: None
-) -> list[Measured]:
+def measure(world: World, seeds: int, q: float, tell: Tell = lambda _: None) -> list[Measured]:
     """Search the campaigns of the mix by each of our rules and allocations.
 
     `seeds` is the recipe's number; sequential allocation gives at most twice as many.

@@ -19,12 +19,13 @@ from typing import Final
 
 import numpy as np
 
-from hpcscientist.authoring.review.measures import wilson
 from hpcscientist.bench.decisions.allocating import Allocation, allocate, most, settings_of
 from hpcscientist.bench.decisions.counting import Share, aligned
 from hpcscientist.bench.decisions.judging import OURS, POINT, RULES, Name, claims, search
 from hpcscientist.bench.decisions.world import Ideas, World
 from hpcscientist.bench.figure import Figure
+from hpcscientist.feedback.statistics import wilson
+from hpcscientist.ports.telling import Tell
 
 AFFECTED: Final = 0.5  # the share of ideas that add noise
 NOISE: Final = 3.0  # times the baseline's
@@ -61,7 +62,7 @@ def measure(
     seeds: int,
     q: float,
     allocation: Allocation = "fixed",
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = lambda _: None,
 ) -> dict[str, dict[Name, Claimed]]:
     """Run the campaigns of each null recipe and judge them by each rule.
 

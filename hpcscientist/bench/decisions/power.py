@@ -13,7 +13,7 @@ claimed improvements, as the search finds them and as confirmation leaves them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from hpcscientist.bench.decisions.counting import Share, aligned
 from hpcscientist.bench.decisions.judging import RULES, Claim, Name, claims, search
 from hpcscientist.bench.decisions.world import Ideas, World
 from hpcscientist.bench.figure import Figure
+from hpcscientist.ports.telling import Tell
 
 SIZES: Final = (0.0, 0.5, 1.0, 1.5, 2.0)  # standard deviations
 EFFECTS: Final = tuple(sorted({sign * size for size in SIZES for sign in (-1, 1)}))
@@ -83,7 +84,7 @@ Measured = Mapping[Arm, Mapping[float, Tally]]  # by size
 
 
 def measure(
-    world: World, seeds: Sequence[int], q: float, tell: Callable[[str], None] = lambda _: None
+    world: World, seeds: Sequence[int], q: float, tell: Tell = lambda _: None
 ) -> dict[Arm, dict[float, Tally]]:
     """Judge the planted campaigns by each rule with each number of seeds."""
     measured = {(r, n): {size: Tally() for size in SIZES} for n in seeds for r in RULES}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from hpcscientist.bench.figure import Call, Figure, Measured, measure
 from hpcscientist.bench.library import sides
 from hpcscientist.bench.library.abstracts import questions, write_abstracts
 from hpcscientist.bench.library.pdfs import write_pdfs
+from hpcscientist.ports.telling import Tell
 
 PDF_TARGET: Final = 0.8  # of the rate of bare text extraction
 MEMORY_MB: Final = 1024.0  # all processes of a build together
@@ -42,7 +43,7 @@ class Options:
     parts: Sequence[str] = ("pdfs", "abstracts")
 
 
-def figures(options: Options, tell: Callable[[str], None] = lambda _: None) -> list[Figure]:
+def figures(options: Options, tell: Tell = lambda _: None) -> list[Figure]:
     """Measure what `options` asks for.
 
     Raises ValueError for counts below 1, LibraryError without PyMuPDF, OSError where files find
@@ -63,7 +64,7 @@ def _jobs(options: Options) -> int:
     return options.jobs or len(os.sched_getaffinity(0))
 
 
-def _pdfs(options: Options, place: Path, tell: Callable[[str], None]) -> list[Figure]:
+def _pdfs(options: Options, place: Path, tell: Tell) -> list[Figure]:
     tell(f"making {options.pdfs} PDFs")
     folder = place / "pdfs"
     write_pdfs(folder, options.pdfs)
@@ -108,7 +109,7 @@ def _processor(name: str, took: dict[str, list[Measured]], count: int) -> list[F
     ]
 
 
-def _abstracts(options: Options, place: Path, tell: Callable[[str], None]) -> list[Figure]:
+def _abstracts(options: Options, place: Path, tell: Tell) -> list[Figure]:
     tell(f"making {options.abstracts} abstracts")
     source = place / "abstracts.jsonl"
     write_abstracts(source, options.abstracts)

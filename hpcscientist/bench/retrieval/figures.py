@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -22,6 +22,7 @@ from hpcscientist.literature.index.search import open_library
 from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
 from hpcscientist.ports.library import Library
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.known.literature import SearchBy
 
 RECALL_AT, PRECISION_AT = 50, 10
@@ -64,7 +65,7 @@ class Measured:
         )
 
 
-def measure(options: Options, tell: Callable[[str], None] = lambda text: None) -> Measured:
+def measure(options: Options, tell: Tell = lambda text: None) -> Measured:
     """Build the libraries and ask them. Raises LibraryError, ModelError."""
     found: dict[SearchBy, list[Quality]] = {by: [] for by in SEARCHES}
     chances, embedder = [], ""

@@ -30,8 +30,8 @@ from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.models.serving.plane import Tell
 from hpcscientist.ports.model import Model
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site

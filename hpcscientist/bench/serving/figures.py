@@ -16,7 +16,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import interpreter, weights
-from hpcscientist.models.serving.plane import Tell
+from hpcscientist.ports.telling import Tell
 
 __all__ = ["IN_FLIGHT", "PARTS", "Options", "figures", "folder_of"]
 

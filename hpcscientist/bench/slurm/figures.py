@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from hpcscientist.bench.slurm import bare, driver, ours
 from hpcscientist.bench.slurm.ground import Ground, marked
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.site import Site
 from hpcscientist.results.compact import compact
 
@@ -41,8 +42,6 @@ INODES = 0.05  # of those before compaction
 
 _DEADLINE_S = 120.0  # a trial's: nothing is to be ended for being slow
 _PATIENCE_S = 900.0  # an array's, beyond the time its trials take one after another
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

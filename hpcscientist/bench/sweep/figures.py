@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from hpcscientist.bench.sweep import samples
 from hpcscientist.bench.sweep.samples import Sample
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import HpcsciError
+from hpcscientist.ports.telling import Tell
 
 MARKS = (30, 100, 300, 1000)
 MEMORY_MB = 200.0
@@ -27,8 +28,6 @@ GROWTH = 1.25  # of what one more idea takes, against the first mark
 RECIPE = Path(__file__).parent / "recipe"
 _DRIVER = "hpcscientist.bench.sweep.driver"
 _TIMES = 3  # as often a command is timed
-
-Tell = Callable[[str], None]
 
 
 class SweepFailed(HpcsciError):

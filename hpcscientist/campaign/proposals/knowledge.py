@@ -79,7 +79,7 @@ class Knowledge:
     def feedback(self) -> Feedback:
         """The findings so far as text for a prompt, most informative first."""
         if not self.tells:
-            return Feedback(text="", shown=(), improved=(), left_out=0)
+            return Feedback(text="", shown=(), improved=())
         if not self._judge() and self._told is not None:
             return self._told
         notes, copies = [], repeated(self.state)

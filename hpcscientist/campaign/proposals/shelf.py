@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from hpcscientist.config.settings import Settings
@@ -13,6 +12,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.library import Library
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
 
 REFERENCES = "library"  # a recipe's folder of papers and code
@@ -82,7 +82,7 @@ def furnish(settings: Settings, recipe: Recipe, paths: RunPaths) -> str:
 def reopen(
     config: CampaignConfig,
     paths: RunPaths,
-    note: Callable[[str], None],
+    note: Tell,
     embedder: Embedder | None = None,
 ) -> Library | None:
     """Open a campaign's library, with the services it may ask.

@@ -17,6 +17,7 @@ from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ports.backend import Backend
+from hpcscientist.ports.telling import Notify
 from hpcscientist.records.events import BatchQueued
 from hpcscientist.records.runs import (
     NOTHING_LOST,
@@ -34,8 +35,6 @@ from hpcscientist.records.runs import (
     Unknown,
 )
 from hpcscientist.records.trial import TrialSpec
-
-Notify = Callable[[str, str], None]
 
 _IDLE_S = 3600.0
 _SHORTEST_S = 0.02  # no pause is shorter: what is due within a rounding error would spin

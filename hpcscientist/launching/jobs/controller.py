@@ -33,8 +33,9 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.jobs import chain
 from hpcscientist.launching.jobs.chain import Chain
-from hpcscientist.launching.jobs.dispatch import Tell, job_of, open_slurm
+from hpcscientist.launching.jobs.dispatch import job_of, open_slurm
 from hpcscientist.launching.jobs.succession import Succession
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event, NoteTaken
 
 # Longer than a dead driver's heartbeat can look alive.

@@ -13,12 +13,11 @@ from hpcscientist.execution.backends.slurm.jobs import controller_job
 from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.site import Site
 
 PATIENCE_S = 120.0
 _PAUSE_S = 5.0
-
-Tell = Callable[[str], None]
 
 
 def is_controlled(config: CampaignConfig) -> bool:

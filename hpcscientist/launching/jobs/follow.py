@@ -19,10 +19,10 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer
-from hpcscientist.launching.jobs.dispatch import Tell
 from hpcscientist.launching.jobs.standing import describe, in_order
 from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event
 
 POLL_S = 1.0

@@ -11,7 +11,7 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job, sweep
 from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching.jobs.dispatch import Tell
+from hpcscientist.ports.telling import Tell
 
 # Seconds: after a refusal or silence; between looks whether somebody has cancelled it; how long
 # Slurm may stay silent when it is to be cancelled.

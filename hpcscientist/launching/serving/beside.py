@@ -30,8 +30,9 @@ from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.models.serving.plane import Plane, Tell
+from hpcscientist.models.serving.plane import Plane
 from hpcscientist.ports.model import Model
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import PlaneStarted
 
 

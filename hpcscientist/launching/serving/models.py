@@ -19,8 +19,9 @@ from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.models.serving.plane import Launcher, Plane, Tell
+from hpcscientist.models.serving.plane import Launcher, Plane
 from hpcscientist.models.serving.steps import SlurmSteps
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
 

@@ -21,7 +21,8 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.models.serving.plane import Tell, read_endpoint
+from hpcscientist.models.serving.plane import read_endpoint
+from hpcscientist.ports.telling import Tell
 
 POLL_S = 1.0
 # Slurm is asked this often at first, and later.

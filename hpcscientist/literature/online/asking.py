@@ -25,6 +25,7 @@ from hpcscientist.literature.online.services.base import (
 )
 from hpcscientist.literature.online.turns import NoTurn, Turn, Turns
 from hpcscientist.models.endpoint.retry import Transient, is_transient, retry_after_s
+from hpcscientist.ports.telling import Tell
 
 PATIENCE_S = 45.0  # for one page, all tries together
 TRY_S = 20.0
@@ -45,7 +46,7 @@ class Asker:
         turns: Turns,
         *,
         jitter: Callable[[], float] = random.random,
-        note: Callable[[str], None] = lambda _: None,
+        note: Tell = lambda _: None,
     ) -> None:
         """`jitter` returns numbers in [0, 1); `note` is told what does no harm, once."""
         self.service = service

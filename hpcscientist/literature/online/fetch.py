@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.errors import LibraryError, OutOfReach
@@ -12,12 +12,13 @@ from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import normalised
 from hpcscientist.literature.online.services.base import QueryRefused, words_of
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.known.literature import Paper
 
 _NAME = 40  # characters of the query in a file's name
 
 
-def fetch(asker: Asker, words: str, limit: int, note: Callable[[str], None]) -> tuple[Paper, ...]:
+def fetch(asker: Asker, words: str, limit: int, note: Tell) -> tuple[Paper, ...]:
     """Return at most `limit` papers that a service finds, the best first.
 
     Where it stops answering after a first page, what it gave stands, and `note` is told. Raises

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from hpcscientist.literature.online.services import service_named
 from hpcscientist.literature.online.services.base import QueryRefused, ServiceName
 from hpcscientist.literature.online.turns import Turns, shared_folder
 from hpcscientist.ports.library import Library
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.known.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
 
 _LOG = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class OnlineLibrary:
         askers: Sequence[Asker],
         cache: Cache,
         misses: Misses,
-        note: Callable[[str], None],
+        note: Tell,
     ) -> None:
         self._offline, self._askers, self._cache, self._misses = offline, askers, cache, misses
         self._note = note
@@ -158,7 +159,7 @@ def open_online(
     services: Sequence[ServiceName],
     folder: Path | None,
     *,
-    note: Callable[[str], None] = _LOG.warning,
+    note: Tell = _LOG.warning,
     environment: Mapping[str, str] = os.environ,
 ) -> OnlineLibrary:
     """Join a library with services; nothing is sent yet.
@@ -175,7 +176,7 @@ def open_online(
 def asker(
     name: ServiceName,
     cache: Cache,
-    note: Callable[[str], None] = _LOG.warning,
+    note: Tell = _LOG.warning,
     environment: Mapping[str, str] = os.environ,
 ) -> Asker:
     """Return who asks a service. Raises ConfigError for an address or key that is none."""

@@ -117,20 +117,6 @@ class Top:
         return np.concatenate([cosines_with(block[some], self._queries[query]) for some in parts])
 
 
-def top(
-    rows: Rows, queries: Rows, k: int = 1, block: int | None = None
-) -> tuple[Positions, Cosines]:
-    """Return the positions and cosines, each (q, k), of the `k` rows nearest to each query.
-
-    `rows` (n, width) may be memory-mapped; the columns are sorted, the nearest first, and on a
-    tie the first row. Where there are fewer than `k` rows, there are as many columns as rows.
-    What vectors may be, and `block`: see `Top`.
-    """
-    search = Top(queries, k, block)
-    search.scan(rows)
-    return search.found()
-
-
 def _fold(products: Products) -> Products:
     """Return the largest products, by query, of groups of rows; products (rows, queries).
 

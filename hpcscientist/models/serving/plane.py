@@ -22,8 +22,7 @@ from hpcscientist.models.serving.nodes import node as agent
 from hpcscientist.models.serving.order import Endpoint, Order
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.steps import Steps
-
-Tell = Callable[[str], None]
+from hpcscientist.ports.telling import Tell
 
 _POLL_S = 0.5
 _BLOCKS = 8  # of ports that are tried

@@ -14,13 +14,14 @@ from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.replication import shows
 from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import find, load
 from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Isolation, Split
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.again import Again, Tell
+from hpcscientist.reproduction.again import Again
 from hpcscientist.reproduction.ground import Wanted, config_here, config_of
 from hpcscientist.reproduction.handed_on import handed
 from hpcscientist.reproduction.judge import Said

@@ -14,7 +14,7 @@ from hpcscientist.errors import WeightsError
 from hpcscientist.files.text import printable
 from hpcscientist.models.serving.checking.shape import Shape, read_shape
 from hpcscientist.models.serving.checking.tensors import Broken, Shard, Tally, read_shard
-from hpcscientist.models.serving.checking.tokenizer import chat_template, faults, read_json
+from hpcscientist.models.serving.checking.tokenizer import faults, read_json
 
 _INDEX = "model.safetensors.index.json"
 _NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
@@ -41,7 +41,6 @@ class Checkpoint(Shape):
     other_bytes: int
     outside_floats: int
     outside_bytes: int
-    has_chat_template: bool
     remarks: tuple[str, ...] = ()
 
 
@@ -77,7 +76,6 @@ def check(folder: Path) -> Checkpoint:
         other_bytes=tally.other_bytes,
         outside_floats=tally.outside_floats,
         outside_bytes=tally.outside_bytes,
-        has_chat_template=chat_template(folder) is not None,
         remarks=tuple(_remarks(folder, bool(config.get("auto_map")))),
     )
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpcscientist.authoring.review.measures import Judged, Quality, of_review, quality, wilson
-from hpcscientist.records.experiment import CodeReview, ConceptCheck
+from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement.quality import Judged, Quality, measure, quality
+from hpcscientist.records.events import AttemptReviewed, IdeaEnded
 
 
 def judged(*ideas: tuple[bool, tuple[int, ...]]) -> list[Judged]:
@@ -26,8 +28,6 @@ def test_a_campaign_by_hand() -> None:
     assert of.completeness == 0.5
     assert of.correctness == 3.0
     assert of.spread == pytest.approx(math.sqrt(10 / 5))
-    assert of.between_ideas == 1.5  # of the means 4.5, 3 and 1.5
-    assert of.within_ideas == pytest.approx(math.sqrt((0.5 + 0 + 0.5) / 3))
     assert of.completeness_interval == pytest.approx((0.15004, 0.84996), abs=1e-5)
     # 3 ± 4.3027 (t, 2 degrees of freedom) * 1.5 / sqrt(3), cut to the marks there are.
     assert of.correctness_interval == (1.0, 5.0)
@@ -42,15 +42,14 @@ def test_nothing_is_made_up_where_nothing_is_known() -> None:
     assert none == Quality(
         ideas=0, resolved=0, unjudged=0, completeness=None, completeness_interval=None,
         judged_ideas=0, judgements=0, correctness=None, correctness_interval=None, spread=None,
-        between_ideas=None, within_ideas=None,
     )  # fmt: skip
     assert str(none) == "completeness unknown (no ideas); correctness unknown (no judgements)"
     one = quality(judged((True, (3,))))
     assert (one.correctness, one.correctness_interval, one.spread) == (3.0, None, None)
     assert str(one).endswith("correctness 3.00 (1 judgement of 1 idea)")
     several = quality(judged((True, (3, 4))))
-    assert (several.correctness_interval, several.between_ideas) == (None, None)
-    assert several.within_ideas == several.spread == pytest.approx(math.sqrt(0.5))
+    assert several.correctness_interval is None
+    assert several.spread == pytest.approx(math.sqrt(0.5))
     unseen = quality(judged((True, ()), (True, (4,)), (False, ())))
     assert (unseen.resolved, unseen.unjudged) == (2, 1)
     assert "(2 of 3 ideas, 1 of them unjudged; 95%" in str(unseen)
@@ -59,35 +58,42 @@ def test_nothing_is_made_up_where_nothing_is_known() -> None:
     assert (alike.spread, alike.correctness_interval) == (0.0, None)
 
 
+def ended(number: int, status: str, attempt: int, *reviews: AttemptReviewed) -> IdeaState:
+    idea_id = f"idea-{number:04d}"
+    idea = IdeaState(idea_id, number, 1, "A title", ())
+    idea.reviews = {review.attempt: review for review in reviews}
+    told = {"idea_id": idea_id, "status": status, "reason": None, "attempt": attempt}
+    idea.ended = IdeaEnded.model_validate(told)
+    return idea
+
+
+def review(attempt: int, complete: bool, *marks: int) -> AttemptReviewed:
+    return AttemptReviewed(
+        idea_id="idea", attempt=attempt, complete=complete, same_as_reference=False, marks=marks
+    )
+
+
 def test_an_idea_is_resolved_if_it_was_scored_and_is_complete() -> None:
-    check = ConceptCheck(concept="a", state="partial", remark="r")
-    lacking = CodeReview(attempt=1, checks=(check,), marks=(2,))
-    whole = CodeReview(attempt=1, marks=(4, 5))
-    same = CodeReview(attempt=1, marks=(5,), same_as_reference=True)
-    unjudged = CodeReview(attempt=1, judged=False)
-    expected: list[tuple[CodeReview | None, bool, bool, tuple[int, ...]]] = [
-        (whole, True, True, (4, 5)), (whole, False, False, (4, 5)), (lacking, True, False, (2,)),
-        (same, True, False, (5,)), (unjudged, True, True, ()), (None, True, True, ()),
-        (None, False, False, ()),
-    ]  # fmt: skip
-    for review, scored, resolved, marks in expected:
-        of = of_review("idea-0001", review, scored=scored)
-        assert (of.idea_id, of.resolved, of.marks) == ("idea-0001", resolved, marks)
-
-
-@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_is_the_interval_of_scipy(share: tuple[int, int]) -> None:
-    successes, trials = share
-    low, high = wilson(successes, trials)
-    theirs = stats.binomtest(successes, trials).proportion_ci(0.95, "wilson")
-    assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
-    assert 0.0 <= low <= successes / trials <= high <= 1.0
-
-
-@pytest.mark.parametrize("share", [(0, 0), (-1, 3), (4, 3)])
-def test_what_is_no_share(share: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="is no share"):
-        wilson(*share)
+    expected = [
+        (ended(1, "scored", 1, review(1, True, 4, 5)), True, (4, 5)),
+        (ended(2, "failed", 1, review(1, True, 4, 5)), False, (4, 5)),
+        (ended(3, "scored", 1, review(1, False, 2)), False, (2,)),
+        (ended(4, "scored", 1, review(1, True)), True, ()),
+        (ended(5, "scored", 2, review(1, False, 2)), True, (2,)),  # what stands is unreviewed
+        (ended(6, "scored", 1, review(1, False, 2), review(2, True, 5)), False, (2,)),
+        (ended(7, "scored", 1), True, ()),
+        (ended(8, "failed", 1), False, ()),
+    ]
+    state = CampaignState()
+    state.ideas = {idea.idea_id: idea for idea, _, _ in expected}
+    state.ideas["idea-0009"] = ended(9, "rejected", 1, review(1, True, 5))  # was never let in
+    alike = [
+        Judged(idea_id=idea.idea_id, resolved=resolved, marks=marks)
+        for idea, resolved, marks in expected
+    ]
+    assert measure(state) == quality(alike)
+    state.ideas = {"idea-0007": expected[6][0]}
+    assert measure(state) is None
 
 
 MARKS = st.lists(st.integers(1, 5), max_size=6).map(tuple)

@@ -1,10 +1,11 @@
-"""What a step tells people when it goes on without an answer: a name, and one line of text."""
+"""How work speaks to people: a line at a time, with a name where a campaign's journal keeps it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
+Tell = Callable[[str], None]
 Notify = Callable[[str, str], None]
 
 _LOG = logging.getLogger(__name__)

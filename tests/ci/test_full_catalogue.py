@@ -9,21 +9,23 @@ from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
-from suites import plan
+from suites import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
 SETS = list(
-    chain.from_iterable(combinations(plan.MARKERS, n) for n in range(1, len(plan.MARKERS) + 1))
+    chain.from_iterable(
+        combinations(catalogue.MARKERS, n) for n in range(1, len(catalogue.MARKERS) + 1)
+    )
 )
-NAMES = {suite.name for suite in plan.SUITES}
+NAMES = {suite.name for suite in catalogue.SUITES}
 
 
 def test_whatever_is_marked_belongs_to_a_suite() -> None:
     for file in FILES:
         for markers in SETS:
-            assert plan.suite_of(file, markers) in NAMES, (file, markers)
-        assert plan.suite_of(file, ()) is None
+            assert catalogue.suite_of(file, markers) in NAMES, (file, markers)
+        assert catalogue.suite_of(file, ()) is None
 
 
 def test_the_gate_leaves_out_what_the_suites_run() -> None:
@@ -31,13 +33,13 @@ def test_the_gate_leaves_out_what_the_suites_run() -> None:
     text = (ROOT / "tests" / "conftest.py").read_text()
     assert 'PLACES = ("slurm", "apptainer", "serving")' in text
     assert 'LEFT_OUT = (*PLACES, "full")' in text
-    assert set(plan.MARKERS) == {"slurm", "apptainer", "serving", "full"}
+    assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "full"}
 
 
 def test_claims_name_suites_and_files_that_are_there() -> None:
-    claimed = {name for name, _, _ in plan.CLAIMS}
+    claimed = {name for name, _, _ in catalogue.CLAIMS}
     assert claimed == NAMES
-    for name, _, globs in plan.CLAIMS:
+    for name, _, globs in catalogue.CLAIMS:
         for glob in globs:
             assert any(fnmatchcase(file, glob) for file in FILES), (name, glob)
 
@@ -63,19 +65,21 @@ def test_claims_name_suites_and_files_that_are_there() -> None:
     ],
 )
 def test_suite_of(file: str, markers: list[str], suite: str) -> None:
-    assert plan.suite_of(file, markers) == suite
+    assert catalogue.suite_of(file, markers) == suite
 
 
 def test_chosen_keeps_the_order_and_refuses_unknown_names() -> None:
-    assert [suite.name for suite in plan.chosen(["long", "cluster"])] == ["cluster", "long"]
-    assert plan.chosen([]) == plan.SUITES
-    with pytest.raises(plan.UnknownSuite, match="no suite 'faults': there are smoke, cluster,"):
-        plan.chosen(["slurm", "faults"])
+    assert [suite.name for suite in catalogue.chosen(["long", "cluster"])] == ["cluster", "long"]
+    assert catalogue.chosen([]) == catalogue.SUITES
+    with pytest.raises(
+        catalogue.UnknownSuite, match="no suite 'faults': there are smoke, cluster,"
+    ):
+        catalogue.chosen(["slurm", "faults"])
 
 
 def test_what_takes_longest_begins_first() -> None:
-    long, short = plan.Suite("a", "", minutes=9), plan.Suite("b", "", minutes=1)
-    assert plan.longest_first([short, long, short]) == [long, short, short]
+    long, short = catalogue.Suite("a", "", minutes=9), catalogue.Suite("b", "", minutes=1)
+    assert catalogue.longest_first([short, long, short]) == [long, short, short]
 
 
 def test_command_line_lists_and_refuses() -> None:
@@ -86,7 +90,7 @@ def test_command_line_lists_and_refuses() -> None:
     listed = full("--list")
     assert listed.returncode == 0
     assert [line.split()[0] for line in listed.stdout.splitlines()] == [
-        suite.name for suite in plan.SUITES
+        suite.name for suite in catalogue.SUITES
     ]
     refused = full("slurm", "nosuch")
     assert (refused.returncode, refused.stdout) == (2, "")
@@ -96,4 +100,4 @@ def test_command_line_lists_and_refuses() -> None:
 
 def test_readme_tells_what_each_suite_holds() -> None:
     text = (ROOT / "tests" / "README.md").read_text()
-    assert [suite.name for suite in plan.SUITES if f"| {suite.name} |" not in text] == []
+    assert [suite.name for suite in catalogue.SUITES if f"| {suite.name} |" not in text] == []
