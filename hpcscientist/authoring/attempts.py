@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import shutil
@@ -31,9 +32,9 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
-    # For people alone: what a power cut takes of it, both versions tell too.
+    # For people alone: what a power cut takes of these, both versions tell too, and the journal.
     write_text(folder / "diff.patch", patch(previous_files, draft.files), durable=False)
-    write_text(folder / _NOTE, draft.note + "\n", listed=False)
+    write_note(paths, number, draft.note)
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)
     sync_folder(folder)
@@ -41,8 +42,16 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     return Attempt(idea_id=idea_id, number=number, code_hash=code_hash, note=draft.note)
 
 
-def load(paths: IdeaPaths, number: int) -> Draft | None:
+def write_note(paths: IdeaPaths, number: int, note: str) -> None:
+    """Write what was said of an attempt. Raises OSError."""
+    write_text(paths.attempt(number) / _NOTE, note + "\n", durable=False)
+
+
+def load(paths: IdeaPaths, number: int, note: str | None = None) -> Draft | None:
     """Return an attempt as it was saved; None if it was not, or cannot be read any more.
+
+    Where its `note` is known, the note's file need not be there, and is written anew if it says
+    anything else.
 
     A candidate without a sandbox may have put anything in its place: links and what has no end are
     not read, and of files no more than a version may have.
@@ -56,10 +65,22 @@ def load(paths: IdeaPaths, number: int) -> Draft | None:
             return None
         # Bytes, so that line endings stay what they are and the hash the same.
         files = {path.relative_to(code).as_posix(): _read(path) for path in found}
-        note = _read(paths.attempt(number) / _NOTE)
+        return Draft(files=files, note=_note(paths, number, note))
     except (OSError, UnicodeDecodeError):
         return None
-    return Draft(files=files, note=note.removesuffix("\n"))
+
+
+def _note(paths: IdeaPaths, number: int, known: str | None) -> str:
+    path = paths.attempt(number) / _NOTE
+    if known is None:
+        return _read(path).removesuffix("\n")
+    # What follows is for people alone.
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if _read(path) == known + "\n":
+            return known
+    with contextlib.suppress(OSError):
+        write_note(paths, number, known)
+    return known
 
 
 def _read(path: Path) -> str:

@@ -6,7 +6,7 @@ for that (`settled`). A group may be cut at
 any line by a kill; each prefix is a history that might have been. What goes on in other threads
 may be recorded from there.
 
-A line is `{"v": 4, "n": 1, "t": seconds, "event": {...}}`; see `history.upcasting` for those of
+A line is `{"v": 5, "n": 1, "t": seconds, "event": {...}}`; see `history.upcasting` for those of
 earlier versions. A torn last group (the driver was killed while writing, or the power was cut) is
 cut off from where it is torn when the driver opens the journal, and ignored by readers; an
 unreadable line anywhere else is an error, for then the file was changed by somebody.

@@ -92,6 +92,7 @@ class IdeaState:
     set_aside: IdeaSetAside | None = None
     code_hashes: dict[int, str] = field(default_factory=dict)
     note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
+    notes: dict[int, str] = field(default_factory=dict)  # while it is open
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
     readings: dict[int, RunsRead] = field(default_factory=dict)
     gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
@@ -113,6 +114,7 @@ class IdeaState:
         self.gave_up[event.task] = event.reason
         self.code_hashes.pop(event.attempt, None)
         self.note_hashes.pop(event.attempt, None)
+        self.notes.pop(event.attempt, None)
 
     def left_short(self, attempt: int) -> str | None:
         """Say why an attempt was left below the full budget, or with fewer seeds than it might

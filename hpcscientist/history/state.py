@@ -169,6 +169,7 @@ class CampaignState:
             case IdeaEnded():
                 idea = self.ideas[event.idea_id]
                 idea.ended, idea.set_aside = event, None
+                idea.notes.clear()  # nobody reads them again but people
                 self.losses.idea_ended(event.idea_id)
                 self.progress.idea_ended(event.idea_id, idea.number)
             case SplitSpent(idea_id=idea_id) if idea_id == BASELINE_ID:
@@ -188,6 +189,8 @@ class CampaignState:
                 self._admit(idea)  # which the first version of the journal did not say
                 idea.code_hashes[event.attempt] = event.code_hash
                 idea.note_hashes[event.attempt] = event.note_hash
+                if event.note is not None:
+                    idea.notes[event.attempt] = event.note
             case AuthorGaveUp():
                 self.ideas[event.idea_id].give_up(event)
             case AttemptReviewed():

@@ -4,7 +4,8 @@ Each line says its version; the first version's did not. What a line of an earli
 filled in from the lines before it and from the ideas' files. Files are never rewritten: a driver
 that resumes appends lines of its own version. The second version lacked kinds of events, and fields
 that say by their defaults that they were lacking; its lines are read as they stand. So are those of
-the third, which had another word for the stage `seeds`.
+the third, which had another word for the stage `seeds`, and of the fourth, which kept the notes of
+versions in their files alone.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import Idea
 
-VERSION: Final = 4
+VERSION: Final = 5
 _CURRENT: Final = f'{{"v":{VERSION},'.encode()
-_AS_THEY_STAND: Final = (_CURRENT, b'{"v":3,')
+_AS_THEY_STAND: Final = (_CURRENT, b'{"v":4,', b'{"v":3,')
 
 # By type of event: the fields that version 1 lacked, and what it meant by that. Those that came
 # in the course of version 1 are among them: its later lines have them.
@@ -94,7 +95,7 @@ class Reader:
             version = raw.get("v", 1)
             if type(version) is int and version == 1:
                 raw = {**raw, "v": VERSION, "event": self._of_version_1(raw["event"])}
-            elif version in (2, 3):
+            elif version in (2, 3, 4):
                 raw = {**raw, "v": VERSION}
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("no line of a journal") from error

@@ -143,7 +143,8 @@ class IdeaBriefed(_OnceAnIdea):
 
 class AttemptWritten(Record):
     """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
-    reference; `kind` is why it was made.
+    reference; `kind` is why it was made. `note` is what was said of it; None where an earlier
+    version recorded it: then note.md has it.
     """
 
     type: Literal["attempt_written"] = "attempt_written"
@@ -153,6 +154,7 @@ class AttemptWritten(Record):
     parent: int
     kind: AttemptKind
     note_hash: str
+    note: str | None = None
 
     @property
     def key(self) -> str:

@@ -128,6 +128,28 @@ def test_a_note_is_read_back_as_it_was_told(note: str, paths: IdeaPaths) -> None
     assert attempts.load(paths, 1) == draft
 
 
+@pytest.mark.parametrize("left", [None, b"", b"Doub", b"\xff", b"other\n"])
+def test_a_note_that_is_known_is_written_anew(left: bytes | None, paths: IdeaPaths) -> None:
+    draft = Draft(files=NEW, note="Doubled the rate.")
+    attempts.save(paths, 1, draft, OLD)
+    place = paths.attempt(1) / "note.md"
+    place.unlink()
+    if left is not None:  # by a power cut
+        place.write_bytes(left)
+    assert attempts.load(paths, 1, draft.note) == draft
+    assert place.read_text() == "Doubled the rate.\n"
+
+
+def test_a_note_that_is_known_is_known_without_its_file(paths: IdeaPaths) -> None:
+    draft = Draft(files=NEW, note="Doubled the rate.")
+    attempts.save(paths, 1, draft, OLD)
+    place = paths.attempt(1) / "note.md"
+    place.unlink()
+    place.mkdir()
+    assert attempts.load(paths, 1, draft.note) == draft
+    assert attempts.load(paths, 1) is None
+
+
 def test_the_same_files_have_an_empty_patch() -> None:
     assert attempts.patch(OLD, dict(OLD)) == ""
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -61,15 +62,13 @@ def test_every_kind_of_event_is_covered() -> None:
     kinds = {kind.model_fields["type"].default for kind in get_args(get_args(Event)[0])}
     # A clean stop writes driver_stopped: test_signals is about it. Served models: test_served.
     elsewhere = {"driver_stopped", "plane_started", "plane_stopped"}
-    # Reviews, and authors who give up: tests/campaign/test_pursuit.py, test_grounded.py.
-    elsewhere |= {"attempt_reviewed", "author_gave_up", "idea_planned", "runs_read"}
     # What the machine fails: test_conductor. Compaction: test_compact, test_long_sweep.
-    elsewhere |= {"idea_set_aside", "results_compacted"}
+    elsewhere |= {"idea_set_aside", "confirmation_set_aside", "results_compacted"}
     # Batches are told where a scheduler outlives the driver: tests/scheduler, test_port.
     elsewhere |= {"batch_queued"}
-    # Seeds a few at a time, steps: of these campaigns none has them. Confirmations: test_confirmed.
-    elsewhere |= {"seeds_decided", "budget_decided", "split_spent", "confirmation_set_aside"}
-    assert kinds == set(MOMENTS) | elsewhere
+    # Seeds a few at a time, steps: test_seeds_in_stages, test_budgets_in_steps.
+    elsewhere |= {"seeds_decided", "budget_decided"}
+    assert kinds == set(MOMENTS) | set(OF_THE_WHOLE_LOOP) | elsewhere
 
 
 WHENS = ("before", "torn", "after")
@@ -99,6 +98,52 @@ def test_killed_at_an_event(
     died = campaign.drive(f"{kind}:{MOMENTS[kind]}:{when}", *campaign.launch_arguments())
     assert died.returncode == -signal.SIGKILL, died.stderr
     campaign.resume_to(uninterrupted)
+
+
+# What a campaign without plans, reviews, further runs and confirmations does not have.
+OF_THE_WHOLE_LOOP = {
+    "idea_planned": 1,
+    "attempt_reviewed": 1,
+    "runs_read": 2,
+    "author_gave_up": 1,
+    "split_spent": 2,
+}
+
+
+class Digits(TinyCampaign):
+    """The quickstart's first idea, with all that its playbook has to say about it."""
+
+    def launch_arguments(self, ideas: int = 1) -> list[str]:
+        return ["launch", "--allow-unsandboxed", "--ideas", str(ideas), "--run-dir", "run"]
+
+    def executions(self) -> Counter[str]:
+        if not self.paths.journal.exists():
+            return Counter()
+        events = journal.read(self.paths.journal)
+        return Counter(event.trial_id for event in events if event.type == "trial_started")
+
+
+@pytest.fixture(scope="module")
+def whole_loop(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    campaign = Digits(tmp_path_factory.mktemp("whole-loop"))
+    done = campaign.drive("never", *campaign.launch_arguments())
+    assert done.returncode == 0, done.stderr
+    findings = campaign.findings()
+    assert [(row["finding"], row["attempts"]) for row in findings[1:]] == [("improvement", 3)]
+    return findings
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("when", ["torn", "after"])
+@pytest.mark.parametrize("kind", OF_THE_WHOLE_LOOP)
+def test_killed_at_an_event_of_the_whole_loop(
+    kind: str, when: str, tmp_path: Path, whole_loop: list[dict[str, Any]]
+) -> None:
+    campaign = Digits(tmp_path)
+    moment = f"{kind}:{OF_THE_WHOLE_LOOP[kind]}:{when}"
+    died = campaign.drive(moment, *campaign.launch_arguments())
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    campaign.resume_to(whole_loop)
 
 
 @pytest.mark.full
@@ -218,6 +263,7 @@ def test_second_driver_is_refused(tmp_path: Path) -> None:
 HOLD = """
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from hpcscientist.history.lock import DriverLock
 lock = DriverLock(Path(sys.argv[1]))

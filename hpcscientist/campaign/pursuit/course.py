@@ -123,7 +123,7 @@ class Course:
 
     def _read(self, number: int) -> Draft:
         idea, code = self.standing, self.paths.code(number)
-        draft = attempts.load(self.paths, number)
+        draft = attempts.load(self.paths, number, idea.notes.get(number))
         if draft is None or hash_texts(draft.files) != idea.code_hashes[number]:
             raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "

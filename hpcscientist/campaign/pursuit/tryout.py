@@ -93,6 +93,7 @@ class Tryout:
                 parent=parent,
                 kind=kind,
                 note_hash=hash_bytes(draft.note.encode()),
+                note=draft.note,
             )
         )
         return attempt
