@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import NoteTaken
 
@@ -15,7 +16,8 @@ from hpcscientist.records.events import NoteTaken
 class Session:
     """One driver's hold on a run directory: its journal, the fold, the lock's generation.
 
-    `job_id`: the job in whose allocation the driver runs, "" for none.
+    `job_id`: the job in whose allocation the driver runs, "" for none. `embedder`: what its launch
+    opened already, in this very process.
     """
 
     paths: RunPaths
@@ -23,6 +25,7 @@ class Session:
     state: CampaignState
     generation: int
     job_id: str = ""
+    embedder: Embedder | None = None
 
     def teller(self, name: str) -> Tell:
         """Return what records notes under a name, the first of them alone."""

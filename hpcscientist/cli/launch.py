@@ -29,6 +29,7 @@ from hpcscientist.launching.drive import drive
 from hpcscientist.launching.jobs.dispatch import is_controlled
 from hpcscientist.launching.moving import change_site
 from hpcscientist.launching.rendering import check, scripts
+from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe import staging
 from hpcscientist.records.site import BackendKind
 
@@ -101,7 +102,7 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
         header(checked)
         furnishing.furnish(checked, claimed)
         try:
-            return _go_on(claimed.paths, detach=detach)
+            return _go_on(claimed.paths, detach=detach, embedder=checked.embedder)
         except BaselineFailed:
             # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
             if not checked.is_paid:
@@ -136,14 +137,14 @@ def _say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def _go_on(paths: RunPaths, *, detach: bool) -> int:
+def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -> int:
     """Drive a campaign to its end, here or by a job, and print its results."""
     if is_controlled(frozen.read(paths)):
         state = drive_by_job(paths, detach=detach)
         if state is None:
             return 0
     else:
-        state = drive(paths, Progress(), _say)
+        state = drive(paths, Progress(), _say, embedder=embedder)
     print_results(paths, "table")
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
     return 0 if state.scored_an_idea() else NOTHING_SCORED

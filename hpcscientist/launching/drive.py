@@ -40,6 +40,7 @@ from hpcscientist.launching import likeness
 from hpcscientist.launching.halting import conduct
 from hpcscientist.launching.serving.beside import Beside, beside, serves
 from hpcscientist.launching.wiring import Wired, wire
+from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import (
     CampaignEnded,
@@ -56,18 +57,22 @@ Observer = Callable[[Event, CampaignState], None]
 
 
 def drive(
-    paths: RunPaths, observe: Observer, tell: Tell = lambda text: None, job_id: str = ""
+    paths: RunPaths,
+    observe: Observer,
+    tell: Tell = lambda text: None,
+    job_id: str = "",
+    embedder: Embedder | None = None,
 ) -> CampaignState:
     """Take a campaign up and run it to its end; return its final state.
 
     `observe` is told every event as it is recorded, with the state after it, `tell` how the
-    models come to be served. `job_id`: the job in whose allocation this is, "" for none. Raises
-    CampaignBusy, Interrupted, or what stopped the loop; the run directory can be resumed
-    after any of them.
+    models come to be served. `job_id`: the job in whose allocation this is, "" for none.
+    `embedder`: what the launch opened already. Raises CampaignBusy, Interrupted, or what stopped
+    the loop; the run directory can be resumed after any of them.
     """
     lock = DriverLock(paths.lock)
     try:
-        return _drive(paths, lock, observe, tell, job_id)
+        return _drive(paths, lock, observe, tell, job_id, embedder)
     finally:
         lock.release()
 
@@ -99,7 +104,12 @@ class _Hold:
 
 
 def _drive(
-    paths: RunPaths, lock: DriverLock, observe: Observer, tell: Tell, job_id: str
+    paths: RunPaths,
+    lock: DriverLock,
+    observe: Observer,
+    tell: Tell,
+    job_id: str,
+    embedder: Embedder | None,
 ) -> CampaignState:
     state, hold, live = CampaignState(), _Hold(paths, lock), False
 
@@ -113,7 +123,8 @@ def _drive(
         live = True
         if not state.ended:
             paths.cancel_request.unlink(missing_ok=True)
-            _take_up(Session(paths, journal, state, lock.generation, job_id), hold, tell)
+            session = Session(paths, journal, state, lock.generation, job_id, embedder)
+            _take_up(session, hold, tell)
     finally:
         journal.close()
     return state

@@ -45,11 +45,14 @@ def note(config: CampaignConfig, embedder: Embedder | None) -> NoteTaken | None:
     return NoteTaken(name=text, text=text)
 
 
-def reopen(config: CampaignConfig) -> Embedder:
-    """Open a campaign's embedder. Raises ModelError, or RunDirectoryError if it is another."""
+def reopen(config: CampaignConfig, opened: Embedder | None = None) -> Embedder:
+    """Open a campaign's embedder, unless its launch has `opened` it in this very process.
+
+    Raises ModelError, or RunDirectoryError if it is another.
+    """
     model = config.settings.embedding.model
     try:
-        embedder = open_embedder(config.settings.embedding)
+        embedder = opened or open_embedder(config.settings.embedding)
     except ModelError as error:
         raise ModelError(f"this campaign compares ideas by {config.embedder}: {error}") from error
     if (embedder.name, embedder.fingerprint) == (config.embedder, config.embedder_hash):

@@ -50,8 +50,8 @@ def rehearse(recipe: Recipe, settings: Settings) -> Iterator[Rehearsal]:
 
     Each runs in a temporary folder, as it is asked for.
     """
-    home = Home.of(settings)
     here = ThisMachine("a recipe is tried here", load_site(settings.site, Path.cwd()))
+    home = here.home(settings)
     prepared = home.prepare(recipe)
     image = image_of(settings, recipe, Path.cwd())
     for budget in (Budget.PILOT, *(step.name for step in recipe.spec.budgets.steps)):

@@ -118,7 +118,7 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
             served=plane.served() if plane else None,
             connect=plane.connector() if plane else None,
         )
-        embedder = likeness.reopen(config)
+        embedder = likeness.reopen(config, session.embedder)
         library = None
         if shelf.is_read(config.steps):
             library = shelf.reopen(config, paths, session.teller("literature"), embedder)

@@ -32,6 +32,12 @@ class Backend(Protocol):
       `Ended`. Runs that shared an element with one of them and had not ended are `NOT_RUN`.
     - It never judges: see `execution.ending`.
 
+    Of what a scheduler knows, three things are no changes of their own. A run that it queues again
+    has not ended, and is under way once more or not, which changes nothing for who waits. What
+    accounting adds comes with `Ended` where it decides how a run ended; what a trial used is
+    measured by its worker and stands in its result. And nothing is opened: a backend is made
+    without asking anybody, and `adopt` is the first that may fail.
+
     All of it is called from one event loop. Raised by any call: SchedulerRefused for what no
     waiting mends, DiskFull, OSError; then nothing more is told.
     """

@@ -13,6 +13,7 @@ from hpcscientist.errors import ModelError, RunDirectoryError
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching import furnishing, launch, likeness
+from hpcscientist.models.embedding.keywords import KeywordEmbedder
 
 
 def launched(folder: Path, model: str = "") -> CampaignConfig:
@@ -37,6 +38,15 @@ def test_keywords_are_frozen_and_reopened(tmp_path: Path) -> None:
     embedder = likeness.reopen(config)
     assert (embedder.name, embedder.fingerprint) == (config.embedder, config.embedder_hash)
     assert likeness.note(config, embedder) is None
+
+
+def test_what_its_launch_opened_is_not_opened_again(tmp_path: Path) -> None:
+    config = launched(tmp_path)
+    opened = KeywordEmbedder()
+    assert likeness.reopen(config, opened) is opened
+    other = config.model_copy(update={"embedder_hash": "of an older version"})
+    with pytest.raises(RunDirectoryError, match="keyword vectors of another version"):
+        likeness.reopen(other, opened)
 
 
 def test_keywords_counted_otherwise_are_refused(tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.launching.sites.site import Home
 from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.site import BackendKind, Site
@@ -24,6 +26,10 @@ class Cluster:
     why: str
     profile: Site
     kind: ClassVar[BackendKind] = "slurm"
+
+    def home(self, settings: Settings) -> Home:
+        """Return what nodes find on the file system that they share with the driver."""
+        return Home.of(settings)
 
     def isolation(self, image: str | None) -> Isolation:
         """Return what an image gives: its compute nodes alone need Apptainer.

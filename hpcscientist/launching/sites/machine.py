@@ -7,11 +7,13 @@ import shutil
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.machine import memory_mb
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.launching.sites.site import Home
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
@@ -29,6 +31,10 @@ class ThisMachine:
     profile: Site
     most: int = 0
     kind: ClassVar[BackendKind] = "local"
+
+    def home(self, settings: Settings) -> Home:
+        """Return what there is on this machine."""
+        return Home.of(settings)
 
     def isolation(self, image: str | None) -> Isolation:
         """Return what Apptainer on this machine gives."""

@@ -67,7 +67,7 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
         in_flight = asked or max(_FEWEST, 2 * slots)
     return Placement(
         where=where,
-        home=Home.of(settings),
+        home=where.home(settings),
         isolation=chosen,
         image=image if chosen is Isolation.APPTAINER else None,
         slots=slots,

@@ -59,6 +59,10 @@ class TrialSite(Protocol):
         """Its site profile."""
         ...
 
+    def home(self, settings: Settings) -> Home:
+        """Return what trials find there."""
+        ...
+
     def isolation(self, image: str | None) -> Isolation:
         """Return the strongest isolation there is for a recipe's image."""
         ...
