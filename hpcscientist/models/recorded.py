@@ -33,6 +33,8 @@ from hpcscientist.records.idea import PromptRef
 
 T = TypeVar("T", bound=Record)
 
+_TURNS = 16  # of the loop: from a reply to its trial it takes about ten
+
 
 class Call(Record):
     """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch.
@@ -82,6 +84,7 @@ class RecordedModel:
         self._chats: dict[str, _Chat] = {}
         self._tasks: dict[tuple[str, str], str] = {}  # of actions whose first reply has not come
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._one = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -104,7 +107,11 @@ class RecordedModel:
                     reply = chat.reply(request.key, asked)
                 else:
                     reply = await self._inner.complete(request)
-                    asked = chat.append(_line(request, reply, question, self._tasks.get(call)))
+                    try:
+                        await self._turn()
+                    finally:  # it was paid for
+                        line = _line(request, reply, question, self._tasks.get(call))
+                        asked = chat.append(line)
                 self._tasks.pop(call, None)
             self._on_reply(request, reply, asked)
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
@@ -140,6 +147,16 @@ class RecordedModel:
     async def close(self) -> None:
         """Close the inner model. Idempotent."""
         await self._inner.close()
+
+    async def _turn(self) -> None:
+        """Wait until what follows from the reply before has begun.
+
+        What is made of a reply is checked and brought to the disk in the driver's one thread: of
+        replies that come together, the first one's trial would begin when all are done.
+        """
+        async with self._one:
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
 
     def _chat(self, idea_id: str) -> _Chat:
         if idea_id not in self._chats:

@@ -222,6 +222,41 @@ async def test_concurrent_calls(tmp_path: Path) -> None:
     assert [await anew.complete(one) for one in asked] == replies[:9]
 
 
+async def test_of_replies_that_come_together_each_has_its_consequences_first(
+    tmp_path: Path,
+) -> None:
+    model = recorded(Counting(), tmp_path)
+    happened: list[str] = []
+
+    async def follow(idea: int, steps: int) -> None:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        happened.append(f"trial of {idea}")
+
+    async def pursue(idea: int) -> None:
+        await model.complete(request(idea=idea))
+        happened.append(f"reply to {idea}")
+        following.append(asyncio.create_task(follow(idea, 10)))
+
+    following: list[asyncio.Task[None]] = []
+    await asyncio.gather(*(pursue(idea) for idea in (1, 2, 3)))
+    await asyncio.gather(*following)
+    told = [f"{what} {idea}" for idea in (1, 2, 3) for what in ("reply to", "trial of")]
+    assert happened == told
+
+
+async def test_a_reply_that_waits_for_its_turn_is_not_lost(tmp_path: Path) -> None:
+    model = recorded(Counting(), tmp_path)
+    calls = [asyncio.create_task(model.complete(request(idea=idea))) for idea in (1, 2)]
+    await calls[0]
+    assert not calls[1].done()
+    calls[1].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calls[1]
+    again = await recorded(Counting(10), tmp_path).complete(request(idea=2))
+    assert again.text.endswith("#2")
+
+
 async def test_a_failed_or_cancelled_call_leaves_nothing_and_can_be_made_again(
     tmp_path: Path,
 ) -> None:
