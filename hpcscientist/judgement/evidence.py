@@ -20,7 +20,7 @@ from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.models.recorded import Call
+from hpcscientist.models.chat import Call
 from hpcscientist.models.structured import Unusable, parse
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.experiment import AnalysisReply, Symptom

@@ -18,7 +18,6 @@ from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.launching.sites.placement import image_of
-from hpcscientist.launching.sites.site import Home
 from hpcscientist.recipe import data
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.idea import BASELINE_ID
@@ -51,22 +50,20 @@ def rehearse(recipe: Recipe, settings: Settings) -> Iterator[Rehearsal]:
     Each runs in a temporary folder, as it is asked for.
     """
     here = ThisMachine("a recipe is tried here", load_site(settings.site, Path.cwd()))
-    home = here.home(settings)
-    prepared = home.prepare(recipe)
+    prepared = here.home(settings).prepare(recipe)
     image = image_of(settings, recipe, Path.cwd())
     for budget in (Budget.PILOT, *(step.name for step in recipe.spec.budgets.steps)):
-        yield _run(recipe, settings, (here, home), prepared, image, budget)
+        yield _run(recipe, settings, here, prepared, image, budget)
 
 
 def _run(
     recipe: Recipe,
     settings: Settings,
-    place: tuple[ThisMachine, Home],
+    here: ThisMachine,
     prepared: data.PreparedData,
     image: str | None,
     budget: Budget | StepName,
 ) -> Rehearsal:
-    here, home = place
     reference = recipe.folder / "reference"
     with tempfile.TemporaryDirectory(prefix="hpcsci-check-") as folder:
         paths = TrialPaths(Path(folder))
@@ -90,7 +87,7 @@ def _run(
                 scorer=str(recipe.scorer),
                 scorer_hash=hash_file(recipe.scorer),
                 predictions=recipe.spec.predictions,
-                python=home.python,
+                python=here.home(settings).python,
                 image=image,
             ),
             isolation=here.isolation(image),

@@ -11,55 +11,25 @@ Only the driver writes; there are no locks between processes.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
-from hpcscientist.errors import DiskFull, ReplyError, RunDirectoryError
-from hpcscientist.files import log
+from hpcscientist.errors import ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
+from hpcscientist.models.chat import Call, Chat
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.base import Record
-from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
 
 T = TypeVar("T", bound=Record)
 
 _TURNS = 16  # of the loop: from a reply to its trial it takes about ten
-
-
-class Call(Record):
-    """One line of chat.jsonl. `time` is when the reply came, seconds since the epoch.
-
-    `question` is the hash of the prompt before it was shortened for the model's context: how much
-    of it fits is learnt anew by each driver. `task` is what the action was shown whose first call
-    this is, as JSON of its record.
-    """
-
-    key: str
-    stage: str
-    ordinal: int
-    repair: int
-    prompt: tuple[Message, ...]
-    reply: str
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    tokens_estimated: bool
-    latency_s: float
-    time: float
-    reasoning: str = ""  # lines of earlier versions lack these
-    finish: str = ""
-    question: str | None = None
-    task: str | None = None
 
 
 OnReply = Callable[[ModelRequest, ModelReply, int], None]
@@ -81,7 +51,7 @@ class RecordedModel:
         on_reply: OnReply,
     ) -> None:
         self._inner, self._paths, self._on_reply = inner, paths, on_reply
-        self._chats: dict[str, _Chat] = {}
+        self._chats: dict[str, Chat] = {}
         self._tasks: dict[tuple[str, str], str] = {}  # of actions whose first reply has not come
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._one = asyncio.Lock()
@@ -158,127 +128,10 @@ class RecordedModel:
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
 
-    def _chat(self, idea_id: str) -> _Chat:
+    def _chat(self, idea_id: str) -> Chat:
         if idea_id not in self._chats:
-            self._chats[idea_id] = _Chat(self._paths.idea(idea_id).chat)
+            self._chats[idea_id] = Chat(self._paths.idea(idea_id).chat)
         return self._chats[idea_id]
-
-
-class _Chat:
-    """One chat.jsonl. Knows where each reply is; keeps neither texts nor handles."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
-        self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
-        self._tasks: set[str] = set()
-        try:
-            self._load()
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            _raise(path, error)
-
-    def asked(self, key: str, question: str) -> int:
-        """Return which time it was that a call asked this question, from 1; 0: it never did.
-
-        Earlier versions took a reply for an answer to its call whatever was asked, and so it is.
-        """
-        places = enumerate(self._places.get(key, []), 1)
-        return next((time for time, place in places if place.question in (question, None)), 0)
-
-    def reply(self, key: str, asked: int) -> ModelReply:
-        """Return the recorded reply of a time that a call was asked."""
-        self._acted[key] = asked
-        call = self._read(self._places[key][asked - 1])
-        return ModelReply(
-            text=call.reply,
-            reasoning=call.reasoning,
-            finish=call.finish,
-            model=call.model,
-            prompt_tokens=bounded(call.prompt_tokens),  # as earlier versions took any
-            completion_tokens=bounded(call.completion_tokens),
-            tokens_estimated=call.tokens_estimated,
-            latency_s=call.latency_s,
-        )
-
-    def task(self, key: str) -> str | None:
-        """Return what the action was shown that began with a call; the last, if there are more."""
-        if key not in self._tasks:
-            return None
-        calls = (self._read(place) for place in reversed(self._places[key]))
-        return next((call.task for call in calls if call.task is not None), None)
-
-    def _read(self, place: _Place) -> Call:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(place.start)
-                return Call.model_validate_json(file.read(place.length))
-        except OSError as error:
-            _raise(self._path, error)
-        except ValidationError as error:
-            raise RunDirectoryError(
-                f"{self._path} was changed while the campaign ran; `hpcsci resume` reads it anew"
-            ) from error
-
-    def prompts(self, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
-        """Return what led to the replies that were acted on whose key begins with one of `keys`."""
-        refs = []
-        for key, places in self._places.items():
-            if key.startswith(keys):
-                call = self._read(places[self._acted.get(key, len(places)) - 1])
-                ref = PromptRef(
-                    chat=self._path.parent.name,
-                    key=key,
-                    prompt_sha256=prompt_hash(call.prompt),
-                    model=call.model,
-                )
-                refs.append(ref)
-        return tuple(refs)
-
-    def append(self, call: Call) -> int:
-        """Write one line through to the disk, wholly or not at all; return which time it was that
-        the call was asked, from 1.
-        """
-        line = call.model_dump_json(exclude_none=True).encode() + b"\n"
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            start = _append(self._path, line)
-        except OSError as error:
-            _raise(self._path, error)
-        asked = self._acted[call.key] = self._note(call, start, len(line))
-        return asked
-
-    def _note(self, call: Call, start: int, length: int) -> int:
-        places = self._places.setdefault(call.key, [])
-        places.append(_Place(call.question, start, length))
-        if call.task is not None:
-            self._tasks.add(call.key)
-        return len(places)
-
-    def _load(self) -> None:
-        start = 0
-        try:
-            with self._path.open("rb") as file:
-                for call, end in log.read(file, Call.model_validate_json):
-                    self._note(call, start, end - start)
-                    start = end
-                torn = file.seek(0, os.SEEK_END) > start
-        except log.DamagedLine as error:
-            raise RunDirectoryError(
-                f"{self._path}:{error.number}: no record of a call; delete the line "
-                "and `hpcsci resume` asks the model again"
-            ) from error
-        if torn:  # when the driver ended
-            os.truncate(self._path, start)
-
-
-class _Place(NamedTuple):
-    """Where a line of chat.jsonl is, and the question that it answers; None: its call's, any."""
-
-    question: str | None
-    start: int
-    length: int
 
 
 def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | None) -> Call:
@@ -300,26 +153,3 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
         question=question,
         task=task,
     )
-
-
-def _append(path: Path, line: bytes) -> int:
-    """Append a line; return where it starts. After an OSError the file is as before.
-
-    The file itself may go in a power cut until what was made of its first replies lies beside it,
-    durably: till then nothing else of them does.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        return log.append(descriptor, line)
-    finally:
-        os.close(descriptor)
-
-
-def _raise(path: Path, error: OSError) -> NoReturn:
-    if error.errno in NO_SPACE:
-        raise DiskFull(
-            f"{path}: no space left for a model's reply; free some, then `hpcsci resume`"
-        ) from error
-    raise RunDirectoryError(
-        f"{path}: {error.strerror or error}; see that the run directory can be read and written"
-    ) from error

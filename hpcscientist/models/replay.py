@@ -9,7 +9,7 @@ from pathlib import Path
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.recorded import Call
+from hpcscientist.models.chat import Call
 from hpcscientist.records.asked.playbook import PlaybookEntry
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import SURVEY_ID

@@ -20,7 +20,7 @@ from hpcscientist.campaign.proposals import shelf
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.models.recorded import Call
+from hpcscientist.models.chat import Call
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten
 from hpcscientist.records.known.survey import Survey

@@ -31,8 +31,8 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.wiring import assemble
+from hpcscientist.models.chat import Call
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.recorded import Call
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.asked.model import ROLES, ModelReply, ModelRequest
 from hpcscientist.records.events import AttemptWritten

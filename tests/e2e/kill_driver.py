@@ -21,7 +21,7 @@ from jinja2 import Template
 from hpcscientist.cli.main import run
 from hpcscientist.history.journal import Journal
 from hpcscientist.launching import drive
-from hpcscientist.models import recorded
+from hpcscientist.models import chat
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 
@@ -83,7 +83,7 @@ def _die_at(kind: str, ordinal: str, when: str) -> None:
 
 def _die_at_reply(ordinal: int) -> None:
     """Die when a reply is in its chat, and nothing else is done about it."""
-    append = recorded._append
+    append = chat._append
     seen = 0
 
     def appended(path: Path, line: bytes) -> int:
@@ -94,7 +94,7 @@ def _die_at_reply(ordinal: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return start
 
-    recorded._append = appended  # type: ignore[assignment]
+    chat._append = appended  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
