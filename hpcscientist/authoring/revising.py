@@ -13,6 +13,7 @@ import ast
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import checks
@@ -21,7 +22,7 @@ from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.handed.python import syntax_tree
-from hpcscientist.files.hashing import hash_texts
+from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import GONE, Prompt
@@ -106,7 +107,7 @@ class Reviser:
         if isinstance(files, EditError):
             return _Rejected(str(files))
         problems = checks.check(files, self._packages, self._reference)
-        if not _compiles(files):
+        if problems and not _compiles(files):
             return _Rejected(_listed(problems))
         objection = self._objection(asked, files)
         if objection is not None:
@@ -156,10 +157,19 @@ def _same_code(name: str, before: str | None, after: str | None) -> bool:
     """Whether two texts of a file are read as the same code, so that every run is the same."""
     if not name.endswith(".py") or before is None or after is None:
         return False
+    code = _code_hash(before)
+    return code is not None and code == _code_hash(after)
+
+
+@lru_cache(maxsize=64)
+def _code_hash(text: str) -> str | None:
+    """Return one hash for all texts that are read as the same code; None of what is no code, or
+    cannot be compared. Kept, for each version is compared with the reference and with its parent.
+    """
     try:
-        return ast.dump(syntax_tree(before)) == ast.dump(syntax_tree(after))
+        return hash_bytes(ast.dump(syntax_tree(text)).encode())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # what was not code before, or cannot be compared
+        return None
 
 
 def _gives_up(reply: CodeReply | FixReply) -> bool:

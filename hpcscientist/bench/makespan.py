@@ -10,6 +10,7 @@ end is done beside the driver, as it is elsewhere.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import statistics
 import sys
@@ -42,18 +43,20 @@ from hpcscientist.records.trial import Budget, Isolation, Split
 TARGETS = {8: 1.08, 32: 1.03}
 """The most that the ratio may be, from so many ideas on."""
 COUNTS = {8: 3, 32: 3, 128: 1}
+_TICK_S = 1e-3  # the lengths of a script's trials are multiples of it
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """The fixed times in seconds, and the slots.
 
-    Trials are short beside the campaign, so that the last wave of trials, which no
-    scheduler can fill, does not drown what is measured.
+    Trials are short beside the campaign, and pilots take as long as the others, so that the last
+    wave of trials, which no scheduler can fill, does not drown what is measured: where pilots took
+    half as long, it would be chance whether slots end together.
     """
 
     latency_s: float = 0.25
-    pilot_s: float = 0.25
+    pilot_s: float = 0.5
     full_s: float = 0.5
     slots: int = 8
 
@@ -63,17 +66,23 @@ class Script:
         Critical path: propose, code, pilot and full trials of one idea. Work: all trials over the
         slots, or all calls over the model's concurrency. Trials of ideas over the slots, once the
         first of them can be proposed and written: before, the reference alone has something to run.
-        `reruns` of the reference go with ideas.
+        `reruns` of the reference go with ideas. Trials are whole: on slots that have nothing else,
+        they end at multiples of what all their lengths are multiples of.
         """
         thought = 2 * self.latency_s
         reference = seeds * self.full_s + self.pilot_s
         own = ideas * (seeds * self.full_s + self.pilot_s) + reruns * self.full_s
         return max(
             thought + self.pilot_s + self.full_s,
-            (reference + own) / self.slots,
-            thought + own / self.slots,
+            self._on_slots(reference + own),
+            thought + self._on_slots(own),
             ideas * thought / concurrency,
         )
+
+    def _on_slots(self, work_s: float) -> float:
+        """Return in how many seconds whole trials can be done, at the least."""
+        step = math.gcd(round(self.pilot_s / _TICK_S), round(self.full_s / _TICK_S))
+        return math.ceil(round(work_s / _TICK_S) / self.slots / step) * step * _TICK_S
 
 
 def figures(counts: Mapping[int, int] = COUNTS, script: Script | None = None) -> list[Figure]:

@@ -26,6 +26,7 @@ from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 
 _WORKERS = 2
+_WRITING_S = 0.02  # is enough for a result file
 
 
 class ScriptedModel:
@@ -93,7 +94,7 @@ def workers() -> Iterator[Executor]:
 class ScriptedBackend(CrowdBackend):
     """Trials that last as long as they are told, on a number of slots, first come first served.
 
-    What their workers do at their end is done by `processes`.
+    What their workers do at their end, which is a part of that, is done by `processes`.
     """
 
     def __init__(
@@ -105,8 +106,9 @@ class ScriptedBackend(CrowdBackend):
     async def follow(self, trial: TrialSpec) -> Ended:
         """Let a trial last its time, then write its result file."""
         self.began(trial)
-        begin = time.time()
-        await asyncio.sleep(self._seconds[trial.budget])
+        loop, begin = asyncio.get_running_loop(), time.time()
+        until = loop.time() + self._seconds[trial.budget]
+        await asyncio.sleep(until - loop.time() - _WRITING_S)
         # Values differ by seed and not by idea: nothing here should look like a finding.
         value = (trial.seed % 1000) / 1000
         report = TrialReport(
@@ -116,5 +118,6 @@ class ScriptedBackend(CrowdBackend):
             usage=Usage(started_at=begin, ended_at=time.time()),
         )
         write = partial(store.write_result, self._paths.trial(trial.trial_id), trial, report)
-        await asyncio.get_running_loop().run_in_executor(self._processes, write)
+        await loop.run_in_executor(self._processes, write)
+        await asyncio.sleep(until - loop.time())
         return Ended(run_of(trial), EndState.ENDED, ended_at=time.time(), began_at=begin)

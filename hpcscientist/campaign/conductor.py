@@ -53,8 +53,9 @@ _ERRORS: dict[str, type[HpcsciError]] = {
 }
 
 # What is slow to import: the loop would stand still for it when it is needed, and with it every
-# slot that is free then. The bank compares texts by the first, statistics reckon with the others.
-_SLOW = ("scipy.sparse", "scipy.special", "numpy.polynomial.legendre")
+# slot that is free then. The bank compares texts by the first, statistics reckon with the next two,
+# and code is checked by the last.
+_SLOW = ("scipy.sparse", "scipy.special", "numpy.polynomial.legendre", "pyflakes.checker")
 
 
 @dataclass(slots=True)

@@ -52,8 +52,11 @@ def test_makespan_bound_is_path_or_work() -> None:
     assert (
         script.bound(ideas=100, seeds=2, concurrency=99, reruns=6) == 2 * 1.0 + many + 6 * 2.0 / 4
     )
-    # With eight seeds the reference alone fills more slots than there are until then.
-    assert script.bound(ideas=1, seeds=8, concurrency=99) == 2 * (8 * 2.0 + 1.0) / 4
+    # With eight seeds the reference alone fills more slots than there are until then; and no trial
+    # is cut so that all slots end together.
+    assert script.bound(ideas=1, seeds=8, concurrency=99) == math.ceil(2 * (8 * 2.0 + 1.0) / 4)
+    alike = Script(latency_s=0.25, pilot_s=2.0, full_s=2.0, slots=4)
+    assert alike.bound(ideas=3, seeds=2, concurrency=99) == 2 * 0.25 + 3 * 2.0  # 9 trials: 3 waves
     assert script.bound(ideas=100, seeds=1, concurrency=1) == 200.0
 
 

@@ -33,17 +33,16 @@ def import_problems(
 
 def attribute_problems(project: Project, module: Module) -> Iterator[Problem]:
     """Yield a problem for each name asked of an own module that does not have it."""
-    said = {n.value for n in ast.walk(module.tree) if isinstance(n, ast.Constant)}
     for node, place in module.notes.attributes:
         if not isinstance(node.value, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
-        if place.survives("AttributeError") or place.foreign or node.attr in said:
+        if place.survives("AttributeError") or place.foreign:
             continue
         file = _module_of(project, module, node.value.id, place)
         if file is None or _is_submodule(project, module, file, node.attr):
             continue
         target = project.modules.get(file)
-        if target and not project.holds(target, node.attr):
+        if target and not project.holds(target, node.attr) and node.attr not in module.constants:
             message = f"{file} has no {node.attr!r}{hint(node.attr, target.scope.binds)}"
             yield Problem(file=module.name, line=node.lineno, message=message)
 

@@ -65,6 +65,11 @@ class Module:
         )
 
     @cached_property
+    def constants(self) -> frozenset[object]:
+        """All literal values in it."""
+        return frozenset(n.value for n in ast.walk(self.tree) if isinstance(n, ast.Constant))
+
+    @cached_property
     def lint(self) -> tuple[Any, ...]:
         """The messages of Pyflakes, certain or not."""
         from pyflakes import checker  # noqa: PLC0415  # slow, and only campaigns need it
