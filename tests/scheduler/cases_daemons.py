@@ -73,6 +73,8 @@ async def job_ids_given_out_again(w: World) -> None:
         w.fault_now("controller", "kill")
         return answer
 
+    # Held: it must not begin, on a slow machine, before its controller is killed.
+    w.site(slurm={"extra": ["--hold"]})
     await w.remember()
     w.twist("sbatch", kill_controller)
     await w.start("a")
@@ -80,6 +82,7 @@ async def job_ids_given_out_again(w: World) -> None:
     await w.fault("controller", "start")
     await w.look("it is forgotten", lambda q: q.queue is not None and not q.state("a"), rounds=0)
     await w.submitted("a")
+    await w.user("scontrol", "release", w.job("a"))
     await w.begin("a")
     await w.look("it runs", lambda q: q.state("a") == "RUNNING", rounds=2)
     await w.tell("finish", "a")
