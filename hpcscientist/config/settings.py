@@ -140,6 +140,9 @@ class AuthoringSettings(Record):
     debug_depth: int = Field(default=3, ge=0, le=100)
 
 
+FanOutChoice = Literal["auto", "threads", "ray"]
+
+
 class ServingSettings(Record):
     """How `vllm:` models are served inside the allocation. Zeros: chosen from model and GPUs.
 
@@ -161,7 +164,7 @@ class ServingSettings(Record):
     eager: bool = False
     engine: dict[str, str | int | float | bool] = Field(default={})
     trials_inside: bool = False
-    fan_out: Literal["auto", "threads", "ray"] = "auto"
+    fan_out: FanOutChoice = "auto"
 
 
 class LoopSettings(Record):

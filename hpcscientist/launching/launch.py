@@ -172,7 +172,9 @@ def check(settings: Settings, folder: Path) -> Checked:
     # The control arm asks no model, whatever the configuration names for the roles.
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
-    inside.check(settings, placement.site, recipe.spec.resources, ours)
+    divided = inside.check(settings, placement.site, recipe.spec.resources, ours)
+    if placement.backend == "local":
+        divided = inside.check_here(settings, placement.site, recipe.spec.resources, ours)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
@@ -192,7 +194,7 @@ def check(settings: Settings, folder: Path) -> Checked:
         earlier=earlier.read(settings, recipe.spec.name),
     )
     # Last, for it takes longest.
-    return replace(found, layout=_layout(settings, placement.site, ours)) if ours else found
+    return replace(found, layout=_layout(settings, placement.site, ours, divided))
 
 
 def _check_allocation(settings: Settings) -> None:
@@ -236,14 +238,17 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
     return {role: found.get(spec, spec) for role, spec in specs.items()}
 
 
-def _layout(settings: Settings, site: Site, folders: tuple[Path, ...]) -> tuple[str, ...]:
-    """Return how models will be laid out. Raises ServingError where they cannot be served.
+def _layout(
+    settings: Settings, site: Site, folders: tuple[Path, ...], divided: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return how models will be laid out; `divided` says so where they share nodes with trials.
 
-    Whether the nodes of a job have an engine is seen there, before it is started.
+    Raises ServingError where they cannot be served. Whether the nodes of a job have an engine is
+    seen there, before it is started.
     """
-    if settings.serving.trials_inside:  # `inside.check` has seen to it
-        return ("the layout is made in the job, of what trials leave of each node",)
-    found = serving.forecast(folders, settings.serving, site, settings.nodes)
+    if not folders:
+        return ()
+    found = divided or serving.forecast(folders, settings.serving, site, settings.nodes)
     if not settings.nodes:
         serving.require_engine(folders, nodes.launcher_of(site, ""))
     return found

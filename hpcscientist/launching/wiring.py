@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.compaction import Compactor
@@ -42,6 +42,7 @@ from hpcscientist.launching.serving.beside import Beside
 from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.allocation import Allocation
 from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
@@ -133,9 +134,10 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
 def _backend(
     config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
 ) -> Dispatcher:
-    site = choosing.of(config)
-    if isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:
-        engines = plane.engines if plane else inside.NO_ENGINES
+    site, engines = choosing.of(config), plane.engines if plane else inside.NO_ENGINES
+    if isinstance(site, ThisMachine):
+        site = replace(site, engines=engines.gpus)
+    elif isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:
         site = Allocation(*(site.why, site.profile), session.job_id, recipe.spec.resources, engines)
     backend = site.open(session.paths, config.campaign_id, config.slots)
     return journalled(backend, session.journal, session.state, session.generation, session.note)

@@ -22,6 +22,8 @@ JOB = AllocationEstimate(
     gpu_hours=192.0,
     jobs_at_most=1000,
     trial_hours=0.5,
+    pace_node_hours=2.0,
+    pace_gpu_hours=4.0,
 )
 ESTIMATE = Estimate(
     trials=(65, 75),
@@ -61,9 +63,10 @@ def test_header_line_of_what_asks_nobody() -> None:
 
 def test_every_line_of_a_dry_run_says_bound_or_guess() -> None:
     said = details(ESTIMATE)
-    assert len(said) == 5
+    assert len(said) == 6
     assert all("bound" in line or "guess" in line for line in said)
     assert "guess 65 to 75, bound 305" in said[0]
+    assert said[-1].startswith("serving: guess 2 node-hours, 4 GPU-hours in that time")
 
 
 def test_footer() -> None:

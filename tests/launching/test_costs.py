@@ -311,6 +311,8 @@ class TestAllocation:
         assert found.gpu_hours == pytest.approx(12)
         assert not found.served
         assert found.trial_hours == pytest.approx((11 * 15 + (56 + 15) * 20) / 2 / 3600)
+        assert found.pace_node_hours == pytest.approx(4 * found.trial_hours)
+        assert found.pace_gpu_hours == pytest.approx(2 * found.pace_node_hours)
 
     @pytest.mark.parametrize("role", ["ideation", "code"])
     def test_served_for_one_role_alone(self, role: str, tmp_path: Path) -> None:
@@ -347,3 +349,7 @@ class TestIdle:
             checked, settings=checked.settings.model_copy(update={"serving": serving})
         )
         assert "trials run on what that leaves" in costs.idle(in_job(checked, 2, 2))
+        alone = asking(checked, "playbook")
+        assert costs.idle(in_job(alone, 2, 2)) == (
+            "2 x 2 GPUs: no model is served on them, trials run there"
+        )

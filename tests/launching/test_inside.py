@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,17 @@ from hypothesis import strategies as st
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import ServingError, UsageError
-from hpcscientist.launching import launch, rendering
-from hpcscientist.launching.serving import inside
+from hpcscientist.execution.backends import local
+from hpcscientist.history import frozen
+from hpcscientist.launching import furnishing, launch, rendering
+from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving.inside import Engines
+from hpcscientist.launching.serving.nodes import Kept
+from hpcscientist.launching.sites import choosing
+from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.models.serving.fitting.drafting import memory_of_node
 from hpcscientist.models.serving.fitting.layout import Machine
+from hpcscientist.recipe.create import create
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import ControllerSite, Site, SlurmSite
 
@@ -134,6 +141,79 @@ def test_memory_that_engines_on_gpus_of_unknown_kind_leave_no_trial_is_refused_a
     # Trials may come to have three of the GPUs.
     inside.check(settings, site, Resources(memory_mb=1_000, gpus=1), (model,))
     inside.check(settings, site, Resources(memory_mb=1_000))  # served elsewhere
+
+
+def test_how_a_node_is_divided_is_said_at_launch(model: Path) -> None:
+    settings = Settings(nodes=2, serving=ServingSettings(trials_inside=True))
+    site = Site(controller=ControllerSite(cpus=16, memory_mb=64_000))
+    *layout, last = inside.check(settings, site, Resources(cpus=8, memory_mb=1_000), (model,))
+    assert layout[0].startswith("small: ")
+    said = re.fullmatch(
+        r"of each node models have (\d+) MiB and trials (\d+) MiB; 4 at once in all", last
+    )
+    assert said is not None
+    assert sum(map(int, said.groups())) == 64_000
+    known = Site(controller=NODE, slurm=SlurmSite(gres="gpu:a100-80gb:{gpus}"))
+    *_, last = inside.check(settings, known, Resources(gpus=1), (model,))
+    assert last == "of each node models have 3 GPUs and trials 1; 2 at once in all"
+    unknown = Site(controller=NODE)
+    (only,) = inside.check(settings, unknown, Resources(gpus=1), (model,))
+    assert "settled in the job" in only
+
+
+@pytest.fixture
+def four_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine as the GPUs' driver tells of it."""
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    (commands / "nvidia-smi").write_text("#!/bin/sh\nprintf '80000\\n80000\\n80000\\n80000\\n'\n")
+    (commands / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_gpus_of_this_machine_are_divided_too(model: Path) -> None:
+    settings = Settings()
+    *layout, last = inside.check_here(settings, Site(), Resources(gpus=1), (model,))
+    assert layout
+    assert last == "of this machine models have 3 GPUs and trials 1"
+    (shared,) = inside.check_here(settings, Site(), Resources(gpus=4), (model,))
+    assert shared.startswith("models and trials share this machine's 4 GPUs")
+    assert inside.check_here(settings, Site(), Resources(), (model,)) == ()
+    assert inside.check_here(settings, Site(), Resources(gpus=1), ()) == ()
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize(
+    ("gpus", "kept", "seen"), [(0, 0, "0,1,2,3"), (1, 1, "3"), (2, 2, "2,3"), (4, 0, "0,1,2,3")]
+)
+def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
+    gpus: int, kept: int, seen: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the engines leave is what trials are given, and nothing else."""
+    recipe = create("mine", tmp_path)
+    text = (recipe / "recipe.toml").read_text()
+    (recipe / "recipe.toml").write_text(
+        text.replace("[resources]\n", f"[resources]\ngpus = {gpus}\n")
+    )
+    settings = Settings(backend="local", recipe=str(recipe), model="search", run_dir="run")
+    checked = launch.check(settings, tmp_path)
+    assert checked.recipe.spec.resources.gpus == gpus
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
+    config = frozen.read(claimed.paths).model_copy(
+        update={"role_specs": {"ideation": f"vllm:{model}"}}
+    )
+    machine = nodes.machine_of(Site(), nodes.here(), is_slurm=False)
+    keep = inside.keeper(claimed.paths, config, "")(machine)
+    assert keep == Kept(kept)
+    given: list[tuple[str, ...]] = []
+    monkeypatch.setattr(local, "Slots", lambda slots, names, memory_mb: given.append(names))
+    place = choosing.of(config)
+    assert isinstance(place, ThisMachine)
+    replace(place, engines=machine.gpus - kept).open(claimed.paths, "c", 1)
+    assert given == [tuple(seen.split(","))]
 
 
 def test_refused_at_launch_where_no_job_drives(tmp_path: Path) -> None:

@@ -319,3 +319,16 @@ def test_shared_gpus_are_given_out_once(
     used = sum(layout.replicas * layout.gpus_per_replica for layout in layouts.values())
     assert used <= where.nodes * where.gpus
     assert set(layouts) == set(demands)
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_thinking_that_replies_are_not_given_is_said(gpus: int) -> None:
+    """An engine is to know how a model marks its thinking, or there is none."""
+
+    def why(checkpoint: Checkpoint, settings: ServingSettings) -> str:
+        return " ".join(lay_out(checkpoint, machine(gpus=gpus), settings).why)
+
+    parser = ServingSettings(engine={"reasoning_parser": "qwen3"})
+    assert "serving.engine.reasoning_parser" in why(checkpoint(thinks=True), DEFAULT)
+    assert "reasoning_parser" not in why(checkpoint(thinks=True), parser)
+    assert "reasoning_parser" not in why(checkpoint(), DEFAULT)

@@ -44,6 +44,12 @@ def test_whole_model_is_measured(model: Path) -> None:
     assert found.remarks == ()
 
 
+def test_a_template_that_knows_thinking(model: Path) -> None:
+    assert not check(model).thinks
+    (model / "chat_template.jinja").write_text("{{ messages }}<think>\n\n</think>")
+    assert check(model).thinks
+
+
 def test_one_file_without_an_index(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m")
     for path in (*folder.glob("model-*"), folder / INDEX):

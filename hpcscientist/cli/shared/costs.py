@@ -47,10 +47,12 @@ def details(found: Estimate) -> list[str]:
             f"{_job(job)}: a bound of one job; where that is not enough another one goes on, "
             f"bound {job.jobs_at_most:,} jobs"
         )
-        lines.append(
+        lines += [
             f"duration: guess {_hours(job.trial_hours)} h of trials alone, if none of them waits "
-            "in the queue"
-        )
+            "in the queue",
+            f"{_name(job)}: guess {_hours(job.pace_node_hours)} node-hours, "
+            f"{_hours(job.pace_gpu_hours)} GPU-hours in that time; more where models are slower",
+        ]
     return lines
 
 
@@ -104,11 +106,14 @@ def _per(what: str, found: Spending, count: int) -> str:
 
 
 def _job(job: AllocationEstimate) -> str:
-    what = "serving" if job.served else "the driving job"
     return (
-        f"{what} at most {_hours(job.node_hours)} node-hours, {_hours(job.gpu_hours)} GPU-hours "
-        f"a job"
+        f"{_name(job)} at most {_hours(job.node_hours)} node-hours, {_hours(job.gpu_hours)} "
+        "GPU-hours a job"
     )
+
+
+def _name(job: AllocationEstimate) -> str:
+    return "serving" if job.served else "the driving job"
 
 
 def _both(cpu_hours: float, gpu_hours: float) -> str:

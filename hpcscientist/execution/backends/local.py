@@ -56,15 +56,17 @@ class LocalBackend(CrowdBackend):
     Trials start as soon as there are memory and GPUs for them.
     """
 
-    def __init__(self, paths: RunPaths, slots: int, module: str) -> None:
+    def __init__(self, paths: RunPaths, slots: int, module: str, engines: int = 0) -> None:
         """Start nothing yet. `module` is what a trial is run by: see `worker.__main__`.
 
-        Raises UsageError for a run directory with which a campaign could not go to Slurm.
+        The first GPUs are the `engines`' that serve models, but where there are no others. Raises
+        UsageError for a run directory with which a campaign could not go to Slurm.
         """
         refuse_patterns(paths.root)
         super().__init__(slots)
         self._paths, self._module = paths, module
-        self._slots = Slots(slots, gpu_names(os.environ), memory_mb())
+        gpus = gpu_names(os.environ)
+        self._slots = Slots(slots, gpus[engines:] or gpus, memory_mb())
 
     async def sweep(self) -> None:
         """Stop what still runs, and remove what killed drivers left of ended jobs."""

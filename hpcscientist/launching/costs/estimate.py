@@ -44,7 +44,8 @@ class AllocationEstimate(Record):
     """The job that drives the campaign. `gpus`: on each node; `served`: models, on its nodes.
 
     Bounds, of one job: `node_hours`, `gpu_hours`. Where the campaign takes longer, another job
-    goes on, of `jobs_at_most` in all. Guess: `trial_hours`, how long trials take if none waits.
+    goes on, of `jobs_at_most` in all. Guesses: `trial_hours`, how long trials take if none waits,
+    and the two of `pace_…`, what the nodes come to in that time: with fast models that is all.
     """
 
     nodes: int
@@ -54,6 +55,8 @@ class AllocationEstimate(Record):
     gpu_hours: float
     jobs_at_most: int
     trial_hours: float
+    pace_node_hours: float
+    pace_gpu_hours: float
 
 
 class Estimate(Record):
@@ -146,6 +149,7 @@ def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
     if not nodes:
         return None
     node_hours = nodes * own.minutes / 60
+    trial_hours = trial_s / max(1, checked.placement.slots) / SECONDS_PER_HOUR
     return AllocationEstimate(
         nodes=nodes,
         gpus=own.gpus,
@@ -153,7 +157,9 @@ def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
         node_hours=node_hours,
         gpu_hours=node_hours * own.gpus,
         jobs_at_most=own.max_links,
-        trial_hours=trial_s / max(1, checked.placement.slots) / SECONDS_PER_HOUR,
+        trial_hours=trial_hours,
+        pace_node_hours=nodes * trial_hours,
+        pace_gpu_hours=nodes * own.gpus * trial_hours,
     )
 
 
@@ -163,12 +169,15 @@ def idle(checked: Checked) -> str:
     if not nodes:
         return ""
     what = f"{nodes} x {gpus} GPUs" if gpus else f"{nodes} node{'s' * (nodes > 1)}"
+    inside = checked.settings.serving.trials_inside
     if not _serves(checked):
+        if inside:
+            return f"{what}: no model is served on them, trials run there"
         if not gpus and nodes == 1:
             return ""  # it drives, and that is what it was asked for
         wasted = what if gpus else f"{nodes - 1} of {nodes} nodes"
         return f"{wasted}: no model is served on them, and trials queue elsewhere"
-    if checked.settings.serving.trials_inside:
+    if inside:
         return f"{what} serve models; trials run on what that leaves of them"
     wanted = checked.recipe.spec.resources.gpus
     hint = "; serving.trials_inside runs trials there" if wanted and gpus else ""

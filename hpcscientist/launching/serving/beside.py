@@ -9,16 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.config.settings import Settings
+from hpcscientist.config.settings import FanOutChoice, Settings
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving.inside import Engines
-from hpcscientist.launching.serving.nodes import Kept
 from hpcscientist.launching.serving.plane_model import PlaneModel
-from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.fanout import spread
 from hpcscientist.models.fanout.choosing import open_fan_out
 from hpcscientist.models.fanout.on_ray import RayCluster
@@ -83,29 +81,42 @@ class Beside:
             for spec, folder in self.folders.items()
         }
 
+    @property
+    def fan_out(self) -> FanOutChoice:
+        """From where requests go out. A command may take away what Ray needs, so with one they go
+        from this process; who asks for Ray gets it.
+        """
+        choice = self.settings.serving.fan_out
+        plain = not self.python or len(interpreter.words(self.python)) == 1
+        return choice if plain or choice != "auto" else "threads"
+
+    @property
+    def remark(self) -> str:
+        """What is to be said of that; "" where it is as it was asked for."""
+        if self.fan_out == self.settings.serving.fan_out:
+            return ""
+        return (
+            "requests go out from the driver and not as Ray's tasks across the nodes, for "
+            "serving.python is a command and may not reach Ray from there; serving.fan_out = "
+            '"ray" has them go out as tasks all the same'
+        )
+
     def connector(self) -> Connect:
         """Return what makes the clients: requests go out as tasks across the nodes."""
-        client, choice = self.settings.client, self.settings.serving.fan_out
-        if choice == "auto" and self.python and len(interpreter.words(self.python)) != 1:
-            choice = "threads"  # a command may take away what Ray needs; who asks for Ray gets it
+        client, choice = self.settings.client, self.fan_out
         cluster = RayCluster(
             address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python
         )
 
         def connect(place: Served) -> Model:
-            return PlaneModel(client_of(place), lambda: self.lost)
-
-        def client_of(place: Served) -> Model:
-            if choice == "threads":
-                return OpenAIModel(place.base_url, place.name, client, place.key)
-            fan_out = open_fan_out(choice, client.concurrency, cluster)
             where = spread.Endpoint(
                 base_url=place.base_url,
                 name=place.name,
                 key_file=str(self.paths.key),
                 client=client,
             )
-            return SpreadModel(fan_out, where)
+            model = SpreadModel(open_fan_out(choice, client.concurrency, cluster), where)
+            return PlaneModel(model, lambda: self.lost)
 
         return connect
 
@@ -136,14 +147,14 @@ def beside(
         folders=tuple(dict.fromkeys(folders.values())),
         settings=config.settings.serving,
         site=config.site,
-        keep=inside.keeper(paths, config) if job_id else (lambda machine: Kept()),
+        keep=inside.keeper(paths, config, job_id),
     )
     slurm = Slurm(config.site.watch.command_s)
     allocation = nodes.allocation_of(slurm, job_id) if job_id else nodes.here()
     launcher = nodes.launcher_of(config.site, job_id)
     since = time.time()
     with serving.serve(request, allocation, launcher, tell, check) as (plane, endpoint, machine):
-        yield Beside(
+        served = Beside(
             plane=plane,
             endpoint=endpoint,
             machine=machine,
@@ -153,3 +164,6 @@ def beside(
             since=since,
             python=shlex.join(launcher.interpreter(paths.root)),
         )
+        if served.remark:
+            tell(served.remark)
+        yield served

@@ -1,7 +1,9 @@
-"""Trials inside the controller's allocation (`serving.trials_inside`): how many, and their backend.
+"""Trials on the nodes that serve the models: how many, and what they have of each node.
 
+Inside the controller's allocation (`serving.trials_inside`), or on the one machine that drives.
 They share the nodes' cores with the engines. Memory and GPUs are divided, on every node alike:
-serving has the first GPUs and trials the last, as many as serving does as well without.
+serving has the first GPUs and trials the last, as many as serving does as well without. Of one
+machine GPUs alone are, and none where it has no more than a trial needs.
 """
 
 from __future__ import annotations
@@ -82,14 +84,15 @@ def slots_of_node(site: Site, resources: Resources, engines: Engines = NO_ENGINE
 
 def check(
     settings: Settings, site: Site, resources: Resources, folders: tuple[Path, ...] = ()
-) -> None:
+) -> tuple[str, ...]:
     """See at launch that trials can run inside, where that is asked for.
 
-    `folders`: the models that are served there. Raises UsageError, and ServingError where these
-    do not fit beside trials.
+    `folders`: the models that are served there. Return how nodes are divided between these and
+    trials, a line each; () where nothing is. Raises UsageError, and ServingError where models do
+    not fit beside trials.
     """
     if not settings.serving.trials_inside:
-        return
+        return ()
     if not settings.nodes:
         raise UsageError(
             "serving.trials_inside: only a job that drives the campaign holds nodes to run trials "
@@ -97,7 +100,7 @@ def check(
         )
     slots_of_node(site, resources)
     if not folders:
-        return
+        return ()
     own = site.controller
     if resources.gpus and own.gpus <= resources.gpus:
         raise UsageError(
@@ -109,29 +112,56 @@ def check(
     slots_of_node(site, resources, _least_engines(own.gpus, resources.gpus))
     machine, is_sure = nodes.foreseen(site, settings.nodes)
     if machine is None or not is_sure:
-        return  # known in the job alone
+        return (
+            "how each node is divided between models and trials is settled in the job: the memory "
+            "of its GPUs is not known here",
+        )
     try:
         left, layouts = divide(folders, machine, settings.serving, site, resources)
     except ServingError as error:
         raise ServingError(
             f"serving.trials_inside: beside a trial of {_words(resources)} a node: {error}"
         ) from error
-    slots_of_node(site, resources, _engines(left, layouts))
+    engines = _engines(left, layouts)
+    count = settings.nodes * slots_of_node(site, resources, engines)
+    return (*_said(layouts), f"of each node {_shares(machine, engines)}; {count} at once in all")
 
 
-def keeper(paths: RunPaths, config: CampaignConfig) -> Callable[[Machine], Kept]:
-    """Return what says by a whole machine what of each node a campaign's trials keep.
+def check_here(
+    settings: Settings, site: Site, resources: Resources, folders: tuple[Path, ...]
+) -> tuple[str, ...]:
+    """Return how this machine's GPUs are divided between models and trials, a line each; () where
+    trials need none. Raises ServingError where models do not fit beside trials.
+    """
+    machine, _ = nodes.foreseen(site, 0)
+    if machine is None or not folders or not resources.gpus or not machine.gpus:
+        return ()
+    if machine.gpus <= resources.gpus:
+        return (
+            f"models and trials share this machine's {machine.gpus} GPUs: a trial needs "
+            f"{resources.gpus} of them; see that serving.memory_fraction leaves it memory",
+        )
+    left, layouts = divide(folders, machine, settings.serving, site, resources)
+    return (*_said(layouts), f"of this machine {_shares(machine, _engines(left, layouts))}")
+
+
+def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Machine], Kept]:
+    """Return what says by a whole machine what of each node a campaign's trials keep; `job_id` of
+    the job that drives it, "" where this machine does.
 
     It raises ServingError and UsageError where a node does not hold models and a trial.
     """
     settings, site = config.settings.serving, config.site
 
     def keep(machine: Machine) -> Kept:
-        if not settings.trials_inside:
+        needs = load(paths.recipe).spec.resources
+        here = config.backend == "local" and 0 < needs.gpus < machine.gpus
+        if not (settings.trials_inside if job_id else here):
             return Kept()
         folders = [serving.folder_of(spec, paths.root) for spec in serving.specs(config.role_specs)]
-        needs = load(paths.recipe).spec.resources
         left, layouts = divide(tuple(dict.fromkeys(folders)), machine, settings, site, needs)
+        if here:
+            return Kept(machine.gpus - left.gpus)
         slots_of_node(site, needs, _engines(left, layouts))  # not after minutes of starting
         return Kept(machine.gpus - left.gpus, machine.memory_mb - left.memory_mb)
 
@@ -169,6 +199,18 @@ def divide(
         if _shapes(found[1]) == _shapes(least[1]):
             return found
     return least
+
+
+def _said(layouts: dict[Path, Layout]) -> tuple[str, ...]:
+    return tuple(f"{folder.name}: {why}" for folder, one in layouts.items() for why in one.why)
+
+
+def _shares(machine: Machine, engines: Engines) -> str:
+    """Say what of a node models have, and what trials."""
+    if machine.gpus:
+        return f"models have {engines.gpus} GPUs and trials {machine.gpus - engines.gpus}"
+    left = machine.memory_mb - engines.memory_mb
+    return f"models have {engines.memory_mb} MiB and trials {left} MiB"
 
 
 def _engines(left: Machine, layouts: dict[Path, Layout]) -> Engines:

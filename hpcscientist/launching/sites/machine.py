@@ -25,11 +25,14 @@ _MEND = "ask for less in recipe.toml ([resources]), or launch where there is mor
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """See `sites.site.TrialSite`. `most`: trials at once; 0: as many as there are cores for."""
+    """See `sites.site.TrialSite`. `most`: trials at once; 0: as many as there are cores for.
+    `engines`: how many GPUs, the first ones, models are served on.
+    """
 
     why: str
     profile: Site
     most: int = 0
+    engines: int = 0
     kind: ClassVar[BackendKind] = "local"
 
     def home(self, settings: Settings) -> Home:
@@ -81,7 +84,7 @@ class ThisMachine:
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> LocalBackend:
         """Return the backend; see `TrialSite`. What runs is found by the run directory alone."""
         del campaign_id
-        return LocalBackend(paths, slots, MODULE)
+        return LocalBackend(paths, slots, MODULE, self.engines)
 
 
 def _cores() -> int:

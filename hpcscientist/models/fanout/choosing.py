@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from hpcscientist.config.settings import FanOutChoice
 from hpcscientist.errors import ServingError
 from hpcscientist.models.fanout.on_ray import RayCluster, RayFanOut
 from hpcscientist.models.fanout.threads import ThreadFanOut
 from hpcscientist.ports.fanout import FanOut
 
 
-def open_fan_out(
-    choice: Literal["auto", "threads", "ray"], width: int, cluster: RayCluster | None
-) -> FanOut:
+def open_fan_out(choice: FanOutChoice, width: int, cluster: RayCluster | None) -> FanOut:
     """Return the fan-out that `serving.fan_out` names; `cluster`: the model plane's, if any.
 
     auto: Ray where a model plane serves, for it spans the allocation and is there anyway; else

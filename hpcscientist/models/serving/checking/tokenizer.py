@@ -76,6 +76,11 @@ def chat_template(folder: Path) -> str | None:
     return None
 
 
+def thinks(folder: Path) -> bool:
+    """Tell whether a model's template knows thinking apart from the answer, as most name it."""
+    return "</think>" in (chat_template(folder) or "")
+
+
 def _vocabulary(folder: Path) -> Iterator[str]:
     there = [name for name in _WHOLE if (folder / name).is_file()]
     there += [path.name for path in sorted(folder.glob("*.tiktoken"))]

@@ -14,7 +14,7 @@ from hpcscientist.errors import WeightsError
 from hpcscientist.files.text import printable
 from hpcscientist.models.serving.checking.shape import Shape, read_shape
 from hpcscientist.models.serving.checking.tensors import Broken, Shard, Tally, read_shard
-from hpcscientist.models.serving.checking.tokenizer import faults, read_json
+from hpcscientist.models.serving.checking.tokenizer import faults, read_json, thinks
 
 _INDEX = "model.safetensors.index.json"
 _NUMBERED = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors")
@@ -32,7 +32,8 @@ class Checkpoint(Shape):
 
     `weight_bytes` are the tensors as stored; of their numbers `floats` take the engine's dtype
     in memory and `other_bytes` stay as they are; `outside_*` are those of embeddings and head.
-    `remarks`: what one should know, though the model can be served.
+    `remarks`: what one should know, though the model can be served. `thinks`: its chat template
+    knows thinking apart from the answer.
     """
 
     folder: str
@@ -42,6 +43,7 @@ class Checkpoint(Shape):
     outside_floats: int
     outside_bytes: int
     remarks: tuple[str, ...] = ()
+    thinks: bool = False
 
 
 def check(folder: Path) -> Checkpoint:
@@ -77,6 +79,7 @@ def check(folder: Path) -> Checkpoint:
         outside_floats=tally.outside_floats,
         outside_bytes=tally.outside_bytes,
         remarks=tuple(_remarks(folder, bool(config.get("auto_map")))),
+        thinks=thinks(folder),
     )
 
 

@@ -23,6 +23,7 @@ from hpcscientist.models.serving.fitting.layout import (
     fitted_context,
     gib,
     least_context,
+    thinking,
     wanted_context,
     whole_blocks,
     words,
@@ -155,7 +156,7 @@ class _OnGpus:
             dtype=self.settings.dtype,
             kv_tokens=tokens,
             memory_mb=split.tensor * memory.WORKER_RESERVE // MIB,
-            why=(*why, *shortened),
+            why=(*why, *shortened, *thinking(self.checkpoint, self.settings)),
         )
 
     def _lack(self, best: _Split) -> str:

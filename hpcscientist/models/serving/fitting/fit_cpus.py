@@ -15,6 +15,7 @@ from hpcscientist.models.serving.fitting.layout import (
     fitted_context,
     gib,
     least_context,
+    thinking,
     whole_blocks,
     words,
 )
@@ -71,5 +72,5 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
         kv_tokens=tokens,
         kv_cache_mb=room // MIB,
         memory_mb=-(-(weights + room + CPU_RESERVE) // MIB),
-        why=(*why, *shortened),
+        why=(*why, *shortened, *thinking(checkpoint, settings)),
     )

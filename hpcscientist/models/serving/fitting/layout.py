@@ -81,6 +81,20 @@ def fitted_context(
     return context, (said,)
 
 
+def thinking(checkpoint: Checkpoint, settings: ServingSettings) -> tuple[str, ...]:
+    """Say what becomes of a model's thinking, where its template has any.
+
+    Replies are held to JSON. Only an engine that is told how the model marks its thinking lets it
+    think first; which mark that is, no file of the model says.
+    """
+    if not checkpoint.thinks or "reasoning_parser" in settings.engine:
+        return ()
+    return (
+        "its chat template has thinking, but replies are held to JSON from their first token: to "
+        "let it think first set serving.engine.reasoning_parser (qwen3, deepseek_r1, ...)",
+    )
+
+
 def words(machine: Machine) -> str:
     """Say what a machine is."""
     kind = f"{machine.gpus} GPUs" if machine.gpus else f"{machine.memory_mb / 1024:.1f} GiB"
