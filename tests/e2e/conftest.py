@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 from campaigns import TinyCampaign
 from controlled import Controlled
-from served_campaign import TESTS, make
+from served_campaign import TESTS, make, write_site
 from slurm_kit import Cluster, engine_python
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "execution"))  # its hostile candidates
@@ -44,8 +43,6 @@ def trained_model(cluster: Cluster, engine: str) -> Path:
 @pytest.fixture
 def served(controlled: Controlled, engine: str) -> Iterator[Controlled]:
     """A campaign whose controller jobs can serve models."""
-    controlled.write_site(controller={"cpus": 2, "memory_mb": 11000})
-    site = controlled.folder / "site.toml"
-    site.write_text(site.read_text() + f"[serving]\npython = {json.dumps(engine)}\n")
+    write_site(controlled, engine)
     yield controlled
     controlled.cluster.run("scancel", "--me", cwd=controlled.folder)

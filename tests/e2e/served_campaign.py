@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import pwd
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psutil
 from campaigns import PLAIN
 from controlled import Controlled
 from slurm_kit import Cluster
@@ -16,6 +22,8 @@ from hpcscientist.models.serving.order import Order
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.records.events import Event, PlaneStarted, PlaneStopped, ReplyRecorded
 
+Done = subprocess.CompletedProcess[str]
+
 TESTS = Path(__file__).resolve().parents[1]
 LIMIT_S = 1500
 SETTINGS = """\
@@ -23,6 +31,7 @@ SETTINGS = """\
 context = {context}
 kv_cache_gb = 0.5
 eager = true
+{serving}
 [ideation]
 temperature = {temperature}
 max_tokens = {answer}
@@ -37,8 +46,9 @@ import json, os, socket, sys
 since, left = float(sys.argv[2]), []
 for folder in ("/tmp", "/dev/shm"):
     for entry in os.scandir(folder):
-        if entry.name.startswith(("hpcsci-", "psm_")):
-            if entry.stat(follow_symlinks=False).st_ctime >= since:
+        found = entry.stat(follow_symlinks=False)
+        if entry.name.startswith(("hpcsci-", "psm_", "sem.")) and found.st_uid == os.getuid():
+            if found.st_ctime >= since:
                 left.append(entry.path)
 for port in json.loads(sys.argv[1]):
     with socket.socket() as probe:
@@ -58,6 +68,13 @@ def make(cluster: Cluster, command: list[str | Path]) -> Path:
     return folder
 
 
+def write_site(served: Controlled, engine: str, **controller: Any) -> None:
+    """Have a campaign's controller jobs serve models by an interpreter that has an engine."""
+    served.write_site(controller={"cpus": 2, "memory_mb": 11000} | controller)
+    site = served.folder / "site.toml"
+    site.write_text(site.read_text() + f"[serving]\npython = {json.dumps(engine)}\n")
+
+
 def launch(
     served: Controlled,
     model: Path,
@@ -68,9 +85,15 @@ def launch(
     *,
     nodes: int = 2,
     steps: str = PLAIN,
-) -> subprocess.CompletedProcess[str]:
-    """Launch a campaign and follow it to its end. `context` and `answer` in tokens."""
-    text = SETTINGS.format(context=context, answer=answer, temperature=temperature) + steps
+    serving: str = "",
+) -> Done:
+    """Launch a campaign and follow it to its end. `context` and `answer` in tokens; `serving` and
+    `steps` are lines of the settings, the first of [serving].
+    """
+    common = SETTINGS.format(
+        context=context, answer=answer, temperature=temperature, serving=serving
+    )
+    text = common + steps
     (served.folder / "hpcsci.toml").write_text(text)
     return served.cluster.hpcsci(
         *("launch", "--recipe", "./tiny", "--run-dir", "run", "--ideas", str(ideas)),
@@ -103,10 +126,11 @@ def check_whole(served: Controlled, planes: int = 1) -> list[Event]:
 
 
 def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable[int]) -> None:
-    """No process's folder, shared memory or port of a plane is left on any of the nodes.
+    """No process, and no folder, shared memory or port of a plane is left on any of the nodes.
 
     What lay there before its launch (images of trials, kept for the next) is not its own.
     """
+    served.wait_until(lambda: not family(served))
     since = served.tiny.paths.campaign.stat().st_mtime
     for node in nodes:
         look = ["srun", "--quiet", f"--nodelist={node}", "python3", "-c", LOOK]
@@ -114,6 +138,50 @@ def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable
         seen = served.cluster.run(*look, *asked, cwd=served.folder)
         left = json.loads(seen.stdout)
         assert left == [], f"{node}: {left} {seen.stderr}"
+
+
+def family(served: Controlled) -> dict[int, str]:
+    """The command lines of all processes of who launched it, by process; nodes are processes of
+    this machine.
+    """
+    mine = pwd.getpwnam(served.cluster.user).pw_uid
+    found = {}
+    for process in psutil.process_iter(["uids", "cmdline"]):
+        uids = process.info["uids"]
+        if uids is not None and uids.real == mine:
+            found[process.pid] = " ".join(process.info["cmdline"] or [])
+    return found
+
+
+def node_of(pid: int) -> str:
+    """The node whose step started a process, or one above it; "" of any other."""
+    with contextlib.suppress(psutil.Error, OSError):
+        return str(psutil.Process(pid).environ().get("SLURMD_NODENAME", ""))
+    return ""
+
+
+def at_work(served: Controlled) -> set[tuple[str, str]]:
+    """On which nodes there are engines, and processes that requests go out from."""
+    kinds = {"VLLM::EngineCore": "engine", "ray::Hand": "hand"}
+    return {
+        (kind, node_of(pid))
+        for pid, line in family(served).items()
+        for title, kind in kinds.items()
+        if line.startswith(title)
+    }
+
+
+@contextmanager
+def launching(served: Controlled, *given: Any, **options: Any) -> Iterator[Future[Done]]:
+    """Launch a campaign in a thread: it is under way until the result is there."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(launch, served, *given, **options)
+
+
+def await_reply(served: Controlled, launched: Future[Done]) -> None:
+    """Wait until a campaign's first reply is on the disk."""
+    served.wait_until(lambda: launched.done() or recorded(served.tiny.paths), LIMIT_S)
+    assert not launched.done(), launched.result().stderr + served.logs()
 
 
 def recorded(paths: RunPaths) -> list[tuple[str, str]]:

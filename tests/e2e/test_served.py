@@ -9,15 +9,25 @@ import json
 from pathlib import Path
 
 import pytest
+from campaigns import PLAIN
 from controlled import Controlled
-from served_campaign import check_nothing_left, check_whole, launch, order_of
+from served_campaign import (
+    LIMIT_S,
+    at_work,
+    await_reply,
+    check_nothing_left,
+    check_whole,
+    launch,
+    launching,
+    order_of,
+)
 
-from hpcscientist.records.events import Event, IdeaEnded, ReplyRecorded
+from hpcscientist.records.events import Event, IdeaEnded, ReplyRecorded, TrialEnded
 from hpcscientist.records.known.survey import Survey
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slurm, pytest.mark.serving, pytest.mark.timeout(1800)]
 
-IDEAS, BATCH = 6, 3
+IDEAS = 6
 # All that an idea goes through before its code, each step as short as it can be.
 STEPS = """\
 [proposing]
@@ -49,16 +59,38 @@ def check(served: Controlled) -> list[Event]:
     return events
 
 
+def test_the_doctor_says_that_models_can_be_served(served: Controlled, random_model: Path) -> None:
+    """With the engine that a job's nodes have, on the memory that the site's jobs ask for."""
+    asked = ("--site", "site.toml", "--model", f"vllm:{random_model}", "--json")
+    done = served.hpcsci("doctor", *asked)
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert rows["serving engine"]["state"] == "ok", rows["serving engine"]
+    assert "vLLM" in rows["serving engine"]["found"]
+    weights = rows[f"model {random_model}"]
+    assert weights["state"] != "missing", weights
+    assert "weights, tokenizer and chat template are whole" in weights["found"]
+    fits = [row for name, row in rows.items() if name.startswith(f"{random_model.name} on ")]
+    assert fits
+    assert all(row["found"].startswith("fits with --nodes ") for row in fits), fits
+
+
 def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path) -> None:
     library = served.tiny.folder / "tiny" / "library"
     library.mkdir()
     (library / "references.bib").write_text(REFERENCES)
-    options = {"context": 16_384, "answer": 2_000, "ideas": BATCH}
-    done = launch(served, random_model, **options, steps=STEPS)
+    options = {"context": 16_384, "answer": 2_000, "ideas": IDEAS}
+    with launching(served, random_model, **options, steps=STEPS) as launched:
+        await_reply(served, launched)
+        # A replica on each node, and on each one from which requests go out.
+        nodes = order_of(served).nodes
+        everywhere = {(kind, node) for kind in ("engine", "hand") for node in nodes}
+        served.wait_until(lambda: launched.done() or at_work(served) == everywhere)
+        assert not launched.done(), (at_work(served), served.logs())
+        done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()
     events = check(served)
     ended = [event for event in events if isinstance(event, IdeaEnded)]
-    assert len(ended) == BATCH
+    assert len(ended) == IDEAS
     assert all(event.status in {"failed", "rejected"} and event.reason for event in ended)
     survey = Survey.model_validate_json(served.tiny.paths.survey.read_bytes())
     assert len(survey.papers) == 2
@@ -73,7 +105,34 @@ def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path
 def test_model_that_was_taught_has_its_ideas_run_and_scored(
     served: Controlled, trained_model: Path
 ) -> None:
-    done = launch(served, trained_model, context=4_096, answer=600, temperature=0.3, ideas=IDEAS)
+    """Reviewed too, by members who were taught nothing of that: their replies change no score."""
+    steps = PLAIN.replace("advice_rounds = 0", "advice_rounds = 1\njudges = 2")
+    options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": IDEAS}
+    done = launch(served, trained_model, **options, steps=steps)
     assert done.returncode == 0, done.stderr + served.logs()
-    ended = [event for event in check(served) if isinstance(event, IdeaEnded)]
+    events = check(served)
+    ended = [event for event in events if isinstance(event, IdeaEnded)]
     assert [event.idea_id for event in ended if event.status == "scored"]
+    assert "advise" in {e.call.partition("/")[0] for e in events if isinstance(e, ReplyRecorded)}
+
+
+def test_trials_run_beside_the_engines(served: Controlled, trained_model: Path) -> None:
+    """As steps of the job that serves: no array is submitted, and no more is left of it."""
+    options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
+    arrays: set[str] = set()
+
+    def is_over() -> bool:
+        arrays.update(job.name for job in served.queue() if "-controller" not in job.name)
+        return launched.done()
+
+    with launching(served, trained_model, **options, serving="trials_inside = true") as launched:
+        served.wait_until(is_over, LIMIT_S)
+        done = launched.result()
+    assert done.returncode == 0, done.stderr + served.logs()
+    assert "of each node models have" in done.stderr
+    events = check(served)
+    assert arrays == set()
+    assert [e.idea_id for e in events if isinstance(e, IdeaEnded) and e.status == "scored"]
+    nodes = {e.report.usage.node for e in events if isinstance(e, TrialEnded)}
+    assert nodes
+    assert nodes <= set(order_of(served).nodes)

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import pwd
 from collections import Counter
 from pathlib import Path
 
 import psutil
 import pytest
+from campaigns import TinyCampaign
 from controlled import Controlled, starts, stops
-from served_campaign import LIMIT_S, check_nothing_left, check_whole, launch, order_of, recorded
+from served_campaign import (
+    LIMIT_S,
+    await_reply,
+    check_nothing_left,
+    check_whole,
+    family,
+    launching,
+    node_of,
+    order_of,
+    recorded,
+    write_site,
+)
 
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.plane import read_endpoint
 from hpcscientist.records.events import IdeaEnded, TrialEnded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slurm, pytest.mark.serving, pytest.mark.timeout(1800)]
@@ -22,14 +34,11 @@ IDEAS = 2
 def test_a_killed_head_is_gone_on_from_in_another_job(
     served: Controlled, random_model: Path
 ) -> None:
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        launched = pool.submit(
-            launch, served, random_model, context=16_384, answer=2_000, ideas=IDEAS, nodes=1
-        )
-        served.wait_until(lambda: launched.done() or recorded(served.tiny.paths), LIMIT_S)
-        assert not launched.done(), launched.result().stderr + served.logs()
+    options = {"context": 16_384, "answer": 2_000, "ideas": IDEAS}
+    with launching(served, random_model, **options, nodes=1) as launched:
+        await_reply(served, launched)
         first, before = order_of(served), recorded(served.tiny.paths)
-        killed = head_processes(served)
+        killed = ray_of(served, first.nodes[0])
         assert {process.name() for process in killed} == {"gcs_server", "raylet"}
         for process in killed:
             process.kill()
@@ -51,13 +60,70 @@ def test_a_killed_head_is_gone_on_from_in_another_job(
     check_nothing_left(served, {*first.nodes, *second.nodes}, ports)
 
 
-def head_processes(served: Controlled) -> list[psutil.Process]:
-    """The processes without which no Ray of the user's goes on; nodes are of this machine."""
-    mine = pwd.getpwnam(served.cluster.user).pw_uid
+def test_a_node_whose_ray_is_killed_is_started_again(
+    served: Controlled, random_model: Path
+) -> None:
+    """What was in flight there is asked again; the campaign needs no other job for it."""
+    options = {"context": 16_384, "answer": 2_000, "ideas": 3 * IDEAS}
+    with launching(served, random_model, **options) as launched:
+        await_reply(served, launched)
+        order = order_of(served)
+        killed = ray_of(served, order.nodes[1])
+        assert {process.name() for process in killed} == {"raylet"}
+        for process in killed:
+            process.kill()
+        served.wait_until(lambda: launched.done() or ray_of(served, order.nodes[1]))
+        assert not launched.done(), launched.result().stderr + served.logs()
+        done = launched.result()
+    assert done.returncode == 3, done.stderr + served.logs()
+    assert f"node {order.nodes[1]} was lost; starting it again" in served.logs()
+    events = check_whole(served)
+    assert len(starts(events)) == 1
+    assert stops(events) == []
+    assert sum(isinstance(event, IdeaEnded) for event in events) == 3 * IDEAS
+    check_nothing_left(served, order.nodes, order.ports.all())
+
+
+def test_two_campaigns_of_one_user_share_a_node(
+    served: Controlled, engine: str, random_model: Path
+) -> None:
+    """Each has a plane of its own there, and what ends the one leaves the other alone."""
+    other = Controlled(served.cluster, TinyCampaign.prepare(served.cluster.make_folder()))
+    shared = {"cpus": 1, "memory_mb": 5500, "extra": ["--nodelist=n1"]}
+    for campaign in (served, other):
+        write_site(campaign, engine, **shared)
+    options = {"context": 8_192, "answer": 1_000, "ideas": IDEAS, "nodes": 1}
+    with (
+        launching(served, random_model, **options) as one,
+        launching(other, random_model, **options) as two,
+    ):
+        served.wait_until(lambda: one.done() or two.done() or both_answer(served, other), LIMIT_S)
+        assert not one.done(), one.result().stderr + served.logs()
+        assert not two.done(), two.result().stderr + other.logs()
+        finished = [(served, one.result()), (other, two.result())]
+    for campaign, done in finished:
+        assert done.returncode == 3, done.stderr + campaign.logs()
+        ended = [e for e in check_whole(campaign) if isinstance(e, IdeaEnded)]
+        assert len(ended) == IDEAS
+    orders = [order_of(campaign) for campaign in (served, other)]
+    assert [order.nodes for order in orders] == [("n1",), ("n1",)]
+    ports = [set(order.ports.all()) for order in orders]
+    assert not ports[0] & ports[1]
+    check_nothing_left(served, ["n1"], ports[0] | ports[1])
+
+
+def both_answer(*campaigns: Controlled) -> bool:
+    """Whether the models of all of them answer at once."""
+    return all(
+        read_endpoint(ServingPaths(campaign.tiny.paths.serving)) is not None
+        for campaign in campaigns
+    )
+
+
+def ray_of(served: Controlled, node: str) -> list[psutil.Process]:
+    """The processes without which there is no Ray of the user's on a node."""
     return [
-        process
-        for process in psutil.process_iter(["name", "uids"])
-        if process.info["name"] in ("gcs_server", "raylet")
-        and process.info["uids"] is not None
-        and process.info["uids"].real == mine
+        psutil.Process(pid)
+        for pid, line in family(served).items()
+        if Path(line.partition(" ")[0]).name in ("gcs_server", "raylet") and node_of(pid) == node
     ]
