@@ -104,7 +104,7 @@ class ScriptedBackend(CrowdBackend):
         self._paths, self._seconds, self._processes = paths, seconds, processes
 
     async def follow(self, trial: TrialSpec) -> Ended:
-        """Let a trial last its time, then write its result file."""
+        """Let a trial last its time; at its end its result file is written."""
         self.began(trial)
         loop, begin = asyncio.get_running_loop(), time.time()
         until = loop.time() + self._seconds[trial.budget]

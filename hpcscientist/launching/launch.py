@@ -22,8 +22,9 @@ from hpcscientist.history import remains
 from hpcscientist.judgement.steadiness import reruns_at_most
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs.versions import ONE, Versions, versions
-from hpcscientist.launching.serving import inside, nodes
+from hpcscientist.launching.serving import inside, nodes, sharing
 from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.serving.inside import Division
 from hpcscientist.launching.sites.placement import Placement, place
 from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
@@ -33,7 +34,6 @@ from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.recipe.schema import StepSpec
 from hpcscientist.records.asked.model import Role
-from hpcscientist.records.site import Site
 
 QUICKSTART = "digits"
 
@@ -44,7 +44,8 @@ class Checked:
 
     `steps` are what ideas go through. `embedder` tells look-alikes; None for the control arm,
     which compares no texts. `earlier` joins the bank before the first idea. `layout`: how models
-    that are to be served are laid out, a line each.
+    that are to be served are laid out, a line each. `inside`: how many trials run at once in the
+    job that drives, 0 where they run elsewhere.
     """
 
     settings: Settings
@@ -59,6 +60,7 @@ class Checked:
     embedder: Embedder | None
     earlier: tuple[EarlierIdea, ...] = ()
     layout: tuple[str, ...] = ()
+    inside: int = 0
 
     @property
     def is_paid(self) -> bool:
@@ -173,8 +175,6 @@ def check(settings: Settings, folder: Path) -> Checked:
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
     divided = inside.check(settings, placement.site, recipe.spec.resources, ours)
-    if placement.backend == "local":
-        divided = inside.check_here(settings, placement.site, recipe.spec.resources, ours)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
@@ -194,7 +194,7 @@ def check(settings: Settings, folder: Path) -> Checked:
         earlier=earlier.read(settings, recipe.spec.name),
     )
     # Last, for it takes longest.
-    return replace(found, layout=_layout(settings, placement.site, ours, divided))
+    return replace(found, layout=_layout(found, ours, divided), inside=divided.at_once)
 
 
 def _check_allocation(settings: Settings) -> None:
@@ -238,20 +238,23 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
     return {role: found.get(spec, spec) for role, spec in specs.items()}
 
 
-def _layout(
-    settings: Settings, site: Site, folders: tuple[Path, ...], divided: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return how models will be laid out; `divided` says so where they share nodes with trials.
+def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tuple[str, ...]:
+    """Return how models will be laid out, and what they share with trials.
 
     Raises ServingError where they cannot be served. Whether the nodes of a job have an engine is
     seen there, before it is started.
     """
     if not folders:
         return ()
-    found = divided or serving.forecast(folders, settings.serving, site, settings.nodes)
+    settings, place = found.settings, found.placement
+    said = divided.lines
+    if place.backend == "local":
+        resources = found.recipe.spec.resources
+        said = sharing.said_here(settings.serving, place.site, resources, folders)
+    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes)
     if not settings.nodes:
-        serving.require_engine(folders, nodes.launcher_of(site, ""))
-    return found
+        serving.require_engine(folders, nodes.launcher_of(place.site, ""))
+    return said
 
 
 def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:

@@ -135,8 +135,8 @@ def _backend(
     config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
 ) -> Dispatcher:
     site, engines = choosing.of(config), plane.engines if plane else inside.NO_ENGINES
-    if isinstance(site, ThisMachine):
-        site = replace(site, engines=engines.gpus)
+    if isinstance(site, ThisMachine) and plane is not None:
+        site = replace(site, gpus=plane.gpus_left)
     elif isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:
         site = Allocation(*(site.why, site.profile), session.job_id, recipe.spec.resources, engines)
     backend = site.open(session.paths, config.campaign_id, config.slots)

@@ -117,6 +117,16 @@ def test_what_the_reference_has_is_no_problem() -> None:
     assert check(reference, (), reference) == []
 
 
+def test_a_file_of_the_reference_s_that_is_no_python_hides_nothing() -> None:
+    """It runs as it is, so what else is wrong is looked for."""
+    reference = {"a.py": "x = 1\n", "old.py": "print 'two'\n"}
+    changed = reference | {"a.py": "x = missing\n"}
+    assert [str(p) for p in check(changed, (), reference)] == ["a.py:1: 'missing' is not defined"]
+    broken = reference | {"old.py": "print 'three'\n"}
+    assert [p.file for p in check(broken, (), reference)] == ["old.py"]
+    assert [p.file for p in check(reference, ())] == ["old.py"]
+
+
 # Random programs of one simple statement a line: what a run has passed is no problem.
 
 _NAMES = st.sampled_from("abcd")

@@ -60,6 +60,14 @@ def test_makespan_bound_is_path_or_work() -> None:
     assert script.bound(ideas=100, seeds=1, concurrency=1) == 200.0
 
 
+@pytest.mark.parametrize(("pilot_s", "full_s"), [(0.0, 0.0), (0.0004, 0.5), (0.25, 0.2501)])
+def test_makespan_refuses_lengths_that_its_bound_cannot_reckon_with(
+    pilot_s: float, full_s: float
+) -> None:
+    with pytest.raises(ValueError, match="whole milliseconds"):
+        Script(pilot_s=pilot_s, full_s=full_s)
+
+
 @pytest.mark.parametrize("ideas", [3, 24])
 async def test_makespan_bound_counts_every_trial(ideas: int, tmp_path: Path) -> None:
     """With one slot, and nothing that takes time but full trials, it is what they take."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 import pwd
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,9 +46,9 @@ import json, os, socket, sys
 since, left = float(sys.argv[2]), []
 for folder in ("/tmp", "/dev/shm"):
     for entry in os.scandir(folder):
-        found = entry.stat(follow_symlinks=False)
-        if entry.name.startswith(("hpcsci-", "psm_", "sem.")) and found.st_uid == os.getuid():
-            if found.st_ctime >= since:
+        if entry.name.startswith(("hpcsci-", "psm_", "sem.")):
+            found = entry.stat(follow_symlinks=False)
+            if found.st_uid == os.getuid() and found.st_ctime >= since:
                 left.append(entry.path)
 for port in json.loads(sys.argv[1]):
     with socket.socket() as probe:
@@ -86,6 +86,7 @@ def launch(
     nodes: int = 2,
     steps: str = PLAIN,
     serving: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> Done:
     """Launch a campaign and follow it to its end. `context` and `answer` in tokens; `serving` and
     `steps` are lines of the settings, the first of [serving].
@@ -101,6 +102,7 @@ def launch(
         *("--model", f"vllm:{model}", "--allow-unsandboxed"),
         cwd=served.folder,
         timeout=LIMIT_S,
+        env=env,
     )
 
 
@@ -130,7 +132,9 @@ def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable
 
     What lay there before its launch (images of trials, kept for the next) is not its own.
     """
-    served.wait_until(lambda: not family(served))
+    with contextlib.suppress(AssertionError):
+        served.wait_until(lambda: not family(served))
+    assert family(served) == {}
     since = served.tiny.paths.campaign.stat().st_mtime
     for node in nodes:
         look = ["srun", "--quiet", f"--nodelist={node}", "python3", "-c", LOOK]
@@ -141,20 +145,20 @@ def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable
 
 
 def family(served: Controlled) -> dict[int, str]:
-    """The command lines of all processes of who launched it, by process; nodes are processes of
-    this machine.
+    """The command lines of all processes that jobs of who launched it started, by process; nodes
+    are processes of this machine.
     """
     mine = pwd.getpwnam(served.cluster.user).pw_uid
     found = {}
     for process in psutil.process_iter(["uids", "cmdline"]):
         uids = process.info["uids"]
-        if uids is not None and uids.real == mine:
+        if uids is not None and uids.real == mine and node_of(process.pid):
             found[process.pid] = " ".join(process.info["cmdline"] or [])
     return found
 
 
 def node_of(pid: int) -> str:
-    """The node whose step started a process, or one above it; "" of any other."""
+    """The node on which a job started a process, or one above it; "" of any other."""
     with contextlib.suppress(psutil.Error, OSError):
         return str(psutil.Process(pid).environ().get("SLURMD_NODENAME", ""))
     return ""

@@ -116,13 +116,39 @@ def test_model_that_was_taught_has_its_ideas_run_and_scored(
     assert "advise" in {e.call.partition("/")[0] for e in events if isinstance(e, ReplyRecorded)}
 
 
+def test_roles_have_models_of_their_own(
+    served: Controlled, random_model: Path, trained_model: Path
+) -> None:
+    """One plane serves both, each from a node of its own, and each role asks its own."""
+    options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
+    env = {"HPCSCI_CODE_MODEL": f"vllm:{random_model}"}
+    with launching(served, trained_model, **options, env=env) as launched:
+        await_reply(served, launched)
+        order = order_of(served)
+        wanted = {("engine", node) for node in order.nodes}
+        served.wait_until(lambda: launched.done() or wanted <= at_work(served))
+        assert not launched.done(), (at_work(served), served.logs())
+        done = launched.result()
+    assert done.returncode == 3, done.stderr + served.logs()  # the author knows nothing
+    check(served)
+    names = {model.folder: model.name for model in order.models}
+    assert set(names) == {str(trained_model), str(random_model)}
+    assert len(set(names.values())) == 2
+    answered = {
+        (line["stage"], line["model"])
+        for chat in served.tiny.paths.root.glob("ideas/*/chat.jsonl")
+        for line in map(json.loads, chat.read_text().splitlines())
+    }
+    assert answered == {("propose", names[str(trained_model)]), ("code", names[str(random_model)])}
+
+
 def test_trials_run_beside_the_engines(served: Controlled, trained_model: Path) -> None:
     """As steps of the job that serves: no array is submitted, and no more is left of it."""
     options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
-    arrays: set[str] = set()
+    jobs: set[str] = set()
 
     def is_over() -> bool:
-        arrays.update(job.name for job in served.queue() if "-controller" not in job.name)
+        jobs.update(job.job_id for job in served.queue() if job.state == "RUNNING")
         return launched.done()
 
     with launching(served, trained_model, **options, serving="trials_inside = true") as launched:
@@ -131,7 +157,8 @@ def test_trials_run_beside_the_engines(served: Controlled, trained_model: Path) 
     assert done.returncode == 0, done.stderr + served.logs()
     assert "of each node models have" in done.stderr
     events = check(served)
-    assert arrays == set()
+    assert len(jobs) == 1
+    assert {e.report.usage.slurm_job for e in events if isinstance(e, TrialEnded)} == jobs
     assert [e.idea_id for e in events if isinstance(e, IdeaEnded) and e.status == "scored"]
     nodes = {e.report.usage.node for e in events if isinstance(e, TrialEnded)}
     assert nodes

@@ -22,9 +22,10 @@ from served_campaign import (
     write_site,
 )
 
+from hpcscientist.history import journal
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.records.events import IdeaEnded, TrialEnded
+from hpcscientist.records.events import IdeaEnded, PlaneStopped, ReplyRecorded, TrialEnded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slurm, pytest.mark.serving, pytest.mark.timeout(1800)]
 
@@ -72,7 +73,13 @@ def test_a_node_whose_ray_is_killed_is_started_again(
         assert {process.name() for process in killed} == {"raylet"}
         for process in killed:
             process.kill()
-        served.wait_until(lambda: launched.done() or ray_of(served, order.nodes[1]))
+        gone = {process.pid for process in killed}
+        served.wait_until(
+            lambda: (
+                launched.done()
+                or any(process.pid not in gone for process in ray_of(served, order.nodes[1]))
+            )
+        )
         assert not launched.done(), launched.result().stderr + served.logs()
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()
@@ -92,10 +99,11 @@ def test_two_campaigns_of_one_user_share_a_node(
     shared = {"cpus": 1, "memory_mb": 5500, "extra": ["--nodelist=n1"]}
     for campaign in (served, other):
         write_site(campaign, engine, **shared)
-    options = {"context": 8_192, "answer": 1_000, "ideas": IDEAS, "nodes": 1}
+    options = {"context": 8_192, "answer": 1_000, "nodes": 1}
+    ideas = {served.folder: IDEAS, other.folder: 4 * IDEAS}
     with (
-        launching(served, random_model, **options) as one,
-        launching(other, random_model, **options) as two,
+        launching(served, random_model, ideas=IDEAS, **options) as one,
+        launching(other, random_model, ideas=4 * IDEAS, **options) as two,
     ):
         served.wait_until(lambda: one.done() or two.done() or both_answer(served, other), LIMIT_S)
         assert not one.done(), one.result().stderr + served.logs()
@@ -104,12 +112,16 @@ def test_two_campaigns_of_one_user_share_a_node(
     for campaign, done in finished:
         assert done.returncode == 3, done.stderr + campaign.logs()
         ended = [e for e in check_whole(campaign) if isinstance(e, IdeaEnded)]
-        assert len(ended) == IDEAS
+        assert len(ended) == ideas[campaign.folder]
+    first, second = (journal.read_lines(one.tiny.paths.journal) for one in (served, other))
+    (end,) = [line.t for line in first if isinstance(line.event, PlaneStopped)]
+    assert [line for line in second if isinstance(line.event, ReplyRecorded) and line.t > end]
     orders = [order_of(campaign) for campaign in (served, other)]
     assert [order.nodes for order in orders] == [("n1",), ("n1",)]
     ports = [set(order.ports.all()) for order in orders]
     assert not ports[0] & ports[1]
-    check_nothing_left(served, ["n1"], ports[0] | ports[1])
+    earlier = min((served, other), key=lambda one: one.tiny.paths.campaign.stat().st_mtime)
+    check_nothing_left(earlier, ["n1"], ports[0] | ports[1])
 
 
 def both_answer(*campaigns: Controlled) -> bool:

@@ -54,7 +54,7 @@ def served_by(
             contexts={"tiny": 2048},
             started=0.0,
         ),
-        machine=Machine(nodes=1, gpus=0, gpu_memory_mb=0, cpus=2, memory_mb=1000),
+        machine=Machine(nodes=2, gpus=0, gpu_memory_mb=0, cpus=2, memory_mb=1000),
         settings=Settings(
             serving=ServingSettings(fan_out=choice), client=ClientSettings(retries=0, timeout_s=10)
         ),

@@ -30,24 +30,27 @@ def check(
 
     Where a file does not compile, only that is said. `packages` are what can be imported besides
     the standard library and the files themselves; None: anything may be there. What the
-    `reference` has as well is no problem, because it runs.
+    `reference` has as well is no problem, because it runs: a file of its that does not compile is
+    none that it needs.
     """
-    problems = _problems(files, packages)
+    problems = _problems(files, packages, reference or {})
     if reference is None or not problems:
         return problems
-    known = {(p.file, p.message) for p in _problems(reference, packages)}
+    known = {(p.file, p.message) for p in _problems(reference, packages, reference)}
     return [p for p in problems if (p.file, p.message) not in known]
 
 
-def _problems(files: Mapping[str, str], packages: Collection[str] | None) -> list[Problem]:
+def _problems(
+    files: Mapping[str, str], packages: Collection[str] | None, reference: Mapping[str, str]
+) -> list[Problem]:
     trees, broken = dict[str, ast.Module](), list[Problem]()
     for name, text in sorted(files.items()):
         if name.endswith(".py"):
             tree = parsed(name, text)
-            if isinstance(tree, Problem):
-                broken.append(tree)
-            else:
+            if not isinstance(tree, Problem):
                 trees[name] = tree
+            elif reference.get(name) != text:
+                broken.append(tree)
     return broken or sorted(
         dict.fromkeys(_found(Project(files, trees), packages)),
         key=lambda problem: (problem.file, problem.line or 0),

@@ -51,7 +51,8 @@ def details(found: Estimate) -> list[str]:
             f"duration: guess {_hours(job.trial_hours)} h of trials alone, if none of them waits "
             "in the queue",
             f"{_name(job)}: guess {_hours(job.pace_node_hours)} node-hours, "
-            f"{_hours(job.pace_gpu_hours)} GPU-hours in that time; more where models are slower",
+            f"{_hours(job.pace_gpu_hours)} GPU-hours in that time; more where models are slower, "
+            "or trials wait",
         ]
     return lines
 

@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -56,17 +57,19 @@ class LocalBackend(CrowdBackend):
     Trials start as soon as there are memory and GPUs for them.
     """
 
-    def __init__(self, paths: RunPaths, slots: int, module: str, engines: int = 0) -> None:
+    def __init__(
+        self, paths: RunPaths, slots: int, module: str, gpus: Sequence[str] | None = None
+    ) -> None:
         """Start nothing yet. `module` is what a trial is run by: see `worker.__main__`.
 
-        The first GPUs are the `engines`' that serve models, but where there are no others. Raises
-        UsageError for a run directory with which a campaign could not go to Slurm.
+        `gpus` are those that trials may have, as CUDA_VISIBLE_DEVICES names them; None: all that
+        there are. Raises UsageError for a run directory with which a campaign could not go to
+        Slurm.
         """
         refuse_patterns(paths.root)
         super().__init__(slots)
         self._paths, self._module = paths, module
-        gpus = gpu_names(os.environ)
-        self._slots = Slots(slots, gpus[engines:] or gpus, memory_mb())
+        self._slots = Slots(slots, gpu_names(os.environ) if gpus is None else gpus, memory_mb())
 
     async def sweep(self) -> None:
         """Stop what still runs, and remove what killed drivers left of ended jobs."""

@@ -16,6 +16,8 @@ from hpcscientist.system.processes import CAMPAIGN_MARK, TRIAL_MARK
 
 # Environment modules make an interpreter and its shared libraries known by these two.
 _TAKEN = ("PATH", "LD_LIBRARY_PATH")
+# Which GPUs are the trial's, and by which order they are numbered.
+_GPUS = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def arguments(spec: TrialSpec, data: str, out: str) -> list[str]:
@@ -61,6 +63,9 @@ def environment(
     made = {name: host[name] for name in _TAKEN if name in host}
     if site.ENABLE_USER_SITE:  # HOME moves, packages of `pip install --user` do not
         made["PYTHONUSERBASE"] = site.getuserbase()
-    if spec.limits.gpus and "CUDA_VISIBLE_DEVICES" in host:
-        made["CUDA_VISIBLE_DEVICES"] = host["CUDA_VISIBLE_DEVICES"]
-    return made | settings(spec, str(scratch))
+    return made | gpus(spec, host) | settings(spec, str(scratch))
+
+
+def gpus(spec: TrialSpec, host: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that say which GPUs a trial has; none for one that asked for none."""
+    return {name: host[name] for name in _GPUS if name in host} if spec.limits.gpus else {}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.execution.sandbox.candidate import arguments, settings
+from hpcscientist.execution.sandbox.candidate import arguments, gpus, settings
 from hpcscientist.records.trial import TrialSpec
 
 CODE, DATA, OUT, WORK = "/code", "/data", "/out", "/work"
@@ -72,9 +72,7 @@ def apptainer_command(
     It sees `places`, a network with nothing but itself unless the site leaves it open, and no
     variable of ours but those given here. For root it runs as somebody else: `hand_over` first.
     """
-    inside = settings(spec, WORK)
-    if spec.limits.gpus and "CUDA_VISIBLE_DEVICES" in host:
-        inside["CUDA_VISIBLE_DEVICES"] = host["CUDA_VISIBLE_DEVICES"]
+    inside = settings(spec, WORK) | gpus(spec, host)
     binds = [f"{outside}:{target}:ro" for outside, target in places.more]
     binds += [f"{places.code}:{CODE}:ro", f"{places.data}:{DATA}:ro", f"{places.out}:{OUT}"]
     binds += [f"{places.work}:{place}" for place in (WORK, *_ALSO_WORK)]

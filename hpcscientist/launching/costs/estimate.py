@@ -149,7 +149,7 @@ def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
     if not nodes:
         return None
     node_hours = nodes * own.minutes / 60
-    trial_hours = trial_s / max(1, checked.placement.slots) / SECONDS_PER_HOUR
+    trial_hours = trial_s / max(1, checked.inside or checked.placement.slots) / SECONDS_PER_HOUR
     return AllocationEstimate(
         nodes=nodes,
         gpus=own.gpus,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.inside import Engines
 from hpcscientist.launching.serving.plane_model import PlaneModel
+from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.models.fanout import spread
 from hpcscientist.models.fanout.choosing import open_fan_out
 from hpcscientist.models.fanout.on_ray import RayCluster
@@ -26,6 +27,7 @@ from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.models.serving.fitting.layout import Machine
+from hpcscientist.models.serving.nodes.node import other_gpus
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Plane
@@ -36,7 +38,9 @@ from hpcscientist.records.events import PlaneStarted
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The plane that serves a campaign while it is driven. `since`: seconds since the epoch."""
+    """The plane that serves a campaign while it is driven; `machine`: its nodes, what trials keep
+    of them included. `since`: seconds since the epoch.
+    """
 
     plane: Plane
     endpoint: Endpoint
@@ -55,14 +59,20 @@ class Beside:
     @property
     def engines(self) -> Engines:
         """What engines have of each node."""
-        return Engines(gpus=self.machine.gpus, memory_mb=self.plane.order.memory_mb)
+        order = self.plane.order
+        return Engines(gpus=order.gpus, memory_mb=order.memory_mb)
+
+    @property
+    def gpus_left(self) -> tuple[str, ...] | None:
+        """This machine's GPUs for trials beside the engines, by name; None: they share all."""
+        return other_gpus(self.engines.gpus, self.machine.gpus, os.environ) or None
 
     def started(self, generation: int) -> PlaneStarted:
         """Return the event that says so."""
         return PlaneStarted(
             generation=generation,
             nodes=self.machine.nodes,
-            gpus=self.machine.nodes * self.machine.gpus,
+            gpus=self.machine.nodes * self.engines.gpus,
             models=self.endpoint.models,
             time=self.since,
         )
@@ -93,16 +103,16 @@ class Beside:
     @property
     def remark(self) -> str:
         """What is to be said of that; "" where it is as it was asked for."""
-        if self.fan_out == self.settings.serving.fan_out:
+        if self.fan_out == self.settings.serving.fan_out or self.machine.nodes == 1:
             return ""
         return (
-            "requests go out from the driver and not as Ray's tasks across the nodes, for "
-            "serving.python is a command and may not reach Ray from there; serving.fan_out = "
-            '"ray" has them go out as tasks all the same'
+            "requests go out from the driver and not as Ray's tasks across the nodes, for the "
+            "engine is started by a command (serving.image or serving.python) that may not reach "
+            'Ray from there; serving.fan_out = "ray" has them go out as tasks all the same'
         )
 
     def connector(self) -> Connect:
-        """Return what makes the clients: requests go out as tasks across the nodes."""
+        """Return what makes the clients: requests go out as `fan_out` says."""
         client, choice = self.settings.client, self.fan_out
         cluster = RayCluster(
             address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python

@@ -1,9 +1,5 @@
-"""Trials on the nodes that serve the models: how many, and what they have of each node.
-
-Inside the controller's allocation (`serving.trials_inside`), or on the one machine that drives.
-They share the nodes' cores with the engines. Memory and GPUs are divided, on every node alike:
-serving has the first GPUs and trials the last, as many as serving does as well without. Of one
-machine GPUs alone are, and none where it has no more than a trial needs.
+"""Trials inside the controller's allocation (`serving.trials_inside`): how many, their backend,
+and what of each node is kept for them.
 """
 
 from __future__ import annotations
@@ -12,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.config.settings import ServingSettings, Settings
+from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.steps.backend import StepsBackend
@@ -23,24 +19,31 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept
-from hpcscientist.models.serving.fitting.drafting import memory_of_node
-from hpcscientist.models.serving.fitting.layout import MIB, Layout, Machine
+from hpcscientist.launching.serving.sharing import (
+    Engines,
+    divide,
+    divide_here,
+    engines_of,
+    memory_mb,
+)
+from hpcscientist.models.serving.fitting.layout import MIB, Machine
 from hpcscientist.models.serving.fitting.memory import WORKER_RESERVE
 from hpcscientist.recipe.load import load
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site
 from hpcscientist.worker.step import MODULE
 
+NO_ENGINES = Engines()
+
 
 @dataclass(frozen=True, slots=True)
-class Engines:
-    """What serving has of each node. MiB, counts."""
+class Division:
+    """How nodes are divided between models and trials. `at_once`: the most trials that run on all
+    of them together, 0 where none runs inside. `lines`: the same in words, () where nothing is.
+    """
 
-    gpus: int = 0
-    memory_mb: int = 0
-
-
-NO_ENGINES = Engines()
+    at_once: int = 0
+    lines: tuple[str, ...] = ()
 
 
 def open_backend(
@@ -64,7 +67,7 @@ def slots_of_node(site: Site, resources: Resources, engines: Engines = NO_ENGINE
     own = site.controller
     counts = {"cpus": own.cpus // resources.cpus}
     if site.slurm.memory != "none":
-        counts["memory_mb"] = (own.memory_mb - engines.memory_mb) // _memory_mb(site, resources)
+        counts["memory_mb"] = (own.memory_mb - engines.memory_mb) // memory_mb(site, resources)
     if resources.gpus:
         counts["gpus"] = (own.gpus - engines.gpus) // resources.gpus
     lacking = [name for name, count in counts.items() if count < 1]
@@ -84,23 +87,23 @@ def slots_of_node(site: Site, resources: Resources, engines: Engines = NO_ENGINE
 
 def check(
     settings: Settings, site: Site, resources: Resources, folders: tuple[Path, ...] = ()
-) -> tuple[str, ...]:
-    """See at launch that trials can run inside, where that is asked for.
+) -> Division:
+    """See at launch that trials can run inside, where that is asked for, and return how many.
 
-    `folders`: the models that are served there. Return how nodes are divided between these and
-    trials, a line each; () where nothing is. Raises UsageError, and ServingError where models do
-    not fit beside trials.
+    `folders`: the models that are served there. Raises UsageError, and ServingError where models
+    do not fit beside trials.
     """
+    count = settings.nodes
     if not settings.serving.trials_inside:
-        return ()
-    if not settings.nodes:
+        return Division()
+    if not count:
         raise UsageError(
             "serving.trials_inside: only a job that drives the campaign holds nodes to run trials "
             "on; give --nodes N, or leave trials_inside out"
         )
-    slots_of_node(site, resources)
+    alone = slots_of_node(site, resources)
     if not folders:
-        return ()
+        return Division(count * alone)
     own = site.controller
     if resources.gpus and own.gpus <= resources.gpus:
         raise UsageError(
@@ -109,40 +112,24 @@ def check(
             f"site profile's [controller] to {resources.gpus + 1} or more, or leave trials_inside "
             "out: trials then queue for GPUs of their own"
         )
-    slots_of_node(site, resources, _least_engines(own.gpus, resources.gpus))
-    machine, is_sure = nodes.foreseen(site, settings.nodes)
-    if machine is None or not is_sure:
-        return (
-            "how each node is divided between models and trials is settled in the job: the memory "
-            "of its GPUs is not known here",
-        )
+    most = slots_of_node(site, resources, _least_engines(own.gpus, resources.gpus))
+    machine, is_sure = nodes.foreseen(site, count)
+    if machine is None:
+        said = serving.unsettled(folders, settings.serving, "each node is divided")
+        return Division(count * most, said)
     try:
         left, layouts = divide(folders, machine, settings.serving, site, resources)
     except ServingError as error:
+        if not is_sure:
+            return Division(count * most, (f"perhaps too large: {error}",))
         raise ServingError(
             f"serving.trials_inside: beside a trial of {_words(resources)} a node: {error}"
         ) from error
-    engines = _engines(left, layouts)
-    count = settings.nodes * slots_of_node(site, resources, engines)
-    return (*_said(layouts), f"of each node {_shares(machine, engines)}; {count} at once in all")
-
-
-def check_here(
-    settings: Settings, site: Site, resources: Resources, folders: tuple[Path, ...]
-) -> tuple[str, ...]:
-    """Return how this machine's GPUs are divided between models and trials, a line each; () where
-    trials need none. Raises ServingError where models do not fit beside trials.
-    """
-    machine, _ = nodes.foreseen(site, 0)
-    if machine is None or not folders or not resources.gpus or not machine.gpus:
-        return ()
-    if machine.gpus <= resources.gpus:
-        return (
-            f"models and trials share this machine's {machine.gpus} GPUs: a trial needs "
-            f"{resources.gpus} of them; see that serving.memory_fraction leaves it memory",
-        )
-    left, layouts = divide(folders, machine, settings.serving, site, resources)
-    return (*_said(layouts), f"of this machine {_shares(machine, _engines(left, layouts))}")
+    engines = engines_of(left, layouts)
+    slots = count * slots_of_node(site, resources, engines)
+    unsure = serving.doubt(folders, left, settings.serving)
+    shares = f"of each node {_shares(site, resources, engines)}; {slots} at once in all"
+    return Division(slots, (*serving.said(layouts), shares, *([unsure] if unsure else [])))
 
 
 def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Machine], Kept]:
@@ -154,67 +141,20 @@ def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Ma
     settings, site = config.settings.serving, config.site
 
     def keep(machine: Machine) -> Kept:
-        needs = load(paths.recipe).spec.resources
-        here = config.backend == "local" and 0 < needs.gpus < machine.gpus
+        here = not job_id and config.backend == "local"
         if not (settings.trials_inside if job_id else here):
             return Kept()
-        folders = [serving.folder_of(spec, paths.root) for spec in serving.specs(config.role_specs)]
-        left, layouts = divide(tuple(dict.fromkeys(folders)), machine, settings, site, needs)
+        needs = load(paths.recipe).spec.resources
+        specs = serving.specs(config.role_specs)
+        folders = tuple(dict.fromkeys(serving.folder_of(spec, paths.root) for spec in specs))
+        share = divide_here if here else divide
+        left, layouts = share(folders, machine, settings, site, needs)
         if here:
             return Kept(machine.gpus - left.gpus)
-        slots_of_node(site, needs, _engines(left, layouts))  # not after minutes of starting
+        slots_of_node(site, needs, engines_of(left, layouts))  # not after minutes of starting
         return Kept(machine.gpus - left.gpus, machine.memory_mb - left.memory_mb)
 
     return keep
-
-
-def divide(
-    folders: tuple[Path, ...],
-    machine: Machine,
-    settings: ServingSettings,
-    site: Site,
-    resources: Resources,
-) -> tuple[Machine, dict[Path, Layout]]:
-    """Return what of a machine is for serving, beside trials, and how models are laid out there.
-
-    One trial a node has what it needs; more, as long as the models are served no worse. Raises
-    ServingError where they do not fit on what is left.
-    """
-    memory_mb = 0 if machine.gpus or site.slurm.memory == "none" else _memory_mb(site, resources)
-
-    def served(gpus: int) -> tuple[Machine, dict[Path, Layout]]:
-        left = Kept(gpus, memory_mb).taken_from(machine)
-        return left, serving.lay_out(folders, left, settings)
-
-    needed = resources.gpus
-    if not needed or machine.gpus <= needed:
-        return served(0)
-    least = served(needed)
-    most = (machine.gpus - 1) // needed * needed
-    for gpus in range(most, needed, -needed):
-        try:
-            found = served(gpus)
-        except ServingError:
-            continue
-        if _shapes(found[1]) == _shapes(least[1]):
-            return found
-    return least
-
-
-def _said(layouts: dict[Path, Layout]) -> tuple[str, ...]:
-    return tuple(f"{folder.name}: {why}" for folder, one in layouts.items() for why in one.why)
-
-
-def _shares(machine: Machine, engines: Engines) -> str:
-    """Say what of a node models have, and what trials."""
-    if machine.gpus:
-        return f"models have {engines.gpus} GPUs and trials {machine.gpus - engines.gpus}"
-    left = machine.memory_mb - engines.memory_mb
-    return f"models have {engines.memory_mb} MiB and trials {left} MiB"
-
-
-def _engines(left: Machine, layouts: dict[Path, Layout]) -> Engines:
-    return Engines(gpus=left.gpus, memory_mb=memory_of_node(layouts.values(), left))
 
 
 def _least_engines(held: int, needed: int) -> Engines:
@@ -223,16 +163,16 @@ def _least_engines(held: int, needed: int) -> Engines:
     return Engines(gpus=gpus, memory_mb=gpus * WORKER_RESERVE // MIB)
 
 
-def _shapes(layouts: dict[Path, Layout]) -> list[tuple[int, ...]]:
-    return [
-        (one.replicas, one.tensor_parallel, one.pipeline_parallel, one.context)
-        for one in layouts.values()
-    ]
-
-
-def _memory_mb(site: Site, resources: Resources) -> int:
-    """What a trial takes of a node's memory, its worker's own included."""
-    return resources.memory_mb + site.slurm.memory_margin_mb
+def _shares(site: Site, resources: Resources, engines: Engines) -> str:
+    """Say what of a node models have and what trials, as far as it is divided."""
+    own, parts = site.controller, []
+    if resources.gpus:
+        parts.append((engines.gpus, own.gpus, "GPUs"))
+    if site.slurm.memory != "none":
+        parts.append((engines.memory_mb, own.memory_mb, "MiB"))
+    models = " and ".join(f"{part} {unit}" for part, _, unit in parts) or "nothing of their own"
+    trials = " and ".join(f"{whole - part} {unit}" for part, whole, unit in parts) or "neither"
+    return f"models have {models}, trials {trials}"
 
 
 def _words(resources: Resources) -> str:

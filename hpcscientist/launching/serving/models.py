@@ -16,7 +16,7 @@ from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import hub, interpreter, weights
 from hpcscientist.models.serving.fitting import drafting, shares
 from hpcscientist.models.serving.fitting.drafting import Allocation
-from hpcscientist.models.serving.fitting.layout import Layout, Machine
+from hpcscientist.models.serving.fitting.layout import Layout, Machine, thinking
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
@@ -56,19 +56,21 @@ def serve(
     tell: Tell,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Plane, Endpoint, Machine]]:
-    """Serve models for as long as the context lasts. Raises ServingError, and what `check` does."""
+    """Serve models for as long as the context lasts; what is yielded last are the whole nodes.
+
+    Raises ServingError, and what `check` does.
+    """
     site = request.site
     is_slurm = isinstance(launcher.steps, SlurmSteps)
     machine = machine_of(site, allocation, is_slurm=is_slurm)
-    machine = request.keep(machine).taken_from(machine)
-    layouts = lay_out(request.folders, machine, request.settings)
+    left = request.keep(machine).taken_from(machine)
+    layouts = lay_out(request.folders, left, request.settings)
     if is_slurm:  # elsewhere it was seen to before anything was made
         require_engine(request.folders, launcher, check)
-    for folder, layout in layouts.items():
-        for line in layout.why:
-            tell(f"{folder.name}: {line}")
+    for line in said(layouts):
+        tell(line)
     order = drafting.draft(
-        *(request.paths.root, request.owner, layouts, allocation, machine),
+        *(request.paths.root, request.owner, layouts, allocation, left),
         *(request.settings, site),
     )
     plane = Plane(order, launcher, allocation.number, tell)
@@ -102,7 +104,7 @@ def forecast(
     """
     machine, is_sure = nodes.foreseen(site, count)
     if machine is None:
-        return ("the layout is made in the job: the memory of its GPUs is not known here",)
+        return unsettled(folders, settings, "the layout is made")
     try:
         layouts = lay_out(folders, machine, settings)
     except ServingError as error:
@@ -110,8 +112,24 @@ def forecast(
             raise
         return (f"perhaps too large: {error}",)
     unsure = doubt(folders, machine, settings)
-    said = [f"{folder.name}: {why}" for folder, layout in layouts.items() for why in layout.why]
-    return (*said, *([unsure] if unsure else []))
+    return (*said(layouts), *([unsure] if unsure else []))
+
+
+def said(layouts: Mapping[Path, Layout]) -> tuple[str, ...]:
+    """Return how models are laid out, a line for each choice."""
+    return tuple(f"{folder.name}: {why}" for folder, one in layouts.items() for why in one.why)
+
+
+def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -> tuple[str, ...]:
+    """Return what there is to be said where `what` is done in the job alone, a line each."""
+    return (
+        f"{what} in the job: the memory of its GPUs is not known here",
+        *(
+            f"{folder.name}: {why}"
+            for folder in folders
+            for why in thinking(weights.check(folder), settings)
+        ),
+    )
 
 
 def require_engine(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.serving import inside
-from hpcscientist.launching.serving.inside import Engines
+from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.schema import Resources

@@ -17,7 +17,7 @@ from hpcscientist.launching.sites.site import Home
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
-from hpcscientist.system import gpus
+from hpcscientist.system.gpus import count as count_gpus
 from hpcscientist.worker import MODULE
 
 _MEND = "ask for less in recipe.toml ([resources]), or launch where there is more (--backend slurm)"
@@ -26,13 +26,13 @@ _MEND = "ask for less in recipe.toml ([resources]), or launch where there is mor
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
     """See `sites.site.TrialSite`. `most`: trials at once; 0: as many as there are cores for.
-    `engines`: how many GPUs, the first ones, models are served on.
+    `gpus`: those that models which are served here leave to trials; None: all.
     """
 
     why: str
     profile: Site
     most: int = 0
-    engines: int = 0
+    gpus: tuple[str, ...] | None = None
     kind: ClassVar[BackendKind] = "local"
 
     def home(self, settings: Settings) -> Home:
@@ -56,7 +56,7 @@ class ThisMachine:
 
         Raises UsageError for more GPUs than this machine is known to have.
         """
-        asked, here = spec.resources, gpus.count(os.environ)
+        asked, here = spec.resources, count_gpus(os.environ)
         if here is not None and asked.gpus > here:
             has = f"has {here}" if here else "has none"
             raise UsageError(
@@ -84,7 +84,7 @@ class ThisMachine:
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> LocalBackend:
         """Return the backend; see `TrialSite`. What runs is found by the run directory alone."""
         del campaign_id
-        return LocalBackend(paths, slots, MODULE, self.engines)
+        return LocalBackend(paths, slots, MODULE, self.gpus)
 
 
 def _cores() -> int:

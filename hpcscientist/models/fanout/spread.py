@@ -1,11 +1,10 @@
 """A model whose requests are sent by tasks, from wherever there is room.
 
-Who uses it: where a model plane serves (`serving.fan_out` auto or ray), each node of the
-allocation has the endpoint on its own loopback address at one port. A request is then a task
-that asks there, so what travels between nodes takes Ray's channel, which the token guards, and
-no node's network has an open endpoint. A plain http endpoint is called by `OpenAIModel` itself:
-one event loop holds hundreds of calls that do nothing but wait, so threads would add only their
-cost. Threads (`fanout/threads`) are for stage work that blocks or computes.
+Who uses it: where a model plane serves, each node of the allocation has the endpoint on its own
+loopback address at one port. A request is then a task that asks there, so what travels between
+nodes takes Ray's channel, which the token guards, and no node's network has an open endpoint.
+Where `serving.fan_out` is threads, it is a task of this process, on its event loop, that asks on
+this node. A plain http endpoint is called by `OpenAIModel` itself.
 
 The API key goes neither by command line nor inside the task's item, but by a file of mode 0600
 that every node can read: Ray keeps items in shared memory and on disks, and its token says who

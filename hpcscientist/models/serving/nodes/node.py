@@ -165,9 +165,17 @@ def first_gpus(count: int, given: Mapping[str, str]) -> dict[str, str]:
     """Return the variable that shows the first GPUs alone: the others are kept for trials."""
     if not count:
         return {}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(_gpus(count, given)[:count])}
+
+
+def other_gpus(count: int, held: int, given: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the GPUs beside these, of so many that a machine has, as the variable names them."""
+    return tuple(_gpus(held, given)[count:held])
+
+
+def _gpus(held: int, given: Mapping[str, str]) -> list[str]:
     listed = given.get("CUDA_VISIBLE_DEVICES", "")
-    numbers = listed.split(",") if listed else [str(place) for place in range(count)]
-    return {"CUDA_VISIBLE_DEVICES": ",".join(numbers[:count])}
+    return listed.split(",") if listed else [str(place) for place in range(held)]
 
 
 def _ended(running: Iterable[subprocess.Popen[bytes]]) -> int:
