@@ -117,7 +117,6 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
             recipe.playbook,
             config.settings,
             served=plane.served() if plane else None,
-            connect=plane.connector() if plane else None,
         )
         embedder = likeness.reopen(config, session.embedder)
         library = None

@@ -6,10 +6,9 @@ import contextlib
 import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from pydantic import Field
 
 from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
@@ -90,20 +89,16 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
     return PlaybookModel(path)
 
 
-class Served(Record):
-    """Where the model of a `vllm:` SPEC is served, known once it is.
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The model of a `vllm:` SPEC, known once it is served; `open` makes what asks it.
 
-    `context` in tokens and the model's `folder` (for its tokenizer) are optional.
+    `context` in tokens, 0 where it is not known; `folder` is the model's, for its tokenizer.
     """
 
-    base_url: str
-    name: str
-    key: str = Field(default="", repr=False)
-    context: int = 0
-    folder: str = ""
-
-
-Connect = Callable[[Served], Model]
+    open: Callable[[], Model]
+    context: int
+    folder: Path
 
 
 def role_specs(settings: Settings, spec: str) -> dict[Role, str]:
@@ -125,12 +120,11 @@ def open_models(
     recipe_playbook: Path | None,
     settings: Settings,
     served: Mapping[str, Served] | None = None,
-    connect: Connect | None = None,
 ) -> Roles:
     """Open the models that `role_specs` names, each once.
 
-    `served` tells by SPEC where `vllm:` models are served; `connect` makes their clients, by
-    default plain ones. Raises ModelSpecError, naming the role's key where it has one.
+    `served` holds the `vllm:` models, by SPEC. Raises ModelSpecError, naming the role's key where
+    it has one.
     """
     own = _own_specs(settings)
     opened: dict[str, Model] = {}
@@ -141,25 +135,13 @@ def open_models(
         if spec not in opened:
             with _blaming(role if own.get(role) else None):
                 opened[spec] = (
-                    (connect or _connector(settings.client))(place)
-                    if place
-                    else open_model(spec, recipe_playbook, settings.client)
+                    place.open() if place else open_model(spec, recipe_playbook, settings.client)
                 )
-            folder = Path(place.folder) if place and place.folder else None
-            counters[spec] = counter_of(folder)
+            counters[spec] = counter_of(place.folder if place else None)
         limits = {getattr(settings, role).context, place.context if place else 0} - {0}
         ask = getattr(opened[spec], "context", None)
         windows[role] = Window(min(limits, default=0), counters[spec], ask)
     return Roles({role: opened[spec] for role, spec in specs.items()}, windows)
-
-
-def _connector(settings: ClientSettings) -> Connect:
-    def connect(place: Served) -> Model:
-        from hpcscientist.models.endpoint.client import OpenAIModel  # noqa: PLC0415
-
-        return OpenAIModel(place.base_url, place.name, settings, place.key)
-
-    return connect
 
 
 def _own_specs(settings: Settings) -> dict[Role, str]:

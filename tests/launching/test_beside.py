@@ -93,7 +93,7 @@ async def test_from_here_requests_carry_the_key_of_the_campaign(
         server.script = [answer(completion("an idea"))]
         served = served_by(server.url, tmp_path, choice, python)
         (place,) = served.served().values()
-        model = served.connector()(place)
+        model = place.open()
         assert (model.name, place.context) == ("tiny", 2048)
         assert (await model.complete(REQUEST)).text == "an idea"
         await model.close()
@@ -110,7 +110,7 @@ async def test_elsewhere_they_are_tasks_of_the_plane_s_ray(
     monkeypatch.setattr(plane_model, "_HEARD_S", 0.0)
     async with Server() as server:
         served = served_by(server.url, tmp_path, choice, sys.executable, lost="it has ended")
-        model = served.connector()(next(iter(served.served().values())))
+        model = served.served()["vllm:/w/tiny"].open()
         with pytest.raises(PlaneLost) as lost:
             await model.complete(REQUEST)
         await model.close()
@@ -125,7 +125,7 @@ async def test_trouble_of_a_plane_that_has_ended_is_no_endpoint_s(
     async with Server() as server:
         server.script = [error(500, "gone")]
         served = served_by(server.url, tmp_path, "threads", lost="node n2 was lost")
-        model = served.connector()(next(iter(served.served().values())))
+        model = served.served()["vllm:/w/tiny"].open()
         with pytest.raises(PlaneLost, match="node n2 was lost"):
             await model.complete(REQUEST)
         await model.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,37 +116,22 @@ async def test_requests_go_to_their_roles_model(endpoint: Endpoint, playbook: Pa
 
 async def test_vllm_is_opened_where_it_is_served(endpoint: Endpoint) -> None:
     given = settings(review="vllm:/w/other")
-    served = {
-        "vllm:/w/model": Served(base_url=endpoint.url, name="tiny", key="k1", context=9000),
-        "vllm:/w/other": Served(base_url=endpoint.url, name="other", key="k2"),
-    }
-    assert "k1" not in repr(served)
+
+    def place(name: str, context: int) -> Served:
+        client = partial(OpenAIModel, endpoint.url, name, given.client, f"key of {name}")
+        return Served(client, context, Path("/w/none"))
+
+    served = {"vllm:/w/model": place("tiny", 9000), "vllm:/w/other": place("other", 0)}
     roles = open_models(role_specs(given, "vllm:/w/model"), None, given, served)
     assert roles.ideation is roles.code
     await roles.code.complete(request("code"))
     await roles.review.complete(request("judge"))
     sent = [(seen.body["model"], seen.headers["authorization"]) for seen in endpoint.posts]
-    assert sent == [("tiny", "Bearer k1"), ("other", "Bearer k2")]
+    assert sent == [("tiny", "Bearer key of tiny"), ("other", "Bearer key of other")]
     assert [await roles.windows[role].context() for role in roles.windows] == [9000, 9000, 0]
     await roles.close()
     with pytest.raises(ModelSpecError):  # until it is served somewhere
         open_models(role_specs(settings(), "vllm:/w/model"), None, settings())
-
-
-async def test_served_models_can_be_reached_in_another_way(playbook: Path) -> None:
-    asked: list[Served] = []
-
-    def connect(place: Served) -> PlaybookModel:
-        asked.append(place)
-        return PlaybookModel(playbook)
-
-    place = Served(base_url="http://127.0.0.1:1/v1", name="tiny")
-    given = settings()
-    roles = open_models(
-        role_specs(given, "vllm:m"), None, given, {"vllm:m": place}, connect=connect
-    )
-    assert isinstance(roles.code, PlaybookModel)
-    assert asked == [place]
 
 
 @pytest.mark.parametrize(("own", "listed", "context"), [(0, 7, 7), (5, 7, 5), (9, 7, 7)])

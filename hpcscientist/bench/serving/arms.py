@@ -182,10 +182,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
             since=time.time(),
             python=shlex.join(ground.python),
         )
-        roles = open_models(
-            *(role_specs(Settings(), spec), None, settings),
-            *(beside.served(), beside.connector()),
-        )
+        roles = open_models(role_specs(Settings(), spec), None, settings, beside.served())
         model = RecordedModel(roles, RunPaths(root / "run"), lambda *_: None)
         arm = Whole(model, plane.order.models[0], begin)
         try:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hpcscientist.config.settings import FanOutChoice, Settings
@@ -22,8 +23,7 @@ from hpcscientist.models.fanout import spread
 from hpcscientist.models.fanout.choosing import open_fan_out
 from hpcscientist.models.fanout.on_ray import RayCluster
 from hpcscientist.models.fanout.spread import SpreadModel
-from hpcscientist.models.open import Connect, Served
-from hpcscientist.models.serving import secrets
+from hpcscientist.models.open import Served
 from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.models.serving.fitting.layout import Machine
@@ -78,15 +78,13 @@ class Beside:
         )
 
     def served(self) -> dict[str, Served]:
-        """Return where the model of each `vllm:` SPEC answers."""
+        """Return the models by their `vllm:` SPECs."""
         names = drafting.names_of(list(self.folders.values()))
         return {
             spec: Served(
-                base_url=self.endpoint.url,
-                name=names[folder],
-                key=secrets.read(self.paths.key),
+                open=partial(self._model, names[folder]),
                 context=self.endpoint.contexts.get(names[folder], 0),
-                folder=str(folder),
+                folder=folder,
             )
             for spec, folder in self.folders.items()
         }
@@ -111,24 +109,19 @@ class Beside:
             'Ray from there; serving.fan_out = "ray" has them go out as tasks all the same'
         )
 
-    def connector(self) -> Connect:
-        """Return what makes the clients: requests go out as `fan_out` says."""
-        client, choice = self.settings.client, self.fan_out
+    def _model(self, name: str) -> Model:
+        """Return what asks a model: requests go out as `fan_out` says."""
+        where = spread.Endpoint(
+            base_url=self.endpoint.url,
+            name=name,
+            key_file=str(self.paths.key),
+            client=self.settings.client,
+        )
         cluster = RayCluster(
             address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python
         )
-
-        def connect(place: Served) -> Model:
-            where = spread.Endpoint(
-                base_url=place.base_url,
-                name=place.name,
-                key_file=str(self.paths.key),
-                client=client,
-            )
-            model = SpreadModel(open_fan_out(choice, client.concurrency, cluster), where)
-            return PlaneModel(model, lambda: self.lost)
-
-        return connect
+        fan_out = open_fan_out(self.fan_out, self.settings.client.concurrency, cluster)
+        return PlaneModel(SpreadModel(fan_out, where), lambda: self.lost)
 
 
 def serves(paths: RunPaths) -> bool:
