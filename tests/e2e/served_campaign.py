@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable
     """
     with contextlib.suppress(AssertionError):
         served.wait_until(lambda: not family(served))
-    assert family(served) == {}
+    assert family(served) == []
     since = served.tiny.paths.campaign.stat().st_mtime
     for node in nodes:
         look = ["srun", "--quiet", f"--nodelist={node}", "python3", "-c", LOOK]
@@ -144,23 +145,34 @@ def check_nothing_left(served: Controlled, nodes: Iterable[str], ports: Iterable
         assert left == [], f"{node}: {left} {seen.stderr}"
 
 
-def family(served: Controlled) -> dict[int, str]:
-    """The command lines of all processes that jobs of who launched it started, by process; nodes
-    are processes of this machine.
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A process of who launched a campaign. `title`: its command line, or what it calls itself."""
+
+    node: str
+    title: str
+    process: psutil.Process
+
+
+def family(served: Controlled) -> list[Own]:
+    """All processes that they have on nodes, which are of this machine, each with a network of its
+    own. By that, for a process that gives itself a title writes it over its environment.
     """
-    mine = pwd.getpwnam(served.cluster.user).pw_uid
-    found = {}
+    spaces, mine = {}, pwd.getpwnam(served.cluster.user).pw_uid
+    for process in psutil.process_iter(["name", "cmdline"]):
+        if process.info["name"] == "slurmd":
+            spaces[_network(process)] = process.info["cmdline"][-1]
+    found = []
     for process in psutil.process_iter(["uids", "cmdline"]):
-        uids = process.info["uids"]
-        if uids is not None and uids.real == mine and node_of(process.pid):
-            found[process.pid] = " ".join(process.info["cmdline"] or [])
+        uids, node = process.info["uids"], spaces.get(_network(process))
+        if node and uids is not None and uids.real == mine:
+            found.append(Own(node, " ".join(process.info["cmdline"] or []), process))
     return found
 
 
-def node_of(pid: int) -> str:
-    """The node on which a job started a process, or one above it; "" of any other."""
-    with contextlib.suppress(psutil.Error, OSError):
-        return str(psutil.Process(pid).environ().get("SLURMD_NODENAME", ""))
+def _network(process: psutil.Process) -> str:
+    with contextlib.suppress(OSError):
+        return str(Path(f"/proc/{process.pid}/ns/net").readlink())
     return ""
 
 
@@ -168,10 +180,10 @@ def at_work(served: Controlled) -> set[tuple[str, str]]:
     """On which nodes there are engines, and processes that requests go out from."""
     kinds = {"VLLM::EngineCore": "engine", "ray::Hand": "hand"}
     return {
-        (kind, node_of(pid))
-        for pid, line in family(served).items()
+        (kind, own.node)
+        for own in family(served)
         for title, kind in kinds.items()
-        if line.startswith(title)
+        if own.title.startswith(title)
     }
 
 

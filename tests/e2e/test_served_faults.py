@@ -16,7 +16,6 @@ from served_campaign import (
     check_whole,
     family,
     launching,
-    node_of,
     order_of,
     recorded,
     write_site,
@@ -135,7 +134,7 @@ def both_answer(*campaigns: Controlled) -> bool:
 def ray_of(served: Controlled, node: str) -> list[psutil.Process]:
     """The processes without which there is no Ray of the user's on a node."""
     return [
-        psutil.Process(pid)
-        for pid, line in family(served).items()
-        if Path(line.partition(" ")[0]).name in ("gcs_server", "raylet") and node_of(pid) == node
+        own.process
+        for own in family(served)
+        if own.node == node and Path(own.title.partition(" ")[0]).name in ("gcs_server", "raylet")
     ]
