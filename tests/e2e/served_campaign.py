@@ -200,6 +200,20 @@ def await_reply(served: Controlled, launched: Future[Done]) -> None:
     assert not launched.done(), launched.result().stderr + served.logs()
 
 
+def await_work(
+    served: Controlled, launched: Future[Done], wanted: Iterable[tuple[str, str]]
+) -> None:
+    """Wait until each of these was seen at work, while the campaign was under way."""
+    seen, lacking = set[tuple[str, str]](), set(wanted)
+
+    def are_seen() -> bool:
+        seen.update(at_work(served))
+        return launched.done() or lacking <= seen
+
+    served.wait_until(are_seen, LIMIT_S)
+    assert lacking <= seen, (seen, served.logs())
+
+
 def recorded(paths: RunPaths) -> list[tuple[str, str]]:
     """The calls whose replies are on the disk, by idea and key."""
     return [

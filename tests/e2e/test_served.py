@@ -13,8 +13,8 @@ from campaigns import PLAIN
 from controlled import Controlled
 from served_campaign import (
     LIMIT_S,
-    at_work,
     await_reply,
+    await_work,
     check_nothing_left,
     check_whole,
     launch,
@@ -83,9 +83,7 @@ def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path
         await_reply(served, launched)
         # A replica on each node, and on each one from which requests go out.
         nodes = order_of(served).nodes
-        everywhere = {(kind, node) for kind in ("engine", "hand") for node in nodes}
-        served.wait_until(lambda: launched.done() or at_work(served) == everywhere)
-        assert not launched.done(), (at_work(served), served.logs())
+        await_work(served, launched, [(what, n) for what in ("engine", "hand") for n in nodes])
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()
     events = check(served)
@@ -126,9 +124,7 @@ def test_roles_have_models_of_their_own(
     with launching(served, trained_model, **options, env=env) as launched:
         await_reply(served, launched)
         order = order_of(served)
-        wanted = {("engine", node) for node in order.nodes}
-        served.wait_until(lambda: launched.done() or wanted <= at_work(served))
-        assert not launched.done(), (at_work(served), served.logs())
+        await_work(served, launched, [("engine", node) for node in order.nodes])
         done = launched.result()
     assert done.returncode == 3, done.stderr + served.logs()  # the author knows nothing
     check(served)

@@ -19,6 +19,7 @@ from hpcscientist.models.fanout.process import Start
 from hpcscientist.models.fanout.task import Hand
 
 _NAMESPACE = "hpcsci-fan-out"
+_CPUS = 0.001  # Ray 2.60 puts an actor that asks for nothing on any node, whichever it is given
 
 
 class Spread:
@@ -74,12 +75,12 @@ def connect(start: Start) -> list[Any]:
         logging_level=logging.ERROR,
     )
     nodes = sorted(node["NodeID"] for node in ray.nodes() if node["Alive"])
-    # No CPU is asked for: hands wait for replies, and what Ray has belongs to the engines.
+    # Next to no CPU is asked for: hands wait for replies, and what Ray has belongs to the engines.
     # Soft: where its node is lost, a hand starts again on another.
     return [
         ray.remote(Hand)
         .options(
-            num_cpus=0,
+            num_cpus=_CPUS,
             max_concurrency=start.width,
             max_restarts=-1,
             max_task_retries=start.retries,
