@@ -37,8 +37,8 @@ from hpcscientist.ideation.bank import Bank
 from hpcscientist.judgement.evidence import Evidences
 from hpcscientist.judgement.steadiness import Steadiness
 from hpcscientist.launching import likeness
-from hpcscientist.launching.serving import inside
 from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching.serving.sharing import NO_ENGINES
 from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.allocation import Allocation
 from hpcscientist.launching.sites.cluster import Cluster
@@ -133,7 +133,7 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
 def _backend(
     config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
 ) -> Dispatcher:
-    site, engines = choosing.of(config), plane.engines if plane else inside.NO_ENGINES
+    site, engines = choosing.of(config), plane.engines if plane else NO_ENGINES
     if isinstance(site, ThisMachine) and plane is not None:
         site = replace(site, gpus=plane.gpus_left)
     elif isinstance(site, Cluster) and config.settings.serving.trials_inside and session.job_id:

@@ -20,6 +20,7 @@ from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept
 from hpcscientist.launching.serving.sharing import (
+    NO_ENGINES,
     Engines,
     divide,
     divide_here,
@@ -32,8 +33,6 @@ from hpcscientist.recipe.load import load
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site
 from hpcscientist.worker.step import MODULE
-
-NO_ENGINES = Engines()
 
 
 @dataclass(frozen=True, slots=True)
