@@ -22,7 +22,8 @@ from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, remains
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.launching.launch import Checked, not_empty
+from hpcscientist.launching.checked import Checked
+from hpcscientist.launching.launch import not_empty
 from hpcscientist.models import playbook
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe import load

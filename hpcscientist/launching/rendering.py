@@ -15,8 +15,8 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.jobs.dispatch import make_job
-from hpcscientist.launching.launch import Checked
 from hpcscientist.records.trial import Split
 from hpcscientist.worker import element
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from checkpoint_kit import write_model
 
-from hpcscientist.bench.serving import arms, cold, cores, figures, prompts
+from hpcscientist.bench.serving import arms, cold, cores, figures, first, prompts
 from hpcscientist.bench.serving.alone import Taken
 from hpcscientist.bench.serving.measured import Measured
 from hpcscientist.cli.benches import bench as command
@@ -152,7 +152,7 @@ def test_two_replicas_that_do_not_fit_are_refused_before_anything_starts(tmp_pat
         options = figures.Options(
             folder=tmp_path,
             site=Site(),
-            settings=Settings(serving=ServingSettings(tensor_parallel=2)),
+            settings=Settings(serving=ServingSettings(pipeline_parallel=2)),
             parts=parts,
         )
         ground = arms.Ground(tmp_path, tmp_path / "model", Site(), lambda text: None)
@@ -259,6 +259,18 @@ def test_an_engine_in_an_image_is_refused_with_the_mend(
     (line,) = capsys.readouterr().err.splitlines()
     assert "python in place of image in [serving]" in line
     assert [path.name for path in tmp_path.iterdir()] == ["site.toml"]
+
+
+def test_a_first_token_that_does_not_come_is_said_why(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "small", num_hidden_layers=2)
+    place = tmp_path / "bench"
+    place.mkdir()
+    said: list[str] = []
+    ground = arms.Ground(place, model, Site(serving=ServingSite(python="/bin/false")), said.append)
+    with pytest.raises(ServingError, match="no first token: "):
+        first.seconds(ground, Settings(serving=ServingSettings(kv_cache_gb=0.1)))
+    assert any(line.startswith("small: ") for line in said)
+    assert processes.naming(tmp_path, below=True) == []
 
 
 def test_the_command_line_knows_the_same_parts_and_counts() -> None:

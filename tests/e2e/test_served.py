@@ -22,6 +22,7 @@ from served_campaign import (
     order_of,
 )
 
+from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.events import Event, IdeaEnded, ReplyRecorded, TrialEnded
 from hpcscientist.records.known.survey import Survey
 
@@ -59,6 +60,13 @@ def check(served: Controlled) -> list[Event]:
     return events
 
 
+def give_library(served: Controlled) -> None:
+    """Give its recipe two papers."""
+    library = served.tiny.folder / "tiny" / "library"
+    library.mkdir()
+    (library / "references.bib").write_text(REFERENCES)
+
+
 def test_the_doctor_says_that_models_can_be_served(served: Controlled, random_model: Path) -> None:
     """With the engine that a job's nodes have, on the memory that the site's jobs ask for."""
     asked = ("--site", "site.toml", "--model", f"vllm:{random_model}", "--json")
@@ -75,9 +83,7 @@ def test_the_doctor_says_that_models_can_be_served(served: Controlled, random_mo
 
 
 def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path) -> None:
-    library = served.tiny.folder / "tiny" / "library"
-    library.mkdir()
-    (library / "references.bib").write_text(REFERENCES)
+    give_library(served)
     options = {"context": 16_384, "answer": 2_000, "ideas": IDEAS}
     with launching(served, random_model, **options, steps=STEPS) as launched:
         await_reply(served, launched)
@@ -103,15 +109,25 @@ def test_nonsense_becomes_honest_failures(served: Controlled, random_model: Path
 def test_model_that_was_taught_has_its_ideas_run_and_scored(
     served: Controlled, trained_model: Path
 ) -> None:
-    """Reviewed too, by members who were taught nothing of that: their replies change no score."""
+    """Searched for in a library and reviewed too, by members who were taught nothing of that: their
+    replies change no score.
+    """
+    give_library(served)
     steps = PLAIN.replace("advice_rounds = 0", "advice_rounds = 1\njudges = 2")
+    steps = steps.replace("[proposing]", "[proposing]\nnovelty_rounds = 1")
+    steps = steps.replace("[literature]", "[literature]\nsurvey = false")
     options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": IDEAS}
     done = launch(served, trained_model, **options, steps=steps)
     assert done.returncode == 0, done.stderr + served.logs()
     events = check(served)
     ended = [event for event in events if isinstance(event, IdeaEnded)]
-    assert [event.idea_id for event in ended if event.status == "scored"]
-    assert "advise" in {e.call.partition("/")[0] for e in events if isinstance(e, ReplyRecorded)}
+    scored = [event.idea_id for event in ended if event.status == "scored"]
+    assert scored
+    asked = {e.call.partition("/")[0] for e in events if isinstance(e, ReplyRecorded)}
+    assert {"novelty", "advise"} <= asked
+    for idea_id in scored:
+        text = served.tiny.paths.idea(idea_id).novelty.read_bytes()
+        assert NoveltyVerdict.model_validate_json(text).queries
 
 
 def test_roles_have_models_of_their_own(

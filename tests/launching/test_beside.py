@@ -66,24 +66,6 @@ def served_by(
 
 
 @pytest.mark.parametrize(
-    ("choice", "python", "goes", "is_said"),
-    [
-        ("auto", "/env/bin/python", "auto", False),
-        ("auto", "", "auto", False),
-        ("auto", "apptainer exec vllm.sif python3", "threads", True),
-        ("ray", "apptainer exec vllm.sif python3", "ray", False),
-        ("threads", "/env/bin/python", "threads", False),
-    ],
-)
-def test_a_command_is_not_asked_for_ray_unless_one_says_so(
-    choice: FanOutChoice, python: str, goes: str, *, is_said: bool, tmp_path: Path
-) -> None:
-    served = served_by("http://127.0.0.1:1/v1", tmp_path, choice, python)
-    assert served.fan_out == goes
-    assert ("and not as Ray's tasks" in served.remark) == is_said
-
-
-@pytest.mark.parametrize(
     ("choice", "python"), [("threads", "python3"), ("auto", "apptainer exec vllm.sif python3")]
 )
 async def test_from_here_requests_carry_the_key_of_the_campaign(

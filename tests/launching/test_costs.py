@@ -13,10 +13,10 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.launching import launch
+from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.weighing import mean_shown, weigh
-from hpcscientist.launching.launch import Checked
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.ports.model import Model

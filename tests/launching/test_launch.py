@@ -11,7 +11,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RecipeError, UsageError
 from hpcscientist.history import frozen
 from hpcscientist.launching import furnishing, launch
-from hpcscientist.launching.launch import Checked
+from hpcscientist.launching.checked import Checked
 from hpcscientist.recipe.load import shipped_folder
 
 

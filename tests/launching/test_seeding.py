@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.effort import Schedule, promote
+from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.seeding import Seeding, seeding, seeds_said
-from hpcscientist.launching.launch import Checked
 from hpcscientist.launching.launch import check as planned
 from hpcscientist.recipe.create import create
 from hpcscientist.records.trial import Direction, MetricSpec

@@ -105,6 +105,15 @@ async def die_at_first(meeting: Meeting) -> int:
     return os.getpid()
 
 
+async def meet_on_a_node(meeting: Meeting) -> str:
+    """Return the Ray node on which this ran, once `together` have been there at once."""
+    import ray  # noqa: PLC0415 - the tests of threads have none
+
+    await meet_later(meeting)
+    found: str = ray.get_runtime_context().get_node_id()
+    return found
+
+
 def tries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("try-*"))
 

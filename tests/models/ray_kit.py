@@ -1,4 +1,4 @@
-"""A real Ray cluster of one node for tests, in a process group of its own."""
+"""A real Ray cluster for tests: a head, and a second node where a test wants one."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def skip_without_ray() -> None:
 
 @dataclass(frozen=True, slots=True)
 class RayNode:
-    """A cluster's head, which is its only node."""
+    """One node of a cluster, in a process group of its own."""
 
     process: subprocess.Popen[bytes]
     cluster: RayCluster
     folder: Path
 
     def processes(self, part: str) -> list[psutil.Process]:
-        """The cluster's processes whose command line holds `part`."""
+        """The node's processes whose command line holds `part`."""
         found = psutil.Process(self.process.pid).children(recursive=True)
         return [one for one in found if part in " ".join(command(one))]
 
@@ -68,25 +68,49 @@ def ray_node() -> Iterator[RayNode]:
     token.touch(0o600)
     token.write_text(secrets.token_hex(32))
     address = f"127.0.0.1:{_free_port()}"
+    try:
+        with _started(
+            RayCluster(address=address, token_file=str(token)),
+            folder,
+            *("--head", "--node-ip-address", "127.0.0.1", "--port", address.rpartition(":")[2]),
+            *("--include-dashboard", "false", "--temp-dir", str(folder / "s")),
+        ) as node:
+            yield node
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def joined(head: RayNode) -> Iterator[RayNode]:
+    """Have a second node, with two CPUs of its own, join a head's cluster on this machine."""
+    address = head.cluster.address
+    own = ("--address", address, "--node-ip-address", "127.0.0.1")
+    with _started(head.cluster, head.folder, *own) as node:
+        yield node
+
+
+@contextlib.contextmanager
+def _started(cluster: RayCluster, folder: Path, *arguments: str) -> Iterator[RayNode]:
     start = (
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
-        *("--node-ip-address", "127.0.0.1", "--port", address.rpartition(":")[2]),
-        *("--num-cpus", "2", "--num-gpus", "0", "--object-store-memory", str(80 * 2**20)),
-        *("--include-dashboard", "false", "--disable-usage-stats"),
-        *("--temp-dir", str(folder / "s")),
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus", "2"),
+        *("--num-gpus", "0", "--object-store-memory", str(80 * 2**20), "--disable-usage-stats"),
+        *arguments,
     )
-    log = folder / "log"
+    log = folder / f"log-{secrets.token_hex(4)}"
     with log.open("wb") as written:
         process = subprocess.Popen(
-            start, stdout=written, stderr=written, env=_environment(token), start_new_session=True
+            start,
+            stdout=written,
+            stderr=written,
+            env=_environment(Path(cluster.token_file)),
+            start_new_session=True,
         )
-    node = RayNode(process, RayCluster(address=address, token_file=str(token)), folder)
+    node = RayNode(process, cluster, folder)
     try:
         _wait_until_started(process, log)
         yield node
     finally:
         node.kill()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def kill(process: psutil.Process) -> None:

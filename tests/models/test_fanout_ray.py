@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import fanout_tasks as tasks
 import psutil
 import pytest
 from fanout_tasks import Meeting
-from ray_kit import RayNode, command, kill, ray_node, skip_without_ray
+from ray_kit import RayNode, command, joined, kill, ray_node, skip_without_ray
 
 from hpcscientist.errors import ServingError
 from hpcscientist.models.fanout.choosing import open_fan_out
@@ -131,6 +132,44 @@ async def test_the_calls_of_a_driver_that_was_killed_go_out_again(
     await fan_out.close()
     assert not drivers()
     await until(lambda: not node.hands())
+
+
+@pytest.mark.serving
+async def test_tasks_are_shared_by_the_nodes(
+    opened: Callable[..., RayFanOut], node: RayNode, tmp_path: Path
+) -> None:
+    """By each of several drivers: Ray placed one of them rightly by chance."""
+    with joined(node) as second:
+        for number in range(4):
+            place = tmp_path / str(number)
+            place.mkdir()
+            fan_out = opened(node.cluster)
+            all_of_them = [Meeting(folder=str(place), name=name, together=4) for name in "abcd"]
+            calls = [fan_out.run(tasks.meet_on_a_node, each) for each in all_of_them]
+            found = Counter(await asyncio.gather(*calls))
+            assert sorted(found.values()) == [2, 2], found
+            assert len(node.hands()) == len(second.hands()) == 1
+            await fan_out.close()
+            await until(lambda: not node.hands() and not second.hands())
+
+
+@pytest.mark.serving
+async def test_tasks_of_a_node_that_is_lost_run_on_another(
+    opened: Callable[..., RayFanOut], node: RayNode, tmp_path: Path
+) -> None:
+    with joined(node) as second:
+        fan_out = opened(node.cluster)
+        all_of_them = [Meeting(folder=str(tmp_path), name=name, together=3) for name in "abc"]
+        waiting = [
+            asyncio.create_task(fan_out.run(tasks.meet_on_a_node, each)) for each in all_of_them[:2]
+        ]
+        await until(lambda: len(list(tmp_path.glob("here-*"))) == 2)
+        assert len(node.hands()) == len(second.hands()) == 1
+        await asyncio.to_thread(second.kill)
+        waiting.append(asyncio.create_task(fan_out.run(tasks.meet_on_a_node, all_of_them[2])))
+        async with asyncio.timeout(LIMIT_S):
+            found = await asyncio.gather(*waiting)
+        assert len(set(found)) == 1
 
 
 @pytest.mark.serving

@@ -10,7 +10,8 @@ from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
-from hpcscientist.models.serving.fitting.fit import Layout, Machine, divides, lay_out
+from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
+from hpcscientist.models.serving.fitting.layout import divides
 from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 
 MIB, GIB = 2**20, 2**30
@@ -171,8 +172,33 @@ def test_cpu_engine_keeps_to_the_nodes_memory() -> None:
         lay_out(checkpoint(), machine(gpus=0, memory_gb=16), DEFAULT)
     with pytest.raises(ServingError, match=r"kv_cache_gb 0\.01 lacks"):
         lay_out(tiny, machine(gpus=0), ServingSettings(kv_cache_gb=0.01))
-    with pytest.raises(ServingError, match="without GPUs"):
-        lay_out(tiny, machine(gpus=0), ServingSettings(tensor_parallel=2))
+
+
+def test_cpu_engine_may_have_several_workers_on_a_node() -> None:
+    model = checkpoint(0.1)
+    one = lay_out(model, machine(nodes=2, gpus=0, memory_gb=32), DEFAULT)
+    layout = lay_out(
+        model, machine(nodes=2, gpus=0, memory_gb=32), ServingSettings(tensor_parallel=2)
+    )
+    assert (layout.replicas, layout.tensor_parallel, layout.gpus_per_replica) == (2, 2, 0)
+    assert layout.kv_cache_mb == one.kv_cache_mb // 2  # each worker has half of the heads
+    assert layout.kv_tokens == one.kv_tokens
+    assert 0 < layout.memory_mb - one.memory_mb <= 1024 + 1
+    assert "2 workers on a node, as set" in " ".join(layout.why)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (ServingSettings(pipeline_parallel=2), "leave serving.pipeline_parallel at 0"),
+        (ServingSettings(tensor_parallel=3), "must divide the model's 32 heads"),
+        (ServingSettings(tensor_parallel=16), "a core of a node with 8"),
+    ],
+)
+def test_cpu_engine_s_workers_are_of_one_node(settings: ServingSettings, said: str) -> None:
+    with pytest.raises(ServingError, match=said):
+        small = machine(nodes=2, gpus=0).model_copy(update={"cpus": 8})
+        lay_out(checkpoint(0.1), small, settings)
 
 
 def test_memory_that_is_not_known_is_not_checked() -> None:

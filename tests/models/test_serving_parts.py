@@ -149,15 +149,18 @@ def test_an_engine_within_a_node_listens_on_no_network(
 
 
 @pytest.mark.parametrize(
-    ("cores", "replicas", "nodes", "threads"),
-    [(8, 1, 1, "8"), (8, 2, 1, "4"), (8, 2, 2, "8"), (8, 3, 2, "4"), (2, 4, 1, "1")],
+    ("cores", "replicas", "workers", "nodes", "threads"),
+    [
+        *[(8, 1, 1, 1, "8"), (8, 2, 1, 1, "4"), (8, 2, 1, 2, "8"), (8, 3, 1, 2, "4")],
+        *[(2, 4, 1, 1, "1"), (8, 1, 2, 1, "4"), (16, 4, 2, 2, "4")],
+    ],
 )
 def test_an_engine_computes_with_its_share_of_a_nodes_cores(
-    tmp_path: Path, cores: int, replicas: int, nodes: int, threads: str
+    tmp_path: Path, cores: int, replicas: int, workers: int, nodes: int, threads: str
 ) -> None:
     layout = Layout(
         replicas=replicas,
-        tensor_parallel=1,
+        tensor_parallel=workers,
         pipeline_parallel=1,
         context=2048,
         gpus_per_replica=0,
@@ -166,7 +169,7 @@ def test_an_engine_computes_with_its_share_of_a_nodes_cores(
     )
     order = order_of(tmp_path, layout, nodes, cores)
     assert order.models[0].variables["OMP_NUM_THREADS"] == threads
-    share = order.models[0].bundle["plane"]
+    share = order.models[0].bundle["plane"] * workers
     assert (-(-replicas // nodes)) * share <= 1 < (-(-replicas // nodes) + 1) * share
 
 

@@ -25,7 +25,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching import furnishing, launch
-from hpcscientist.launching.launch import Checked
+from hpcscientist.launching.checked import Checked
 from hpcscientist.models.open import parse_spec
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.asked.model import Role

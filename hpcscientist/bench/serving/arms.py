@@ -69,23 +69,18 @@ class Arm(Protocol):
 
 
 class Whole:
-    """A model behind a plane, asked as a campaign asks. `first_s`: from nothing to a token."""
+    """A model behind a plane, asked as a campaign asks."""
 
-    def __init__(self, model: Model, served: ServedModel, since: float) -> None:
-        """`since`: when the plane was begun to be started, by `time.perf_counter`."""
+    def __init__(self, model: Model, served: ServedModel) -> None:
         self._model, self.served = model, served
         self._runner = asyncio.Runner()
-        self._since = since
-        self.first_s = 0.0
 
     def run(self, requests: Sequence[ModelRequest]) -> Taken:
         """Ask all at once. Raises EndpointError, ReplyError."""
         begin = time.perf_counter()
         replies = self._runner.run(self._ask(requests))
-        now = time.perf_counter()
-        self.first_s = self.first_s or now - self._since
         return Taken(
-            seconds=now - begin,
+            seconds=time.perf_counter() - begin,
             prompt_tokens=sum(reply.prompt_tokens for reply in replies),
             tokens=sum(reply.completion_tokens for reply in replies),
         )
@@ -160,7 +155,6 @@ def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
 @contextmanager
 def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
     """The model by our whole path: plane, key, fan-out, client, record. Raises ServingError."""
-    begin = time.perf_counter()
     root = ground.root / f"plane-{secrets.token_hex(2)}"
     spec = f"vllm:{ground.model}"
     request = serving.Request(
@@ -184,7 +178,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
         )
         roles = open_models(role_specs(Settings(), spec), None, settings, beside.served())
         model = RecordedModel(roles, RunPaths(root / "run"), lambda *_: None)
-        arm = Whole(model, plane.order.models[0], begin)
+        arm = Whole(model, plane.order.models[0])
         try:
             yield arm
         finally:

@@ -8,13 +8,15 @@ sides have answered as many requests at once before the clock starts.
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from hpcscientist.bench.figure import Figure
-from hpcscientist.bench.serving import cold, cores, prompts
+from hpcscientist.bench.serving import cold, cores, first, prompts
 from hpcscientist.bench.serving.arms import Arm, Ground, Whole, alone, whole
 from hpcscientist.bench.serving.options import Options
+from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
@@ -90,18 +92,19 @@ class Measured:
 
     def _start(self) -> list[Figure]:
         """Both starts compile anew: a replica's compiled code goes with its plane."""
-        taken = {}
+        ground, taken = self._ground, {}
         for name in ("cold", "warm"):
             if name == "cold":
-                self._ground.tell("putting weights and packages out of memory")
-                cold.forget([self._ground.model, *cold.packages(self._ground.python)])
-            with self._plane(1) as ours:
-                taken[name] = ours.first_s
-        first, again = taken["cold"], taken["warm"]
-        words = f"cold: {first:.4g} s"
+                ground.tell("putting weights and packages out of memory")
+                both = {*cold.packages(ground.python), *cold.packages((sys.executable,))}
+                cold.forget([ground.model, *both])
+            taken[name] = first.seconds(ground, self._of(1))
+            ground.tell(f"the first token came after {taken[name]:.1f} s")
+        begun, again = taken["cold"], taken["warm"]
+        words = f"cold: {begun:.4g} s"
         return [
-            Figure("first token, cold", first, "s", None, None, None, 0.0, 1),
-            Figure("first token, warm", again, "s", words, again / first, None, 0.0, 1),
+            Figure("first token, cold", begun, "s", None, None, None, 0.0, 1),
+            Figure("first token, warm", again, "s", words, again / begun, None, 0.0, 1),
         ]
 
     def _replicas(self) -> list[Figure]:
@@ -122,12 +125,14 @@ class Measured:
     @contextmanager
     def _plane(self, replicas: int) -> Iterator[Whole]:
         """A plane of so many replicas that has made its first token."""
-        own = self._settings.serving.model_copy(update={"replicas": replicas})
-        settings = self._settings.model_copy(update={"serving": own})
+        settings = self._of(replicas)
         with whole(self._ground, settings) as ours:
             ours.run(prompts.draw("first", 1, 1, 1, settings.ideation))
-            self._ground.tell(f"the first token came after {ours.first_s:.1f} s")
             yield ours
+
+    def _of(self, replicas: int) -> Settings:
+        own = self._settings.serving.model_copy(update={"replicas": replicas})
+        return self._settings.model_copy(update={"serving": own})
 
     def _rates(
         self, arms: dict[str, Arm], in_flight: Sequence[int] = ()

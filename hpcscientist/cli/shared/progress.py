@@ -32,7 +32,7 @@ from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage
 
 if TYPE_CHECKING:
-    from hpcscientist.launching.launch import Checked
+    from hpcscientist.launching.checked import Checked
 
 
 def header(checked: Checked) -> None:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from math import ceil
 
 from hpcscientist.config.extent import drawn_of
+from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.seeding import seeding
 from hpcscientist.launching.costs.weighing import weigh
-from hpcscientist.launching.launch import Checked
 from hpcscientist.models.open import parse_spec, role_specs
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hpcscientist.config.settings import FanOutChoice, Settings
+from hpcscientist.config.settings import Settings
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
+from hpcscientist.launching.serving.going_out import from_where
 from hpcscientist.launching.serving.plane_model import PlaneModel
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.models.fanout import spread
@@ -24,7 +25,6 @@ from hpcscientist.models.fanout.choosing import open_fan_out
 from hpcscientist.models.fanout.on_ray import RayCluster
 from hpcscientist.models.fanout.spread import SpreadModel
 from hpcscientist.models.open import Served
-from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.nodes.node import other_gpus
@@ -89,28 +89,8 @@ class Beside:
             for spec, folder in self.folders.items()
         }
 
-    @property
-    def fan_out(self) -> FanOutChoice:
-        """From where requests go out. A command may take away what Ray needs, so with one they go
-        from this process; who asks for Ray gets it.
-        """
-        choice = self.settings.serving.fan_out
-        plain = not self.python or len(interpreter.words(self.python)) == 1
-        return choice if plain or choice != "auto" else "threads"
-
-    @property
-    def remark(self) -> str:
-        """What is to be said of that; "" where it is as it was asked for."""
-        if self.fan_out == self.settings.serving.fan_out or self.machine.nodes == 1:
-            return ""
-        return (
-            "requests go out from the driver and not as Ray's tasks across the nodes, for the "
-            "engine is started by a command (serving.image or serving.python) that may not reach "
-            'Ray from there; serving.fan_out = "ray" has them go out as tasks all the same'
-        )
-
     def _model(self, name: str) -> Model:
-        """Return what asks a model: requests go out as `fan_out` says."""
+        """Return what asks a model."""
         where = spread.Endpoint(
             base_url=self.endpoint.url,
             name=name,
@@ -120,7 +100,8 @@ class Beside:
         cluster = RayCluster(
             address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python
         )
-        fan_out = open_fan_out(self.fan_out, self.settings.client.concurrency, cluster)
+        choice = from_where(self.settings.serving.fan_out, self.python)
+        fan_out = open_fan_out(choice, self.settings.client.concurrency, cluster)
         return PlaneModel(SpreadModel(fan_out, where), lambda: self.lost)
 
 
@@ -157,7 +138,7 @@ def beside(
     launcher = nodes.launcher_of(config.site, job_id)
     since = time.time()
     with serving.serve(request, allocation, launcher, tell, check) as (plane, endpoint, machine):
-        served = Beside(
+        yield Beside(
             plane=plane,
             endpoint=endpoint,
             machine=machine,
@@ -167,6 +148,3 @@ def beside(
             since=since,
             python=shlex.join(launcher.interpreter(paths.root)),
         )
-        if served.remark:
-            tell(served.remark)
-        yield served

@@ -9,6 +9,7 @@ from pathlib import Path
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
+from hpcscientist.models.serving.nodes import spinning
 from hpcscientist.models.serving.order import Order, ServedModel
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
@@ -115,7 +116,8 @@ def _model(
         bundle = {"CPU": 1.0, "GPU": 1.0}
     else:
         # Nothing else keeps two engines from one node while another node has none.
-        bundle = {"CPU": 1.0, "plane": int(10_000 / together) / 10_000}
+        sharing = together * layout.tensor_parallel  # workers of a node
+        bundle = {"CPU": 1.0, "plane": int(10_000 / sharing) / 10_000}
         engine["kv_cache_memory_bytes"] = layout.kv_cache_mb * _MIB
         engine["worker_cls"] = "hpcscientist.models.serving.nodes.cpu_worker.Worker"
         # vLLM 0.32: a seeded request whose prompt is split ends the CPU engine ("CPU Generator
@@ -124,10 +126,11 @@ def _model(
         # Engines share a node's cores with each other and with trials: no thread is tied to one.
         variables["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
         # Ray lets a process compute with one thread for each CPU that it was counted as.
-        variables["OMP_NUM_THREADS"] = str(max(1, machine.cpus // together))
+        variables["OMP_NUM_THREADS"] = str(max(1, machine.cpus // sharing))
         # What libgomp takes by itself where there are more threads than cores. Threads that spin
         # for milliseconds keep those from their core that they wait for.
         variables["GOMP_SPINCOUNT"] = "1000"
+        variables[spinning.VARIABLE] = spinning.SHORT_S
     return ServedModel(
         name=name,
         folder=str(folder),

@@ -7,7 +7,6 @@ with fewer pipeline stages, then fewer GPUs.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from hpcscientist.config.settings import ServingSettings
@@ -20,17 +19,19 @@ from hpcscientist.models.serving.fitting.layout import (
     MIB,
     Layout,
     Machine,
+    divides,
     fitted_context,
     gib,
     least_context,
     thinking,
+    uncut,
     wanted_context,
     whole_blocks,
     words,
 )
 from hpcscientist.models.serving.fitting.memory import BLOCK
 
-__all__ = ["Layout", "Machine", "divides", "lay_out"]
+__all__ = ["Layout", "Machine", "lay_out"]
 
 _SOUGHT = 64  # nodes up to which an error looks for what would do
 
@@ -94,9 +95,8 @@ class _OnGpus:
         ]
         if not tensors:
             raise ServingError(
-                f"serving.tensor_parallel {given.tensor_parallel} does not do: it must divide "
-                f"the model's {self.checkpoint.heads} heads and matrices, within a node of "
-                f"{machine.gpus} GPUs; give another, or 0"
+                uncut(self.checkpoint, given.tensor_parallel)
+                + f", within a node of {machine.gpus} GPUs; give another, or 0"
             )
         found = []
         for tensor in tensors:
@@ -186,21 +186,3 @@ class _OnGpus:
             if any(tried._tokens(split) >= wanted for split in tried._splits()):
                 return nodes
         return 0
-
-
-def divides(checkpoint: Checkpoint, tensor: int) -> bool:
-    """Tell whether a model can be cut into so many parts.
-
-    As vLLM demands: heads divide evenly, KV heads divide or repeat evenly, and so do the inner
-    width, in whole blocks of a quantization, and the vocabulary padded to 64.
-    """
-    few, many = sorted((checkpoint.kv_heads, tensor))
-    padded = math.ceil(checkpoint.vocab / 64) * 64
-    block = checkpoint.quantization_block or 1
-    return (
-        checkpoint.heads % tensor == 0
-        and (checkpoint.latent > 0 or many % few == 0)
-        and padded % tensor == 0
-        and checkpoint.inner % tensor == 0
-        and (tensor == 1 or checkpoint.inner // tensor % block == 0)
-    )

@@ -12,65 +12,79 @@ from hpcscientist.models.serving.fitting.layout import (
     MIB,
     Layout,
     Machine,
+    divides,
     fitted_context,
     gib,
     least_context,
     thinking,
+    uncut,
     whole_blocks,
     words,
 )
-from hpcscientist.models.serving.fitting.memory import CPU_BLOCK, CPU_RESERVE, GIB
+from hpcscientist.models.serving.fitting.memory import CPU_BLOCK, CPU_RESERVE, CPU_WORKER, GIB
 
 
 def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> Layout:
     """Return the layout of replicas that each are one engine on one node's memory.
 
-    One a node unless the settings say otherwise. Raises ServingError.
+    One a node unless the settings say otherwise; of one worker, or of several that share its
+    matrices, as suits a node of several sockets. Raises ServingError.
     """
-    if settings.tensor_parallel > 1 or settings.pipeline_parallel > 1:
+    workers = settings.tensor_parallel or 1
+    if settings.pipeline_parallel > 1:
         raise ServingError(
-            "without GPUs a replica is one engine on one node: leave serving.tensor_parallel and "
-            "serving.pipeline_parallel at 0"
+            "without GPUs a replica is one engine on one node: leave serving.pipeline_parallel "
+            "at 0; serving.tensor_parallel divides a model between a node's cores"
+        )
+    if workers > machine.cpus or not divides(checkpoint, workers):
+        raise ServingError(
+            f"{uncut(checkpoint, workers)}, and each part has a core of a node with "
+            f"{machine.cpus}; give another, or 0"
         )
     if settings.dtype == "auto" and machine.short_numbers is False:
         settings = settings.model_copy(update={"dtype": "float32"})
     replicas = settings.replicas or machine.nodes
     together = math.ceil(replicas / machine.nodes)
-    weights = memory.weight_bytes(checkpoint, 1, 1, memory.number_bytes(settings))
-    a_token = memory.kv_bytes(checkpoint, 1, 1, settings)
-    asked = room = int(settings.kv_cache_gb * GIB)
+    weights = memory.weight_bytes(checkpoint, workers, 1, memory.number_bytes(settings))
+    a_token = memory.kv_bytes(checkpoint, workers, 1, settings)
+    reserve = CPU_RESERVE + (workers - 1) * CPU_WORKER
+    asked = room = int(settings.kv_cache_gb * GIB) // workers
     if machine.memory_mb:
         # Whole MiB each: what is rounded up below adds up to no more than there is.
-        room = min(asked, machine.memory_mb // together * MIB - weights - CPU_RESERVE)
+        held = machine.memory_mb // together * MIB - reserve
+        room = min(asked, held // workers - weights)
     tokens = whole_blocks(room // MIB * MIB // a_token, CPU_BLOCK)
     least = least_context(checkpoint, settings)
     if tokens < least:
-        lacking = (least + CPU_BLOCK) * a_token - room
+        lacking = workers * ((least + CPU_BLOCK) * a_token - room)
         cache = f"serving.kv_cache_gb {settings.kv_cache_gb:g}" if room == asked else "memory"
+        mend = "raise it" if room == asked else "take nodes with more memory, fewer replicas"
         raise ServingError(
             f"{checkpoint.folder} does not fit on {words(machine)}, {together} replicas a node: "
-            f"{cache} lacks {gib(lacking)} for {gib(weights)} of weights and {least} tokens; "
-            + ("raise it" if room == asked else "take nodes with more memory, fewer replicas")
-            + ", or a smaller model"
+            f"{cache} lacks {gib(lacking)} for {gib(weights * workers)} of weights and {least} "
+            f"tokens; {mend}, or a smaller model"
         )
     context, shortened = fitted_context(checkpoint, settings, tokens)
     why = [
         f"no GPUs: the CPU engine, {replicas} replicas on {machine.nodes} nodes",
-        f"{gib(weights)} of weights and {gib(room)} of KV cache for {tokens} tokens a replica",
+        f"{gib(weights * workers)} of weights and {gib(room * workers)} of KV cache for {tokens} "
+        "tokens a replica",
     ]
+    if workers > 1:
+        why.append(f"a replica is {workers} workers on a node, as set (serving.tensor_parallel)")
     if settings.dtype == "float32":
         why.append("float32 (serving.dtype; auto where cores are slow with shorter numbers)")
     if room < asked:
         why.append(f"the KV cache is smaller than {settings.kv_cache_gb:g} GiB: memory ends there")
     return Layout(
         replicas=replicas,
-        tensor_parallel=1,
+        tensor_parallel=workers,
         pipeline_parallel=1,
         context=context,
         gpus_per_replica=0,
         dtype=settings.dtype,
         kv_tokens=tokens,
         kv_cache_mb=room // MIB,
-        memory_mb=-(-(weights + room + CPU_RESERVE) // MIB),
+        memory_mb=-(-(workers * (weights + room) + reserve) // MIB),
         why=(*why, *shortened, *thinking(checkpoint, settings)),
     )

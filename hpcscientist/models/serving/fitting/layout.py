@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import Field
 
 from hpcscientist.config.settings import ServingSettings
@@ -32,8 +34,9 @@ class Machine(Record):
 class Layout(Record):
     """How one model is served. Tokens, MiB.
 
-    `kv_tokens` is what the KV cache of a replica holds, `kv_cache_mb` its size where there is no
-    GPU (0 otherwise: an engine on GPUs takes what is left of its share). `dtype` is the
+    `kv_tokens` is what the KV cache of a replica holds, `kv_cache_mb` the size of each of its
+    workers' part where there is no GPU (0 otherwise: an engine on GPUs takes what is left of its
+    share). `dtype` is the
     engine's argument, `memory_mb` what a replica takes of its nodes' memory, each. `why`: each
     choice in plain words.
     """
@@ -58,6 +61,32 @@ def wanted_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
 def least_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
     """Return the tokens of context without which serving is of no use."""
     return settings.context or min(checkpoint.context or LEAST, LEAST)
+
+
+def divides(checkpoint: Checkpoint, tensor: int) -> bool:
+    """Tell whether a model can be cut into so many parts.
+
+    As vLLM demands: heads divide evenly, KV heads divide or repeat evenly, and so do the inner
+    width, in whole blocks of a quantization, and the vocabulary padded to 64.
+    """
+    few, many = sorted((checkpoint.kv_heads, tensor))
+    padded = math.ceil(checkpoint.vocab / 64) * 64
+    block = checkpoint.quantization_block or 1
+    return (
+        checkpoint.heads % tensor == 0
+        and (checkpoint.latent > 0 or many % few == 0)
+        and padded % tensor == 0
+        and checkpoint.inner % tensor == 0
+        and (tensor == 1 or checkpoint.inner // tensor % block == 0)
+    )
+
+
+def uncut(checkpoint: Checkpoint, tensor: int) -> str:
+    """Return what is said of a model that cannot be cut so."""
+    return (
+        f"serving.tensor_parallel {tensor} does not do: it must divide the model's "
+        f"{checkpoint.heads} heads and matrices"
+    )
 
 
 def whole_blocks(tokens: int, block: int) -> int:

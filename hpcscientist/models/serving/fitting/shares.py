@@ -100,6 +100,8 @@ def _place(room: list[int], layout: Layout) -> bool:
     All stages on the fullest node that has room for them, or else over the emptiest nodes.
     """
     stage, stages = layout.tensor_parallel, layout.pipeline_parallel
+    if not layout.gpus_per_replica:  # an engine's place on a node, however many workers it has
+        stage = stages = 1
     fits = [node for node, free in enumerate(room) if free >= stage * stages]
     if fits:
         room[min(fits, key=lambda node: room[node])] -= stage * stages
