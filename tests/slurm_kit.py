@@ -6,6 +6,7 @@ one: `slurm/devcluster up`.
 
 HPCTEST_SHARED names the shared file system; HPCTEST_USER the ordinary user;
 HPCTEST_SERVING_PYTHON an interpreter with the engine, where the tests' own has none.
+HPCTEST_SERVING_IMAGE an image with the engine (tests/serving_image).
 """
 
 from __future__ import annotations
@@ -271,4 +272,12 @@ def engine_python() -> str:
     found = os.environ.get("HPCTEST_SERVING_PYTHON") or own
     if not found:
         pytest.skip("NOT TESTED: no engine here, and HPCTEST_SERVING_PYTHON names no interpreter")
+    return found
+
+
+def engine_image() -> str:
+    """An image with the engine that every node sees; skips the test where there is none."""
+    found = os.environ.get("HPCTEST_SERVING_IMAGE", "")
+    if not found:
+        pytest.skip("NOT TESTED: HPCTEST_SERVING_IMAGE names no image; tests/serving_image")
     return found

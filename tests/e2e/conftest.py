@@ -10,7 +10,7 @@ import pytest
 from campaigns import TinyCampaign
 from controlled import Controlled
 from served_campaign import TESTS, make, write_site
-from slurm_kit import Cluster, engine_python
+from slurm_kit import Cluster, engine_image, engine_python
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "execution"))  # its hostile candidates
 
@@ -28,6 +28,12 @@ def controlled(cluster: Cluster, shared: Path) -> Iterator[Controlled]:
 def engine() -> str:
     """An interpreter with vLLM and Ray that every node sees."""
     return engine_python()
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    """An image with the same engine that every node sees."""
+    return engine_image()
 
 
 @pytest.fixture(scope="module")

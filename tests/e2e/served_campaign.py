@@ -69,11 +69,13 @@ def make(cluster: Cluster, command: list[str | Path]) -> Path:
     return folder
 
 
-def write_site(served: Controlled, engine: str, **controller: Any) -> None:
-    """Have a campaign's controller jobs serve models by an interpreter that has an engine."""
+def write_site(served: Controlled, engine: str, where: str = "python", **controller: Any) -> None:
+    """Have a campaign's controller jobs serve models by an interpreter that has an engine, or, where
+    it is an `image`, from there.
+    """
     served.write_site(controller={"cpus": 2, "memory_mb": 11000} | controller)
     site = served.folder / "site.toml"
-    site.write_text(site.read_text() + f"[serving]\npython = {json.dumps(engine)}\n")
+    site.write_text(site.read_text() + f"[serving]\n{where} = {json.dumps(engine)}\n")
 
 
 def launch(

@@ -65,11 +65,15 @@ def seconds(ground: Ground, settings: Settings) -> float:
 
 @contextmanager
 def _started() -> Iterator[subprocess.Popen[str]]:
-    """The process, which has ended afterwards; who leaves early has it end its plane."""
+    """The process, which has ended afterwards; who leaves early has it end its plane.
+
+    The terminal's Ctrl-C does not reach it: a second signal would cut that short.
+    """
     with subprocess.Popen(
         [sys.executable, "-P", "-m", _MODULE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        start_new_session=True,
         text=True,
     ) as process:
         try:
