@@ -110,10 +110,10 @@ class Services:
             self._do([self.clone / "tests" / "serving_environment", engine], _ENGINE_S)
             self.python = engine / "bin" / "python"
             if "image" in self.needs:  # the engine's image is made of the trials'
-                image = self.folder / "shared" / "serving.sif"
+                served = self.folder / "shared" / "serving.sif"
                 base = self.variables["HPCSCI_TEST_IMAGE"]
-                self._do([self.clone / "tests" / "serving_image", engine, base, image], _IMAGE_S)
-                self.variables["HPCTEST_SERVING_IMAGE"] = str(image)
+                self._do([self.clone / "tests" / "serving_image", engine, base, served], _IMAGE_S)
+                self.variables["HPCTEST_SERVING_IMAGE"] = str(served)
         else:
             self._do([PYTHON, "-m", "venv", self.clone / ".venv"], _INSTALL_S)
             self._do([self.python, "-m", "pip", "install", "-q", ".[dev]"], _INSTALL_S)

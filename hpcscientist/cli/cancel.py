@@ -11,7 +11,7 @@ from hpcscientist.cli.shared.options import run_directory, settings_from
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.errors import HpcsciError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching import cancel as cancelling
+from hpcscientist.launching.jobs import cancel as cancelling
 from hpcscientist.recipe import staging
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,7 @@ from hpcscientist.launching.serving.inside import Division
 from hpcscientist.launching.sites.placement import place
 from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
-from hpcscientist.models.serving.checking import interpreter, weights
+from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.records.asked.model import Role
@@ -134,8 +133,7 @@ def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tup
         resources = found.recipe.spec.resources
         said = sharing.said_here(settings.serving, place.site, resources, folders)
     said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes)
-    python = shlex.join(interpreter.command(place.site))
-    going_out = remark(settings.serving.fan_out, python, settings.nodes)
+    going_out = remark(settings.serving.fan_out, place.site, settings.nodes)
     if not settings.nodes:
         serving.require_engine(folders, nodes.launcher_of(place.site, ""))
     return (*said, *([going_out] if going_out else []))

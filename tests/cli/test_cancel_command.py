@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.cli.main import run
-from hpcscientist.launching import cancel as cancelling
+from hpcscientist.launching.jobs import cancel as cancelling
 
 
 @pytest.fixture

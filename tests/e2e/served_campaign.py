@@ -70,8 +70,8 @@ def make(cluster: Cluster, command: list[str | Path]) -> Path:
 
 
 def write_site(served: Controlled, engine: str, where: str = "python", **controller: Any) -> None:
-    """Have a campaign's controller jobs serve models by an interpreter that has an engine, or, where
-    it is an `image`, from there.
+    """Have a campaign's controller jobs serve models by an interpreter that has an engine, or from
+    an `image` that does.
     """
     served.write_site(controller={"cpus": 2, "memory_mb": 11000} | controller)
     site = served.folder / "site.toml"

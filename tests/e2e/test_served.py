@@ -184,35 +184,20 @@ def test_trials_run_beside_the_engines(served: Controlled, trained_model: Path) 
 def test_an_engine_may_lie_in_an_image(
     controlled: Controlled, image: str, trained_model: Path
 ) -> None:
-    """Requests go out from the driver then, unless Ray is asked for: so that is said at launch."""
+    """Requests go out from every node as elsewhere, by processes of the image."""
     write_site(controlled, image, "image")
     options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
     with launching(controlled, trained_model, **options) as launched:
         await_reply(controlled, launched)
-        order = order_of(controlled)
-        await_work(controlled, launched, [("engine", node) for node in order.nodes])
+        nodes = order_of(controlled).nodes
+        await_work(controlled, launched, [(w, n) for w in ("engine", "hand") for n in nodes])
         inside = {own.title.split()[0] for own in family(controlled) if "gcs_server" in own.title}
         done = launched.result()
     assert done.returncode == 0, done.stderr + controlled.logs()
     assert inside
     assert all(title.startswith("/opt/engine/") for title in inside), inside
-    assert "requests go out from the driver" in done.stderr
     events = check(controlled)
     assert [e.idea_id for e in events if isinstance(e, IdeaEnded) and e.status == "scored"]
-
-
-def test_requests_may_go_out_as_tasks_from_an_image(
-    controlled: Controlled, image: str, trained_model: Path
-) -> None:
-    write_site(controlled, image, "image")
-    options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
-    with launching(controlled, trained_model, **options, serving='fan_out = "ray"') as launched:
-        await_reply(controlled, launched)
-        nodes = order_of(controlled).nodes
-        await_work(controlled, launched, [("hand", node) for node in nodes])
-        done = launched.result()
-    assert done.returncode == 0, done.stderr + controlled.logs()
-    check(controlled)
 
 
 def test_a_replica_may_be_several_workers(served: Controlled, trained_model: Path) -> None:

@@ -62,18 +62,14 @@ def served_by(
         folders={"vllm:/w/tiny": Path("/w/tiny")},
         since=0.0,
         python=python,
+        fan_out=choice,
     )
 
 
-@pytest.mark.parametrize(
-    ("choice", "python"), [("threads", "python3"), ("auto", "apptainer exec vllm.sif python3")]
-)
-async def test_from_here_requests_carry_the_key_of_the_campaign(
-    choice: FanOutChoice, python: str, tmp_path: Path
-) -> None:
+async def test_from_here_requests_carry_the_key_of_the_campaign(tmp_path: Path) -> None:
     async with Server() as server:
         server.script = [answer(completion("an idea"))]
-        served = served_by(server.url, tmp_path, choice, python)
+        served = served_by(server.url, tmp_path, "threads")
         (place,) = served.served().values()
         model = place.open()
         assert (model.name, place.context) == ("tiny", 2048)

@@ -17,7 +17,7 @@ from hpcscientist.execution.backends.slurm import backend
 from hpcscientist.execution.backends.slurm.jobs import sweep
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.launching import cancel
+from hpcscientist.launching.jobs import cancel
 
 # What a driver on Slurm may take: for its trials, and for what is left of its arrays.
 STOPPING_S = backend._STOP_PATIENCE_S + sweep.PATIENCE_S

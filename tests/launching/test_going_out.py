@@ -12,24 +12,29 @@ from hpcscientist.config.settings import FanOutChoice, Settings
 from hpcscientist.launching import launch
 from hpcscientist.launching.serving.going_out import from_where, remark
 from hpcscientist.recipe.create import create
+from hpcscientist.records.site import ServingSite, Site
+
+COMMAND = "apptainer exec vllm.sif python3"
 
 
 @pytest.mark.parametrize(
-    ("choice", "python", "goes", "is_said"),
+    ("choice", "python", "image", "goes"),
     [
-        ("auto", "/env/bin/python", "auto", False),
-        ("auto", "", "auto", False),
-        ("auto", "apptainer exec vllm.sif python3", "threads", True),
-        ("ray", "apptainer exec vllm.sif python3", "ray", False),
-        ("threads", "/env/bin/python", "threads", False),
+        ("auto", "/env/bin/python", "", "auto"),
+        ("auto", "", "", "auto"),
+        ("auto", "", "/images/vllm.sif", "auto"),  # we start it, and it reaches Ray
+        ("auto", COMMAND, "", "threads"),
+        ("ray", COMMAND, "", "ray"),
+        ("threads", "/env/bin/python", "", "threads"),
     ],
 )
 def test_a_command_is_not_asked_for_ray_unless_one_says_so(
-    choice: FanOutChoice, python: str, goes: str, *, is_said: bool
+    choice: FanOutChoice, python: str, image: str, goes: str
 ) -> None:
-    assert from_where(choice, python) == goes
-    assert ("and not as Ray's tasks" in remark(choice, python, 2)) == is_said
-    assert not remark(choice, python, 1)
+    site = Site(serving=ServingSite(python=python, image=image))
+    assert from_where(choice, site) == goes
+    assert ("and not as Ray's tasks" in remark(choice, site, 2)) == (goes != choice)
+    assert not remark(choice, site, 1)
 
 
 def test_a_launch_says_so_before_anything_waits_in_a_queue(
@@ -45,11 +50,17 @@ def test_a_launch_says_so_before_anything_waits_in_a_queue(
         nodes=2,
         allow_unsandboxed=True,
     )
-    said = {}
-    for python in ("/env/bin/python", "apptainer exec vllm.sif python3"):
+    image = tmp_path / "vllm.sif"
+    image.touch()
+    said = []
+    for serving in (
+        "python = '/env/bin/python'",
+        f"image = '{image}'",  # started by a command that is longer than any path
+        f"python = '{COMMAND}'",
+    ):
         (tmp_path / "site.toml").write_text(
-            f"[controller]\nmemory_mb = 8000\n[serving]\npython = '{python}'\n"
+            f"[controller]\nmemory_mb = 8000\n[serving]\n{serving}\n"
         )
-        said[python] = [line.partition(" ")[0] for line in launch.check(settings, tmp_path).layout]
-    assert "requests" not in said["/env/bin/python"]
-    assert said["apptainer exec vllm.sif python3"] == [*said["/env/bin/python"], "requests"]
+        said.append([line.partition(" ")[0] for line in launch.check(settings, tmp_path).layout])
+    assert "requests" not in said[0]
+    assert said == [said[0], said[0], [*said[0], "requests"]]

@@ -25,6 +25,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching.serving.going_out import from_where
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
@@ -175,6 +176,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
             folders={spec: ground.model},
             since=time.time(),
             python=shlex.join(ground.python),
+            fan_out=from_where(settings.serving.fan_out, ground.site),
         )
         roles = open_models(role_specs(Settings(), spec), None, settings, beside.served())
         model = RecordedModel(roles, RunPaths(root / "run"), lambda *_: None)

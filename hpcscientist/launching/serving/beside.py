@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hpcscientist.config.settings import Settings
+from hpcscientist.config.settings import FanOutChoice, Settings
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
@@ -39,7 +39,7 @@ from hpcscientist.records.events import PlaneStarted
 @dataclass(frozen=True, slots=True)
 class Beside:
     """The plane that serves a campaign while it is driven; `machine`: its nodes, what trials keep
-    of them included. `since`: seconds since the epoch.
+    of them included. `since`: seconds since the epoch. `fan_out`: from where requests go out.
     """
 
     plane: Plane
@@ -50,6 +50,7 @@ class Beside:
     folders: dict[str, Path]
     since: float
     python: str
+    fan_out: FanOutChoice
 
     @property
     def lost(self) -> str:
@@ -100,8 +101,7 @@ class Beside:
         cluster = RayCluster(
             address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python
         )
-        choice = from_where(self.settings.serving.fan_out, self.python)
-        fan_out = open_fan_out(choice, self.settings.client.concurrency, cluster)
+        fan_out = open_fan_out(self.fan_out, self.settings.client.concurrency, cluster)
         return PlaneModel(SpreadModel(fan_out, where), lambda: self.lost)
 
 
@@ -147,4 +147,5 @@ def beside(
             folders=folders,
             since=since,
             python=shlex.join(launcher.interpreter(paths.root)),
+            fan_out=from_where(config.settings.serving.fan_out, config.site),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -50,8 +51,9 @@ def words(python: str) -> tuple[str, ...]:
 
     Raises ServingError where it is neither.
     """
-    if Path(python).is_file():  # whatever characters its path has
-        return (python,)
+    with contextlib.suppress(OSError):  # a command may be longer than a path can be
+        if Path(python).is_file():  # whatever characters its path has
+            return (python,)
     try:
         found = tuple(shlex.split(python))
     except ValueError as error:
