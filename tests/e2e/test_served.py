@@ -200,15 +200,13 @@ def test_an_engine_may_lie_in_an_image(
     assert [e.idea_id for e in events if isinstance(e, IdeaEnded) and e.status == "scored"]
 
 
-def test_a_replica_may_be_several_workers(served: Controlled, trained_model: Path) -> None:
+def test_a_replica_may_be_several_workers(served: Controlled, random_model: Path) -> None:
     """Two on each of two nodes, which share the matrices of the model (tensor parallelism)."""
-    options = {"context": 4_096, "answer": 600, "temperature": 0.3, "ideas": 2}
-    with launching(served, trained_model, **options, serving="tensor_parallel = 2") as launched:
+    options = {"context": 16_384, "answer": 600, "ideas": 2}
+    with launching(served, random_model, **options, serving="tensor_parallel = 2") as launched:
         await_reply(served, launched)
         workers = Counter(own.node for own in family(served) if "VLLM::Worker" in own.title)
         done = launched.result()
-    assert done.returncode == 0, done.stderr + served.logs()
-    events = check(served)
-    order = order_of(served)
-    assert workers == dict.fromkeys(order.nodes, 2), workers
-    assert [e.idea_id for e in events if isinstance(e, IdeaEnded) and e.status == "scored"]
+    assert done.returncode == 3, done.stderr + served.logs()  # nonsense, whoever computes it
+    check(served)
+    assert workers == dict.fromkeys(order_of(served).nodes, 2), workers

@@ -22,7 +22,7 @@ _BATCH_TOKENS, _BATCH_REQUESTS = 8192, 1024
 # vLLM 0.32's CPU engine held 2.4 GiB in its three processes with a model of no size; the rest is an
 # allowance for Ray's processes of a node.
 CPU_RESERVE = 3 * GIB
-CPU_WORKER = GIB  # for each further worker of such an engine: PyTorch and vLLM once more
+CPU_WORKER = GIB  # for each further worker of such an engine, which held 0.87 GiB
 # Of a node's memory, for each worker of an engine on GPUs: PyTorch, CUDA, buffers, its part of Ray.
 WORKER_RESERVE = 4 * GIB
 
