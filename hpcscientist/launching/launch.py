@@ -20,7 +20,7 @@ from hpcscientist.launching import likeness
 from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.serving import inside, nodes, sharing
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.going_out import remark
+from hpcscientist.launching.serving.fan_out import remark
 from hpcscientist.launching.serving.inside import Division
 from hpcscientist.launching.sites.placement import place
 from hpcscientist.models.embedding.sentences import open_embedder

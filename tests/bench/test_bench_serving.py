@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import venv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -278,11 +279,12 @@ def test_the_command_line_knows_the_same_parts_and_counts() -> None:
     assert command._IN_FLIGHT == figures.IN_FLIGHT
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, temporary: str = "") -> subprocess.Popen[str]:
     if not all(importlib.util.find_spec(name) for name in NEEDED):
         pytest.skip("NOT TESTED: torch, vLLM and Ray are not installed; tests/serving_environment")
     asked = ["bench", "serving", "--json", "--dir", str(folder), *arguments]
     settings = {"HPCSCI_SERVING_KV_CACHE_GB": "1", "HPCSCI_SERVING_EAGER": "true"}
+    settings |= {"TMPDIR": temporary} if temporary else {}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "hpcscientist.cli.main", *asked],
         env=os.environ | settings,
@@ -300,8 +302,10 @@ def leaves_nothing(folder: Path) -> bool:
 @pytest.mark.timeout(1800)
 def test_a_small_run_with_the_real_engine(tmp_path: Path) -> None:
     sizes = ["--requests", "1", "--requests", "3", "--tokens", "4", "--prompt", "40", "--runs", "2"]
-    process = start(tmp_path, "--part", "throughput", *sizes)
-    out, err = process.communicate()
+    with tempfile.TemporaryDirectory(prefix="t") as temporary:  # short, for names of sockets
+        process = start(tmp_path, "--part", "throughput", *sizes, temporary=temporary)
+        out, err = process.communicate()
+        assert list(Path(temporary).iterdir()) == []
     assert process.returncode == 0, err
     rows: list[dict[str, Any]] = json.loads(out)
     assert [row["name"] for row in rows] == [

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -50,10 +51,61 @@ def test_engines_on_gpus_go_on_looking(tmp_path: Path, gpus: int, *, told: bool)
     assert (spinning.VARIABLE in order.models[0].variables) == told
 
 
-def test_nothing_is_done_where_there_is_no_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", None)
+class Waiting:
+    """What vLLM's processes wait with."""
+
+    def __init__(self, name: str, busy_loop_s: float = 1) -> None:
+        self.name, self.busy_loop_s = name, busy_loop_s
+
+
+class Other:
+    """The same in a vLLM that has no such parameter."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@pytest.fixture
+def queues(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module in which vLLM has it."""
+    place = "vllm.distributed.device_communicators"
+    module = ModuleType(f"{place}.shm_broadcast")
+    around = ModuleType(place)
+    around.shm_broadcast = module  # type: ignore[attr-defined]
+    for name in ("vllm", "vllm.distributed"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, place, around)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def test_a_wait_is_shortened_where_that_is_asked_for(
+    queues: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Waiting, "__init__", Waiting.__init__)  # and given back
+    monkeypatch.setattr(queues, "SpinCondition", Waiting, raising=False)
+    monkeypatch.delenv(spinning.VARIABLE, raising=False)
+    spinning.register()
+    assert Waiting("a").busy_loop_s == 1
+    monkeypatch.setenv(spinning.VARIABLE, "0.002")
+    spinning.register()
+    spinning.register()
+    made = Waiting("a")
+    assert (made.name, made.busy_loop_s) == ("a", 0.002)
+
+
+def test_a_vllm_without_such_a_wait_is_left_as_it_is(
+    queues: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(spinning.VARIABLE, spinning.SHORT_S)
     spinning.register()
+    before = Other.__init__
+    monkeypatch.setattr(queues, "SpinCondition", Other, raising=False)
+    spinning.register()
+    assert Other.__init__ is before
+    monkeypatch.setitem(sys.modules, "vllm.distributed.device_communicators", None)
+    spinning.register()
+    assert Other("a").name == "a"
 
 
 @pytest.mark.parametrize("given", ["", spinning.SHORT_S])

@@ -9,6 +9,7 @@ import secrets
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.beside import Beside
-from hpcscientist.launching.serving.going_out import from_where
+from hpcscientist.launching.serving.fan_out import from_where
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
@@ -133,24 +134,26 @@ def alone(ground: Ground, served: ServedModel) -> Iterator[Alone]:
     environment = offline.environment(os.environ, ServingPaths(folder))
     environment |= served.variables | caches.variables(folder)
     log = folder / "log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [*ground.python, "-P", "-m", _MODULE],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-            text=True,
-        )
-    try:
-        ground.tell("vLLM alone: starting")
-        engine = Alone(process, log)
-        engine.start(served)
-        ground.tell(f"vLLM alone: {engine.resolved.model_dump_json()}")
-        yield engine
-    finally:
-        _end(process)
+    # vLLM's sockets, which it leaves behind; in a folder of short name, for theirs have a bound.
+    with tempfile.TemporaryDirectory(prefix="hpcsci-", ignore_cleanup_errors=True) as sockets:
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                [*ground.python, "-P", "-m", _MODULE],
+                env=environment | {"TMPDIR": sockets},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                text=True,
+            )
+        try:
+            ground.tell("vLLM alone: starting")
+            engine = Alone(process, log)
+            engine.start(served)
+            ground.tell(f"vLLM alone: {engine.resolved.model_dump_json()}")
+            yield engine
+        finally:
+            _end(process)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.going_out import from_where
+from hpcscientist.launching.serving.fan_out import from_where
 from hpcscientist.launching.serving.plane_model import PlaneModel
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.models.fanout import spread

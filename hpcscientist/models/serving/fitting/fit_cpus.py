@@ -30,17 +30,7 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
     One a node unless the settings say otherwise; of one worker, or of several that share its
     matrices, as suits a node of several sockets. Raises ServingError.
     """
-    workers = settings.tensor_parallel or 1
-    if settings.pipeline_parallel > 1:
-        raise ServingError(
-            "without GPUs a replica is one engine on one node: leave serving.pipeline_parallel "
-            "at 0; serving.tensor_parallel divides a model between a node's cores"
-        )
-    if workers > machine.cpus or not divides(checkpoint, workers):
-        raise ServingError(
-            f"{uncut(checkpoint, workers)}, and each part has a core of a node with "
-            f"{machine.cpus}; give another, or 0"
-        )
+    workers = _workers(checkpoint, machine, settings)
     if settings.dtype == "auto" and machine.short_numbers is False:
         settings = settings.model_copy(update={"dtype": "float32"})
     replicas = settings.replicas or machine.nodes
@@ -88,3 +78,19 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
         memory_mb=-(-(workers * (weights + room) + reserve) // MIB),
         why=(*why, *shortened, *thinking(checkpoint, settings)),
     )
+
+
+def _workers(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings) -> int:
+    """Return how many workers a replica has on its node. Raises ServingError."""
+    if settings.pipeline_parallel > 1:
+        raise ServingError(
+            "without GPUs a replica is one engine on one node: leave serving.pipeline_parallel "
+            "at 0; serving.tensor_parallel divides a model between a node's cores"
+        )
+    workers = settings.tensor_parallel or 1
+    if workers > 1 and (workers > machine.cpus or not divides(checkpoint, workers)):
+        raise ServingError(
+            f"{uncut(checkpoint, workers)}, and each part has a core of a node with "
+            f"{machine.cpus}; give another, or 0"
+        )
+    return workers

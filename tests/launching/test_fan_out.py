@@ -10,7 +10,7 @@ from checkpoint_kit import write_model
 
 from hpcscientist.config.settings import FanOutChoice, Settings
 from hpcscientist.launching import launch
-from hpcscientist.launching.serving.going_out import from_where, remark
+from hpcscientist.launching.serving.fan_out import from_where, remark
 from hpcscientist.recipe.create import create
 from hpcscientist.records.site import ServingSite, Site
 
