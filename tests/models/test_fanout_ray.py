@@ -34,6 +34,15 @@ def node() -> Iterator[RayNode]:
 
 
 @pytest.fixture
+def nodes() -> Iterator[tuple[RayNode, RayNode]]:
+    """A cluster of two, of its own: Ray knows a lost node for alive for some seconds more."""
+    skip_without_ray()
+    with pytest.MonkeyPatch.context() as patch, ray_node() as head, joined(head) as second:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        yield head, second
+
+
+@pytest.fixture
 async def opened() -> AsyncIterator[Callable[..., RayFanOut]]:
     """Opens fan-outs, which are closed whatever comes."""
     all_of_them: list[RayFanOut] = []
@@ -136,40 +145,38 @@ async def test_the_calls_of_a_driver_that_was_killed_go_out_again(
 
 @pytest.mark.serving
 async def test_tasks_are_shared_by_the_nodes(
-    opened: Callable[..., RayFanOut], node: RayNode, tmp_path: Path
+    opened: Callable[..., RayFanOut], nodes: tuple[RayNode, RayNode], tmp_path: Path
 ) -> None:
     """By each of several drivers: Ray placed one of them rightly by chance."""
-    with joined(node) as second:
-        for number in range(4):
-            place = tmp_path / str(number)
-            place.mkdir()
-            fan_out = opened(node.cluster)
-            all_of_them = [Meeting(folder=str(place), name=name, together=4) for name in "abcd"]
-            calls = [fan_out.run(tasks.meet_on_a_node, each) for each in all_of_them]
-            found = Counter(await asyncio.gather(*calls))
-            assert sorted(found.values()) == [2, 2], found
-            assert len(node.hands()) == len(second.hands()) == 1
-            await fan_out.close()
-            await until(lambda: not node.hands() and not second.hands())
+    for number in range(4):
+        place = tmp_path / str(number)
+        place.mkdir()
+        fan_out = opened(nodes[0].cluster)
+        all_of_them = [Meeting(folder=str(place), name=name, together=4) for name in "abcd"]
+        calls = [fan_out.run(tasks.meet_on_a_node, each) for each in all_of_them]
+        found = Counter(await asyncio.gather(*calls))
+        assert sorted(found.values()) == [2, 2], found
+        assert [len(node.hands()) for node in nodes] == [1, 1]
+        await fan_out.close()
+        await until(lambda: not any(node.hands() for node in nodes))
 
 
 @pytest.mark.serving
 async def test_tasks_of_a_node_that_is_lost_run_on_another(
-    opened: Callable[..., RayFanOut], node: RayNode, tmp_path: Path
+    opened: Callable[..., RayFanOut], nodes: tuple[RayNode, RayNode], tmp_path: Path
 ) -> None:
-    with joined(node) as second:
-        fan_out = opened(node.cluster)
-        all_of_them = [Meeting(folder=str(tmp_path), name=name, together=3) for name in "abc"]
-        waiting = [
-            asyncio.create_task(fan_out.run(tasks.meet_on_a_node, each)) for each in all_of_them[:2]
-        ]
-        await until(lambda: len(list(tmp_path.glob("here-*"))) == 2)
-        assert len(node.hands()) == len(second.hands()) == 1
-        await asyncio.to_thread(second.kill)
-        waiting.append(asyncio.create_task(fan_out.run(tasks.meet_on_a_node, all_of_them[2])))
-        async with asyncio.timeout(LIMIT_S):
-            found = await asyncio.gather(*waiting)
-        assert len(set(found)) == 1
+    fan_out = opened(nodes[0].cluster)
+    all_of_them = [Meeting(folder=str(tmp_path), name=name, together=3) for name in "abc"]
+    waiting = [
+        asyncio.create_task(fan_out.run(tasks.meet_on_a_node, each)) for each in all_of_them[:2]
+    ]
+    await until(lambda: len(list(tmp_path.glob("here-*"))) == 2)
+    assert [len(node.hands()) for node in nodes] == [1, 1]
+    await asyncio.to_thread(nodes[1].kill)
+    waiting.append(asyncio.create_task(fan_out.run(tasks.meet_on_a_node, all_of_them[2])))
+    async with asyncio.timeout(LIMIT_S):
+        found = await asyncio.gather(*waiting)
+    assert len(set(found)) == 1
 
 
 @pytest.mark.serving

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import tempfile
@@ -57,6 +58,7 @@ def _ground(options: Options, root: Path, tell: Tell) -> Ground:
         tell("making a model of random weights")
         done = subprocess.run(
             [*ground.python, "-P", "-m", _MODEL, str(ground.model)],
+            env={**os.environ, "TMPDIR": str(root)},  # PyTorch leaves a folder there
             capture_output=True,
             text=True,
             errors="replace",

@@ -45,21 +45,45 @@ class Spread:
             ray.cancel(self._refs[number])
 
     async def _run(self, number: int, call: bytes) -> None:
-        from ray.exceptions import RayError, TaskCancelledError  # noqa: PLC0415
+        """Have a hand answer a call, and if it is out of reach another, each at most once.
 
-        hand = min(range(len(self._hands)), key=self._load.__getitem__)
-        self._load[hand] += 1
+        Ray tries a call again where a hand's process has died; where its node has, Ray takes some
+        seconds to know, and until then gives up at once.
+        """
+        from ray.exceptions import (  # noqa: PLC0415
+            ActorUnavailableError,
+            RayError,
+            TaskCancelledError,
+        )
+
+        left = set(range(len(self._hands)))
         try:
-            ref = self._hands[hand].attempt.remote(call)
-            self._refs[number] = ref
-            send(self._out, Frame(Kind.DONE, number, await ref))
+            while True:
+                hand = min(left, key=self._load.__getitem__)
+                left.remove(hand)
+                try:
+                    done = await self._ask(hand, number, call)
+                    break
+                except ActorUnavailableError:
+                    if not left:
+                        raise
+            send(self._out, Frame(Kind.DONE, number, done))
         except TaskCancelledError:
             send(self._out, Frame(Kind.LOST, number, b"the task was cancelled"))
         except RayError as error:
             send(self._out, Frame(Kind.LOST, number, _words(error)))
         finally:
-            self._load[hand] -= 1
             self._refs.pop(number, None)
+
+    async def _ask(self, hand: int, number: int, call: bytes) -> bytes:
+        """Return a hand's answer. Raises RayError."""
+        self._load[hand] += 1
+        try:
+            self._refs[number] = self._hands[hand].attempt.remote(call)
+            answer: bytes = await self._refs[number]
+            return answer
+        finally:
+            self._load[hand] -= 1
 
 
 def connect(start: Start) -> list[Any]:
