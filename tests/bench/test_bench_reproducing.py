@@ -19,7 +19,7 @@ from tiny_recipe import RATE, edit, idea, propose
 
 from hpcscientist.bench.campaigns import reproducing, spoiling
 from hpcscientist.bench.campaigns.reproducing import Verdicts
-from hpcscientist.bench.campaigns.tampering import KINDS, copy_campaign
+from hpcscientist.bench.campaigns.tampering import KINDS, change_journal, copy_campaign
 from hpcscientist.bench.campaigns.verdicts import Tampered, kept
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.errors import UsageError
@@ -223,3 +223,20 @@ class TestReal:
         assert re.search(f"{SAID[kind]}.*: does not hold$", done.stdout, re.MULTILINE), done.stdout
         assert (tmp_path / "out").exists() == (kind == "all alike")
         assert hash_tree(original.root) == before
+
+
+def test_a_journal_is_changed_though_a_model_wrote_odd_line_ends(tmp_path: Path) -> None:
+    """Characters that Python takes for the end of a line, and JSON does not."""
+    paths = RunPaths(tmp_path)
+    report = {"trial_id": "t", "outcome": {"kind": "scored", "value": 1.0}}
+    before = [
+        {"event": {"kind": "proposed", "title": "a\u2028b\x85c\x1cd"}},
+        {"event": {"report": report}},
+    ]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in before)
+    paths.journal.write_text(text, encoding="utf-8")
+    change_journal(paths, "t", lambda given: given["outcome"].update(value=2.0))
+    lines = paths.journal.read_bytes().splitlines()
+    assert json.loads(lines[0]) == before[0]
+    assert json.loads(lines[1])["event"]["report"]["outcome"]["value"] == 2.0
+    assert len(lines) == 2

@@ -162,7 +162,8 @@ def family(served: Controlled) -> list[Own]:
     """
     spaces, mine = {}, pwd.getpwnam(served.cluster.user).pw_uid
     for process in psutil.process_iter(["name", "cmdline"]):
-        if process.info["name"] == "slurmd":
+        # One that is ending has no command line any more.
+        if process.info["name"] == "slurmd" and process.info["cmdline"]:
             spaces[_network(process)] = process.info["cmdline"][-1]
     found = []
     for process in psutil.process_iter(["uids", "cmdline"]):
@@ -222,5 +223,5 @@ def recorded(paths: RunPaths) -> list[tuple[str, str]]:
         (chat.parent.name, json.loads(line)["key"])
         for chat in [paths.idea(SURVEY).chat, *paths.root.glob("ideas/*/chat.jsonl")]
         if chat.exists()
-        for line in chat.read_text().splitlines()
+        for line in chat.read_bytes().splitlines()
     ]

@@ -153,7 +153,7 @@ def test_roles_have_models_of_their_own(
     answered = {
         (line["stage"], line["model"])
         for chat in served.tiny.paths.root.glob("ideas/*/chat.jsonl")
-        for line in map(json.loads, chat.read_text().splitlines())
+        for line in map(json.loads, chat.read_bytes().splitlines())
     }
     assert answered == {("propose", names[str(trained_model)]), ("code", names[str(random_model)])}
 

@@ -225,7 +225,7 @@ def test_a_replica_killed_with_requests_in_flight_loses_none(
     names = [f"idea-{n:04}" for n in range(MANY)]
     assert sorted(found["told"]) == names
     for name in names:
-        assert len((run / "ideas" / name / "chat.jsonl").read_text().splitlines()) == 1
+        assert len((run / "ideas" / name / "chat.jsonl").read_bytes().splitlines()) == 1
     until("another engine is started", lambda: served.engines(worker), READY_S)
     assert killed.pid not in [one.pid for one in served.engines(worker)]
     assert served.process.poll() is None

@@ -100,7 +100,8 @@ def change_journal(paths: RunPaths, trial_id: str, change: Change) -> None:
 
     `change` is given the report as JSON. Raises Inapplicable where there is not just one.
     """
-    lines = paths.journal.read_text(encoding="utf-8").splitlines()
+    # Not str.splitlines: it ends a line at some characters that a model may write, too.
+    lines = paths.journal.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     changed = 0
     for place, text in enumerate(lines):
         line = json.loads(text)
