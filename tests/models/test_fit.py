@@ -11,7 +11,7 @@ from hpcscientist.errors import ServingError
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
 from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
-from hpcscientist.models.serving.fitting.layout import divides
+from hpcscientist.models.serving.fitting.layout import divides, uncut
 from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 
 MIB, GIB = 2**20, 2**30
@@ -147,8 +147,19 @@ def test_published_kv_sizes() -> None:
 
 def test_blocks_of_a_quantization_are_not_cut() -> None:
     model = checkpoint(inner=1536, quantization="fp8", quantization_block=128)
-    assert divides(model, 4)
-    assert not divides(model, 8)
+    assert divides(model, 4, DEFAULT)
+    assert not divides(model, 8, DEFAULT)
+
+
+def test_experts_are_not_cut_through_blocks() -> None:
+    # Qwen3 Coder 480B, FP8: vLLM ends where a GPU's part of an expert is no whole blocks of 128.
+    model = checkpoint(
+        480.0, inner=8192, expert_inner=2560, quantization="fp8", quantization_block=128, heads=96
+    )
+    assert divides(model, 4, DEFAULT)
+    assert not divides(model, 8, DEFAULT)
+    assert divides(model, 8, ServingSettings(engine={"enable_expert_parallel": True}))
+    assert "in blocks of 128" in uncut(model, 8)
 
 
 def test_unknown_gpu_memory_is_said() -> None:

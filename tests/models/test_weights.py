@@ -11,6 +11,7 @@ from checkpoint_kit import CONFIG, FIRST, POINTER, SECOND, write_json, write_mod
 
 from hpcscientist.errors import WeightsError
 from hpcscientist.models.serving.checking.hub import resolve
+from hpcscientist.models.serving.checking.shape import read_shape
 from hpcscientist.models.serving.checking.tokenizer import chat_template
 from hpcscientist.models.serving.checking.weights import check
 
@@ -65,6 +66,25 @@ def test_text_part_of_a_model_of_several_kinds(model: Path) -> None:
     )
     found = check(model)
     assert (found.architecture, found.layers) == ("Gemma3ForConditionalGeneration", 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "heads", "head_dim"),
+    [({}, (8, 4), 256), ({"num_attention_heads": 16, "num_key_value_heads": 8}, (16, 8), 256)],
+)
+def test_what_gemma_3_leaves_unsaid_is_known(
+    said: dict[str, int], heads: tuple[int, int], head_dim: int
+) -> None:
+    """As the models of 4 and 12 billion parameters are published."""
+    sizes = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}
+    scaled = {"rope_scaling": {"factor": 8.0, "rope_type": "linear"}}
+    text = {"model_type": "gemma3_text"} | sizes | scaled | said
+    whole = {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3"}
+    shape, lacks = read_shape(whole | {"text_config": text})
+    assert not lacks
+    assert shape is not None
+    assert (shape.heads, shape.kv_heads) == heads
+    assert (shape.head_dim, shape.vocab, shape.context) == (head_dim, 262_208, 131_072)
 
 
 def test_missing_shard_is_named(model: Path) -> None:
@@ -223,6 +243,41 @@ def test_quantization_and_long_context_are_noted(tmp_path: Path) -> None:
     found = check(folder)
     assert (found.quantization, found.quantization_block) == ("gptq", 64)
     assert (found.context, found.kv_layers, found.head_dim) == (8192, 1, 128)
+
+
+def test_experts_have_a_width_of_their_own(tmp_path: Path) -> None:
+    assert check(write_model(tmp_path / "dense")).expert_inner == 0
+    assert check(write_model(tmp_path / "moe", moe_intermediate_size=16)).expert_inner == 16
+
+
+def test_groups_of_compressed_tensors_are_blocks(tmp_path: Path) -> None:
+    groups = {"group_0": {"weights": {"num_bits": 4, "group_size": 32}}, "group_1": None}
+    said = {"quant_method": "compressed-tensors", "config_groups": groups}
+    found = check(write_model(tmp_path / "c", quantization_config=said))
+    assert (found.quantization, found.quantization_block) == ("compressed-tensors", 32)
+    groups["group_0"] = {"weights": {"block_structure": [128, 64], "group_size": None}}
+    assert check(write_model(tmp_path / "d", quantization_config=said)).quantization_block == 128
+
+
+def test_context_that_a_model_was_made_for(tmp_path: Path) -> None:
+    """Command R says less elsewhere; it is vLLM's choice, too."""
+    said = {"max_position_embeddings": 8192, "model_max_length": 131_072}
+    assert check(write_model(tmp_path / "r", **said)).context == 131_072
+
+
+def test_rank_without_a_latent_cache(tmp_path: Path) -> None:
+    """MiniCPM 3 has a cache of whole heads, which are of two parts."""
+    parts = {"kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32}
+    found = check(write_model(tmp_path / "m", model_type="minicpm3", **parts))
+    assert (found.latent, found.head_dim) == (0, 96)
+
+
+def test_mistral_s_own_tokenizer_alone_says_what_to_add(model: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (model / name).unlink()
+    (model / "tekken.json").write_text('{"vocab": []}')
+    assert "tekken.json alone" in refused(model)
+    assert "copy all small files" not in refused(model)
 
 
 def test_latent_attention_is_measured(tmp_path: Path) -> None:

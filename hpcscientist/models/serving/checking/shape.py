@@ -7,7 +7,7 @@ model_arch_config_convertor.py` and `config/model.py` (0.32).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from hpcscientist.records.base import Record
 
@@ -23,6 +23,7 @@ _KV_HEADS = (
     "num_attention_groups",
 )
 _INNER = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size")
+_EXPERT_INNER = ("moe_intermediate_size", "expert_ffn_hidden_size")
 _CONTEXT = (
     "max_position_embeddings",
     "n_positions",
@@ -36,6 +37,18 @@ _CONTEXT = (
 _WITHOUT_KV = ("linear_attention", "mamba", "conv", "recurrent")
 # What these say of the context is in max_position_embeddings already.
 _SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
+# What published models leave to the defaults of transformers' classes (Gemma3TextConfig).
+_UNSAID = {
+    "gemma3_text": {
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131_072,
+    }
+}
+# These have a rank and whole keys and values in their cache all the same.
+_NOT_LATENT = ("minicpm3",)
 
 
 class Shape(Record):
@@ -43,7 +56,8 @@ class Shape(Record):
 
     `kv_layers` keep keys and values of every token; layers with a state of fixed size do not.
     `latent` is the numbers a token and layer of models with latent attention (MLA), which every
-    GPU holds whole; 0 for others. `inner` is the widest of a layer.
+    GPU holds whole; 0 for others. `inner` is the widest of a layer, `expert_inner` that of one of
+    its experts; 0 where there are none, or where they are as wide as `inner`.
     """
 
     architecture: str
@@ -51,6 +65,7 @@ class Shape(Record):
     kv_layers: int
     hidden: int
     inner: int
+    expert_inner: int = 0
     heads: int
     kv_heads: int
     head_dim: int
@@ -66,6 +81,7 @@ def read_shape(config: Mapping[str, Any]) -> tuple[Shape | None, list[str]]:
     """Return the shape and what config.json lacks; no shape where it lacks anything."""
     text = next((c for key in _NESTED if isinstance(c := config.get(key), dict)), {})
     said = {**config, **{key: value for key, value in text.items() if value is not None}}
+    said = _UNSAID.get(str(said.get("model_type")), {}) | said
     lacks: list[str] = []
 
     def needed(keys: tuple[str, ...]) -> int:
@@ -89,9 +105,10 @@ def read_shape(config: Mapping[str, Any]) -> tuple[Shape | None, list[str]]:
         kv_layers=_kv_layers(said, layers),
         hidden=hidden,
         inner=_number(said, _INNER) or 4 * hidden,
+        expert_inner=_number(said, _EXPERT_INNER),
         heads=heads,
         kv_heads=_kv_heads(said, heads),
-        head_dim=_number(said, ("head_dim", "hidden_size_per_head")) or max(1, hidden // heads),
+        head_dim=_head_dim(said, hidden, heads),
         latent=_latent(said),
         vocab=vocab,
         dtype=str(said.get("dtype") or said.get("torch_dtype") or "float32").removeprefix("torch."),
@@ -120,14 +137,24 @@ def _kv_layers(said: Mapping[str, Any], layers: int) -> int:
     return sum(not any(word in str(kind) for word in _WITHOUT_KV) for kind in kinds)
 
 
+def _head_dim(said: Mapping[str, Any], hidden: int, heads: int) -> int:
+    parts = [_number(said, (key,)) for key in ("qk_nope_head_dim", "qk_rope_head_dim")]
+    if _number(said, ("kv_lora_rank",)) and not _latent(said) and all(parts):
+        return sum(parts)
+    return _number(said, ("head_dim", "hidden_size_per_head")) or max(1, hidden // heads)
+
+
 def _latent(said: Mapping[str, Any]) -> int:
     rank = _number(said, ("kv_lora_rank",))
+    if said.get("model_type") in _NOT_LATENT:
+        return 0
     return rank + _number(said, ("qk_rope_head_dim",)) if rank else 0
 
 
 def _context(said: Mapping[str, Any], model_type: str) -> int:
     known = [n for key in _CONTEXT if (n := _number(said, (key,)))]
-    context = min(known, default=0)
+    # Command R says both, of which this is what it was made for.
+    context = _number(said, ("model_max_length",)) or min(known, default=0)
     rope = said.get("rope_scaling") or said.get("rope_parameters")
     if isinstance(rope, dict) and "gemma3" not in model_type:
         factor = rope.get("factor")
@@ -142,7 +169,19 @@ def _quantization(said: Mapping[str, Any]) -> tuple[str, int]:
     config = said.get("quantization_config") or said.get("compression_config")
     if not isinstance(config, dict):
         return "", 0
-    blocks = config.get("weight_block_size")
-    block = blocks[0] if isinstance(blocks, list) and blocks else config.get("group_size")
     method = str(config.get("quant_method") or config.get("quant_algo") or "unknown")
-    return method, block if isinstance(block, int) and block > 0 else 0
+    groups = config.get("config_groups")  # compressed-tensors
+    parts = [part for part in groups.values() if _table(part)] if _table(groups) else []
+    weights = [part["weights"] for part in parts if _table(part.get("weights"))]
+    return method, max(_block(one) for one in (config, *weights))
+
+
+def _table(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _block(said: Mapping[str, Any]) -> int:
+    """Return the widest side of a block, or a group's size; 0 where there is neither."""
+    sides = said.get("weight_block_size") or said.get("block_structure")
+    listed = sides if isinstance(sides, list) else [said.get("group_size")]
+    return max((n for n in listed if isinstance(n, int) and n > 0), default=0)

@@ -14,8 +14,14 @@ from jinja2.parser import Parser
 from hpcscientist.models.serving.checking.tensors import is_pointer
 
 _CONFIG = "tokenizer_config.json"
+_TEKKEN = "tekken.json"
 # Any of these is a whole vocabulary: fast tokenizers, sentencepiece, tiktoken, BERT's, Mistral's.
-_WHOLE = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "tekken.json")
+_WHOLE = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", _TEKKEN)
+_MISTRAL = (
+    "tokenizer: tekken.json alone, by which no prompt can be counted here: put tokenizer.json, "
+    "tokenizer_config.json and a chat template for transformers beside it, as other copies of the "
+    "model have them"
+)
 _PAIRS = (("vocab.json", "merges.txt"),)
 _BRING = "copy all small files of the download too"
 _TEMPLATE = (
@@ -42,6 +48,9 @@ def read_json(path: Path) -> tuple[Any, str]:
 def faults(folder: Path) -> Iterator[str]:
     """Yield what is wrong with a model's tokenizer and template, each with its mend."""
     config, wrong = read_json(folder / _CONFIG)
+    if config is None and not wrong and (folder / _TEKKEN).is_file():
+        yield _MISTRAL
+        return
     if wrong:
         yield wrong
     elif not isinstance(config, dict):

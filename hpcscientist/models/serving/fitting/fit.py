@@ -91,7 +91,7 @@ class _OnGpus:
         tensors = [
             n
             for n in range(1, machine.gpus + 1)
-            if given.tensor_parallel in (0, n) and divides(self.checkpoint, n)
+            if given.tensor_parallel in (0, n) and divides(self.checkpoint, n, given)
         ]
         if not tensors:
             raise ServingError(

@@ -88,7 +88,7 @@ def _workers(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings
             "at 0; serving.tensor_parallel divides a model between a node's cores"
         )
     workers = settings.tensor_parallel or 1
-    if workers > 1 and (workers > machine.cpus or not divides(checkpoint, workers)):
+    if workers > 1 and (workers > machine.cpus or not divides(checkpoint, workers, settings)):
         raise ServingError(
             f"{uncut(checkpoint, workers)}, and each part has a core of a node with "
             f"{machine.cpus}; give another, or 0"

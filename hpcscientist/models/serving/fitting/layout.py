@@ -63,21 +63,25 @@ def least_context(checkpoint: Checkpoint, settings: ServingSettings) -> int:
     return settings.context or min(checkpoint.context or LEAST, LEAST)
 
 
-def divides(checkpoint: Checkpoint, tensor: int) -> bool:
+def divides(checkpoint: Checkpoint, tensor: int, settings: ServingSettings) -> bool:
     """Tell whether a model can be cut into so many parts.
 
-    As vLLM demands: heads divide evenly, KV heads divide or repeat evenly, and so do the inner
-    width, in whole blocks of a quantization, and the vocabulary padded to 64.
+    As vLLM demands: heads divide evenly, KV heads divide or repeat evenly, and so do the vocabulary
+    padded to 64 and the inner widths, in whole blocks of a quantization. Experts are not cut where
+    each is on one GPU (serving.engine.enable_expert_parallel).
     """
     few, many = sorted((checkpoint.kv_heads, tensor))
     padded = math.ceil(checkpoint.vocab / 64) * 64
     block = checkpoint.quantization_block or 1
+    widths = [checkpoint.inner]
+    if checkpoint.expert_inner and not settings.engine.get("enable_expert_parallel"):
+        widths.append(checkpoint.expert_inner)
     return (
         checkpoint.heads % tensor == 0
         and (checkpoint.latent > 0 or many % few == 0)
         and padded % tensor == 0
-        and checkpoint.inner % tensor == 0
-        and (tensor == 1 or checkpoint.inner // tensor % block == 0)
+        and all(width % tensor == 0 for width in widths)
+        and (tensor == 1 or all(width // tensor % block == 0 for width in widths))
     )
 
 
@@ -86,6 +90,7 @@ def uncut(checkpoint: Checkpoint, tensor: int) -> str:
     return (
         f"serving.tensor_parallel {tensor} does not do: it must divide the model's "
         f"{checkpoint.heads} heads and matrices"
+        + (f", in blocks of {block}" if (block := checkpoint.quantization_block) else "")
     )
 
 
