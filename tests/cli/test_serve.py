@@ -209,6 +209,24 @@ def test_detached_it_is_submitted_and_left_alone(
     assert "job 41 serves from this folder, or will" in capsys.readouterr().err
 
 
+def test_a_refusal_leaves_the_folder_of_an_earlier_plane_usable(
+    folder: Path, slurm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["serve", "--model", "vllm:small", "--nodes", "1", "--site", "../site.toml"]
+    arguments += ["--dir", "d", "--detach"]
+    assert run(arguments) == 0
+    paths = ServingPaths(folder / "d")
+    paths.key.write_text("key")  # what that plane made
+    (paths.logs / "n1.log").touch()
+    accepts = (slurm / "sbatch").read_text()
+    (slurm / "sbatch").write_text("#!/bin/sh\necho 'invalid partition' >&2\nexit 1\n")
+    assert run(arguments) != 0
+    assert "invalid partition" in capsys.readouterr().err
+    (slurm / "sbatch").write_text(accepts)
+    assert run(arguments) == 0
+    assert paths.key.read_text() == "key"
+
+
 class Followed:
     """A job that is followed, while `steps` happen one after the other."""
 

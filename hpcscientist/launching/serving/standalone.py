@@ -99,7 +99,9 @@ def claim(paths: ServingPaths, request: Request) -> None:
     root = paths.root
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(root.iterdir()) and not paths.request.exists():
+        # An earlier plane's has a key, though a request that came to nothing was removed.
+        is_ours = paths.request.exists() or paths.key.exists()
+        if any(root.iterdir()) and not is_ours:
             raise UsageError(f"{root}: holds something else; give another --dir")
         holder = read_holder(paths.lock)
         if holder is not None and holder["alive"]:
