@@ -37,7 +37,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching import likeness
-from hpcscientist.launching.halting import conduct
+from hpcscientist.launching.halting import conduct, unheard
 from hpcscientist.launching.serving.beside import Beside, beside, serves
 from hpcscientist.launching.wiring import Wired, wire
 from hpcscientist.ports.embedder import Embedder
@@ -133,7 +133,7 @@ def _drive(
 def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
     """Have the campaign's own models served, if it has some, and run it meanwhile."""
     paths, journal, generation = session.paths, session.journal, session.generation
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as until_closed, contextlib.ExitStack() as stack:
         is_served = serves(paths)
         if is_served:
             # Before they come to be served: a job in which they never do counts as one that came
@@ -159,6 +159,7 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
         try:
             _run(paths, wired, journal, generation, plane)
         finally:
+            until_closed.enter_context(unheard())  # while the plane is closed
             with contextlib.suppress(HpcsciError):
                 journal.record(PlaneStopped(generation=generation, time=time.time()))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hpcscientist.errors import Interrupted, PlaneLost
 from hpcscientist.files.rundir import RunPaths
@@ -13,6 +15,22 @@ from hpcscientist.launching.wiring import Wired
 CANCEL_POLL_S = 0.3
 # SIGUSR1: what Slurm sends a controller job some time before its limit.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Have what asks a driver to end do nothing meanwhile: it is ending.
+
+    Once its loop has ended they would kill it, with what it still has on nodes.
+    """
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    for number in before:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
