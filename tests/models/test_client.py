@@ -229,7 +229,7 @@ async def test_the_deadline_bounds_a_whole_try(
         model = impatient(endpoint, timeout_s)
         message = await failure(model)
         await model.close()
-        late = f"no complete reply within {timeout_s:g} s"
+        late = f"no complete reply within {timeout_s:g} s (client.timeout_s)"
         assert "2 times" in message and late in message
         assert caplog.text.count(f"{late}; trying again") == 1
 

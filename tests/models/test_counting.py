@@ -71,6 +71,8 @@ def test_a_models_own_tokenizer_counts_exactly(tmp_path: Path) -> None:
     library = pytest.importorskip("tokenizers", reason="comes with vLLM")
     words = library.Tokenizer(library.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
     words.pre_tokenizer = library.pre_tokenizers.Whitespace()
+    words.enable_truncation(3)
+    words.enable_padding(length=3)
     words.save(str(tmp_path / "tokenizer.json"))
     counter = counter_of(tmp_path)
     assert isinstance(counter, Exact)

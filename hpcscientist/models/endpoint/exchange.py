@@ -79,7 +79,7 @@ class Exchange:
             raise Transient(f"not connected within {limit:g} s") from None
         except (TimeoutError, httpx.TimeoutException):
             limit = self._settings.timeout_s
-            raise Transient(f"no complete reply within {limit:g} s") from None
+            raise Transient(f"no complete reply within {limit:g} s (client.timeout_s)") from None
         except (httpx.RequestError, httpx.InvalidURL) as error:
             what = self.tidy(str(error)) or "the connection broke"
             raise Transient(f"{type(error).__name__}: {what}") from None

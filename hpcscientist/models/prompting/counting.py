@@ -95,7 +95,11 @@ def counter_of(folder: Path | None) -> Counter:
     except ImportError:
         return Estimate()
     try:
-        return Exact(Tokenizer.from_file(str(file)))
+        tokenizer = Tokenizer.from_file(str(file))
+        # Quantized models bring what was set to quantize them: 2048 tokens, and no text has more.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return Exact(tokenizer)
     except Exception:  # noqa: BLE001 (the library raises bare Exception for what it cannot read)
         return Estimate()
 
