@@ -120,6 +120,8 @@ def test_environment_keeps_everything_here(tmp_path: Path) -> None:
 def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
     one, other = tmp_path / "a" / "llama", tmp_path / "b" / "llama"
     assert names_of([one, other, one]) == {one: "llama", other: "b-llama"}
+    cached = tmp_path / "models--meta--llama-8b" / "snapshots" / ("0" * 40)
+    assert names_of([cached]) == {cached: "llama-8b"}
 
 
 def order_of(folder: Path, layout: Layout, nodes: int, cores: int) -> Order:
@@ -171,6 +173,20 @@ def test_an_engine_computes_with_its_share_of_a_nodes_cores(
     assert order.models[0].variables["OMP_NUM_THREADS"] == threads
     share = order.models[0].bundle["plane"] * workers
     assert (-(-replicas // nodes)) * share <= 1 < (-(-replicas // nodes) + 1) * share
+
+
+def test_who_needs_most_of_a_node_comes_first(tmp_path: Path) -> None:
+    """Ray places replicas in this order, each where most is free."""
+    common = {"pipeline_parallel": 1, "context": 2048, "dtype": "auto", "kv_tokens": 4096}
+    small = Layout(replicas=4, tensor_parallel=1, gpus_per_replica=1, **common)
+    big = Layout(replicas=1, tensor_parallel=4, gpus_per_replica=4, **common)
+    order = draft(
+        *(tmp_path, "owner", {tmp_path / "small": small, tmp_path / "big": big}),
+        Allocation(nodes=("n0", "n1"), address="127.0.0.1", number=1),
+        Machine(nodes=2, gpus=4, gpu_memory_mb=80_000, cpus=64, memory_mb=500_000),
+        *(ServingSettings(), Site()),
+    )
+    assert [model.name for model in order.models] == ["big", "small"]
 
 
 def test_what_an_engine_compiles_lies_in_its_own_folder(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ class Plane:
         self._paths = ServingPaths(order.folder)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts: dict[str, int] = {}
+        self._due: dict[str, float] = {}
         self._beat: Beat | None = None
         self._closing = threading.Event()
         self._lost = ""
@@ -201,6 +202,14 @@ class Plane:
                     self._again(name)
 
     def _again(self, name: str) -> None:
+        """Start a node that is lost, some time after that was seen first."""
+        due = self._due.get(name)
+        if due is not None:
+            if time.monotonic() >= due:
+                del self._due[name]
+                with contextlib.suppress(OSError):
+                    self._start_node(name, "worker")
+            return
         done = self._restarts.get(name, 0)
         if done >= _RESTARTS:
             return
@@ -208,9 +217,8 @@ class Plane:
         last = ", for the last time" if done + 1 == _RESTARTS else ""
         with contextlib.suppress(OSError):  # whoever listened has gone; the plane goes on
             self._tell(f"model plane: node {name} was lost; starting it again{last}")
-        if not self._closing.wait(_PAUSE_S * 2**done):
-            with contextlib.suppress(OSError):
-                self._start_node(name, "worker")
+        # Nobody waits here: the head is to be seen meanwhile.
+        self._due[name] = time.monotonic() + _PAUSE_S * 2**done
 
     def _end(self) -> None:
         left = [process for process in self._running.values() if process.poll() is None]

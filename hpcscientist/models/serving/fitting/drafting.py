@@ -36,6 +36,8 @@ def names_of(folders: Sequence[Path]) -> dict[Path, str]:
     found: dict[Path, str] = {}
     for folder in dict.fromkeys(folders):
         name = folder.name
+        if folder.parent.name == "snapshots":  # the hub's cache: a commit says nothing
+            name = folder.parent.parent.name.rpartition("--")[2]
         if name in found.values():
             name = f"{folder.parent.name}-{folder.name}"
         while name in found.values():
@@ -57,9 +59,12 @@ def draft(
     names = names_of(list(layouts))
     replicas = sum(layout.replicas for layout in layouts.values())
     together = -(-replicas // machine.nodes)  # engines on a node that has no GPUs
+    # Ray gives a node to whatever comes first: those that need most of one come before the others
+    # have taken a part of each.
+    largest_first = sorted(layouts.items(), key=lambda item: -item[1].tensor_parallel)
     models = tuple(
         _model(names[folder], folder, layout, settings, machine, together)
-        for folder, layout in layouts.items()
+        for folder, layout in largest_first
     )
     workers = sum(model.replicas * (model.workers + 1) for model in models)
     return Order(

@@ -106,7 +106,8 @@ def ray_command(order: Order, role: str, own: str, folder: Path) -> list[str]:
     head = ["--head"] if role == "head" else []
     listed = [f"--{name}={value}" for name, value in options.items()]
     return [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", *head, *listed),
+        # -P: nothing in the folder it was launched from is taken for a module.
+        *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", *head, *listed),
         *("--disable-usage-stats", "--block", "--log-style=record", "--log-color=false"),
     ]
 
@@ -134,8 +135,10 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
     lease = Lease(paths.lease(order.nonce), order.lease_s)
 
     def is_over() -> bool:
-        if paths.is_stopped(order.nonce):
-            return True
+        # A shared file system that fails for a moment ends nothing; the lease does, if it stays so.
+        with contextlib.suppress(OSError):
+            if paths.is_stopped(order.nonce):
+                return True
         if lease.is_over():
             with contextlib.suppress(OSError):  # whoever read this may be gone too
                 print("whoever ordered this plane is gone: it ends", flush=True)
@@ -149,7 +152,7 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
         return 0
     start(*ray_command(order, role, own, leftovers.of_ray(folder)))
     if role == "head" and _await_head(order, running, is_over):
-        start(sys.executable, "-m", APPLICATION, str(paths.order))
+        start(sys.executable, "-P", "-m", APPLICATION, str(paths.order))
     answers = False
     while not (status := _ended(running)):
         if is_over():
