@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpcscientist.cli.shared.options import settings_from, site_options
+from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.config.site import load_site
 from hpcscientist.doctor.check import State, is_anything_missing
 from hpcscientist.doctor.examine import Options, examine
@@ -42,9 +43,7 @@ _STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"
 @click.option("--no-job", is_flag=True, help="Submit nothing; nodes are not examined then.")
 def doctor(as_json: bool, gpus: int, wait: float, no_job: bool, **given: Any) -> int:
     """Say what this machine and site offer and lack for campaigns, and what mends it."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # the job is cancelled then too
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # the job is cancelled then too
     settings = settings_from(**given)
     if settings.model and not served(settings) and given["model"]:
         raise UsageError(f"--model {settings.model}: there is nothing to serve; give vllm:PATH")

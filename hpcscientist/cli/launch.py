@@ -15,6 +15,7 @@ from hpcscientist.cli.shared.costs import details
 from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
 from hpcscientist.cli.shared.progress import Progress, header
 from hpcscientist.cli.shared.share import share_shown
+from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError
@@ -82,8 +83,7 @@ NOTHING_SCORED = 3
 )
 def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     """Start a campaign and follow it to its end."""
-    # Until the driver takes signals over, SIGTERM unwinds like Ctrl-C: nothing half made stays.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # until the driver takes them over
     settings = settings_from(**options)
     vault.use_root(default_private_root(settings))
     checked = launching.check(settings, Path.cwd())
@@ -120,6 +120,7 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
 @other_site
 def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     """Go on with the campaign in DIR, whatever interrupted it, or follow the job that drives it."""
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # until the driver takes them over
     paths = RunPaths(directory.absolute())
     if site or any(words.values()):
         change_site(paths, site, SlurmOverrides(**words), Path.cwd())

@@ -45,7 +45,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The id of a job as Slurm and the GPUs' driver tell of it."""
     commands = tmp_path / "commands"
     commands.mkdir()
-    for name, said in (("squeue", "n[1-2]"), ("scontrol", "n1 n2"), ("nvidia-smi", "80000")):
+    for name, said in (("squeue", "n[1-2]"), ("scontrol", "n1 n2"), ("nvidia-smi", "GPU-a, 80000")):
         (commands / name).write_text(f"#!/bin/sh\necho '{said}'\n")
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")

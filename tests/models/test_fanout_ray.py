@@ -90,6 +90,22 @@ async def test_retries_are_bounded_and_others_go_on(
 
 
 @pytest.mark.serving
+async def test_a_call_that_is_cancelled_at_once_is_nobody_s_work(
+    opened: Callable[..., RayFanOut], node: RayNode, tmp_path: Path
+) -> None:
+    fan_out = opened(node.cluster)
+    assert await fan_out.run(tasks.double, 1) == 2
+    for _ in range(2 * fan_out.width):  # each of a hand's places would stay taken
+        call = asyncio.create_task(fan_out.run(tasks.wait_for_ever, Meeting(folder=str(tmp_path))))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    async with asyncio.timeout(LIMIT_S):
+        assert await asyncio.gather(*[fan_out.run(tasks.double, n) for n in range(8)])
+
+
+@pytest.mark.serving
 async def test_what_cannot_travel_is_said(opened: Callable[..., RayFanOut], node: RayNode) -> None:
     fan_out = opened(node.cluster)
     with pytest.raises(TypeError, match=r"the task's Unloadable \(first line\) cannot be pickled"):

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
 from hpcscientist.models.serving import ports, secrets
@@ -55,6 +56,21 @@ def test_port_that_is_held_is_taken() -> None:
         assert ports.taken([port], ["127.0.0.1"]) == []
         held.listen()
         assert ports.taken([port], ["127.0.0.1"]) == [port]
+
+
+def test_a_block_is_one_plane_s_while_it_serves() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    held = ports.hold(port)
+    assert held is not None
+    with held:
+        assert ports.hold(port) is None
+        with socket.socket() as other, pytest.raises(ConnectionRefusedError):
+            other.connect(("127.0.0.1", port))
+    again = ports.hold(port)
+    assert again is not None
+    again.close()
 
 
 def test_secret_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:
@@ -105,10 +121,11 @@ def test_gate_lets_through_who_shows_the_key_alone(tmp_path: Path) -> None:
 
 
 def test_environment_keeps_everything_here(tmp_path: Path) -> None:
-    given_ = {"HTTPS_PROXY": "p", "HPCSCI_API_KEY": "k", "RAY_ADDRESS": "a", "PATH": "/bin"}
+    given_ = {"HTTPS_PROXY": "p", "RAY_ADDRESS": "a", "PATH": "/bin"}
+    given_ |= dict.fromkeys(KEY_VARIABLES, "k")
     found = offline.environment(given_, ServingPaths(tmp_path))
     assert found["PATH"] == "/bin"
-    assert not {"HTTPS_PROXY", "HPCSCI_API_KEY", "RAY_ADDRESS"} & found.keys()
+    assert not {"HTTPS_PROXY", "RAY_ADDRESS", *KEY_VARIABLES} & found.keys()
     assert found["HF_HUB_OFFLINE"] == found["VLLM_NO_USAGE_STATS"] == "1"
     assert found["RAY_AUTH_MODE"] == "token"
     assert found["RAY_AUTH_TOKEN_PATH"] == str(tmp_path / "token")

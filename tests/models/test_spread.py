@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -250,3 +251,17 @@ async def test_connections_outlive_tasks(fan_out: FanOut, monkeypatch: pytest.Mo
         await model.close()
         serving.shutdown()
     assert len(seen) == 1
+
+
+async def test_another_user_s_port_is_not_shown_the_key(
+    server: Server, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = SpreadModel(ThreadFanOut(1), endpoint(server, str(key)))
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)  # so this process is another user's
+    with pytest.raises(EndpointError, match=r"is another user's \(uid \d+\)"):
+        await model.complete(ask())
+    assert server.posts == []
+    monkeypatch.undo()
+    await model.complete(ask())
+    assert len(server.posts) == 1
+    await model.close()

@@ -15,6 +15,7 @@ from hpcscientist.cli.benches import campaigns as bench_campaigns
 from hpcscientist.cli.benches import statistics as bench_statistics
 from hpcscientist.cli.benches.output import dir_option, json_option, show, tell
 from hpcscientist.cli.shared.options import settings_from, site_options
+from hpcscientist.cli.shared.signals import interruptible, unwind_on
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed.place import expanded
 
@@ -94,9 +95,7 @@ def slurm(
     from hpcscientist.bench.slurm import figures as found  # noqa: PLC0415 (imports pyarrow)
     from hpcscientist.config.site import load_site  # noqa: PLC0415 (imports pydantic)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):  # the jobs are cancelled then too
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+    unwind_on(signal.SIGTERM, signal.SIGHUP)  # the jobs are cancelled then too
     settings = settings_from(**given)
     image = settings.image or os.environ.get("HPCSCI_TEST_IMAGE")
     options = found.Options(
@@ -149,7 +148,6 @@ def serving(
     each prompt, --tokens: of each reply. On a cluster, run it in a job on one node.
     """
     from hpcscientist.bench.serving import figures as found  # noqa: PLC0415 (imports pydantic)
-    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
     from hpcscientist.config.site import load_site  # noqa: PLC0415
 
     settings = settings_from(site=site)
@@ -177,7 +175,6 @@ def ranking(as_json: bool, model: str | None, topics: int | None) -> None:
     --model each topic takes one request a paper, 50 by default.
     """
     from hpcscientist.bench import ranking as found  # noqa: PLC0415 (imports pydantic)
-    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
 
     options = found.Options(settings=settings_from(), model=model, topics=topics)
     with interruptible():
@@ -260,7 +257,6 @@ def library(
     `abstracts`, documents a second, memory, and the time of a search.
     """
     from hpcscientist.bench.library import figures as found  # noqa: PLC0415 (late, as all above)
-    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
 
     options = found.Options(folder=folder, parts=parts or _PARTS_LIBRARY, jobs=jobs, **sizes)
     with interruptible():
@@ -301,7 +297,6 @@ def authoring(
     from hpcscientist.bench.authoring import figures as found  # noqa: PLC0415 (late, as all above)
     from hpcscientist.bench.authoring.conduct import measure  # noqa: PLC0415
     from hpcscientist.bench.authoring.preparing import Options  # noqa: PLC0415
-    from hpcscientist.cli.shared.signals import interruptible  # noqa: PLC0415
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415
     from hpcscientist.files import vault  # noqa: PLC0415
     from hpcscientist.files.text import printable  # noqa: PLC0415

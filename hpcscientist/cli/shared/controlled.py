@@ -11,6 +11,7 @@ import click
 
 from hpcscientist.cli.shared.options import run_directory, settings_from
 from hpcscientist.cli.shared.progress import Progress
+from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
@@ -33,8 +34,7 @@ class Detached(Interrupted):
 def controller(directory: Path) -> int:
     """Drive the campaign in DIR from within its controller job."""
     # Until the driver takes them over: stopped while waiting, a continuation is still seen to.
-    for number in (signal.SIGUSR1, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    unwind_on(signal.SIGUSR1, signal.SIGTERM)
     own = leave_job()
     paths = RunPaths(directory.absolute())
     if not own:
@@ -63,7 +63,7 @@ def drive_by_job(paths: RunPaths, *, detach: bool) -> CampaignState | None:
         return follower.state
     config = frozen.read(paths)
     slurm = open_slurm(config)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    unwind_on(signal.SIGTERM, signal.SIGHUP)
     left = "interrupted; if its job was submitted by then, the campaign goes on"
     try:
         job_id, fresh = dispatch(paths, config, slurm, _tell)

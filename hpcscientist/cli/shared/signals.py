@@ -1,4 +1,4 @@
-"""Signals that ask a command to stop while it serves models."""
+"""Signals that ask a command to stop."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from hpcscientist.errors import Interrupted
 
 # SIGUSR1: what Slurm sends some time before a job's limit.
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+def unwind_on(*numbers: signal.Signals) -> None:
+    """Have signals end this command as Ctrl-C does: nothing half made stays, no job, no process."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+            signal.signal(number, signal.default_int_handler)
 
 
 @contextmanager

@@ -146,11 +146,33 @@ def foreseen(site: Site, count: int) -> tuple[Machine | None, bool]:
 
 def _gpu_memories() -> list[int]:
     """Return the memory of each GPU that this process may use, in MiB."""
-    ask = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    ask = ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    found = [int(line) for line in done.stdout.split() if line.isdigit()]
+    rows = [line.partition(",")[::2] for line in done.stdout.splitlines()]
+    found = [(uuid.strip(), int(mb)) for uuid, mb in rows if mb.strip().isdigit()]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return found if visible is None else found[: len([v for v in visible.split(",") if v])]
+    return [mb for _, mb in found] if visible is None else _seen_by_cuda(found, visible)
+
+
+def _seen_by_cuda(found: list[tuple[str, int]], visible: str) -> list[int]:
+    """Return the memory of the GPUs that the variable names: places or UUIDs, or their beginnings.
+
+    CUDA believes no name after the first that is none. A part of a GPU (MIG-…) has, for all that
+    is said here, the memory of the least GPU.
+    """
+    seen: list[int] = []
+    for name in (part.strip() for part in visible.split(",")):
+        if name.startswith("MIG-"):
+            seen += [min(mb for _, mb in found)] if found else []
+        elif name.isdigit() and int(name) < len(found):
+            seen.append(found[int(name)][1])
+        elif named := [
+            mb for uuid, mb in found if name.startswith("GPU-") and uuid.startswith(name)
+        ]:
+            seen.append(named[0])
+        else:
+            break
+    return seen

@@ -29,20 +29,21 @@ class Spread:
         self._hands, self._out = hands, out
         self._load = [0] * len(hands)
         self._refs: dict[int, Any] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def start(self, number: int, call: bytes) -> None:
         """Begin a call."""
-        task = asyncio.create_task(self._run(number, call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks[number] = asyncio.create_task(self._run(number, call))
+        task.add_done_callback(lambda _: self._tasks.pop(number))
 
     def cancel(self, number: int) -> None:
-        """Cancel a call, if it has not ended."""
+        """Cancel a call, if it has not ended, also one that no hand has yet."""
         import ray  # noqa: PLC0415
 
         if number in self._refs:
             ray.cancel(self._refs[number])
+        if number in self._tasks:
+            self._tasks[number].cancel()
 
     async def _run(self, number: int, call: bytes) -> None:
         """Have a hand answer a call, and if it is out of reach another, each at most once.
@@ -52,7 +53,6 @@ class Spread:
         """
         from ray.exceptions import (  # noqa: PLC0415
             ActorUnavailableError,
-            RayError,
             TaskCancelledError,
         )
 
@@ -70,7 +70,7 @@ class Spread:
             send(self._out, Frame(Kind.DONE, number, done))
         except TaskCancelledError:
             send(self._out, Frame(Kind.LOST, number, b"the task was cancelled"))
-        except RayError as error:
+        except Exception as error:  # noqa: BLE001 - Ray raises all kinds; who asked waits for it
             send(self._out, Frame(Kind.LOST, number, _words(error)))
         finally:
             self._refs.pop(number, None)

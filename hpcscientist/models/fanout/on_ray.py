@@ -48,7 +48,6 @@ class RayFanOut:
         self._slots = asyncio.Semaphore(width)
         self._opening = asyncio.Lock()
         self._process: RayProcess | None = None
-        self._refused = ""
         self._failure: ServingError | None = None  # of the last start that failed
         self._closed = False
 
@@ -99,8 +98,6 @@ class RayFanOut:
         async with self._opening:
             if self._closed:
                 raise ServingError(CLOSED)
-            if self._refused:
-                raise ServingError(self._refused)
             former = self._process
             if former is not None and not former.gone:
                 return former
@@ -109,8 +106,6 @@ class RayFanOut:
             try:
                 self._process = await self._started(former)
             except ServingError as error:
-                if former is None:
-                    self._refused = str(error)
                 self._failure = error
                 raise
             return self._process

@@ -8,7 +8,8 @@ this node. A plain http endpoint is called by `OpenAIModel` itself.
 
 The API key goes neither by command line nor inside the task's item, but by a file of mode 0600
 that every node can read: Ray keeps items in shared memory and on disks, and its token says who
-may speak but does not encipher what is said.
+may speak but does not encipher what is said. It is shown to no other user's process that has taken
+the port since (`secrets.require_own`).
 
 Retries double nothing. A task whose process was killed asks again, and what the first try had
 asked for is lost; the reply comes back once, and `models.recorded`, around this, writes it down.
@@ -109,6 +110,8 @@ async def probe(endpoint: Endpoint) -> None:
 
 @contextlib.asynccontextmanager
 async def _client(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
+    if endpoint.key_file:
+        secrets.require_own(endpoint.base_url)
     kept = _clients.setdefault(asyncio.get_running_loop(), {})
     client = kept.get(endpoint)
     if client is not None:

@@ -121,7 +121,9 @@ class Plane:
         if self._watcher is not None:
             self._watcher.join()
         self._end()
-        self._paths.endpoint.unlink(missing_ok=True)
+        endpoint = read_endpoint(self._paths)
+        if endpoint is not None and endpoint.nonce == self._order.nonce:  # and not a later one's
+            self._paths.endpoint.unlink(missing_ok=True)
 
     def _prepare(self) -> None:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)

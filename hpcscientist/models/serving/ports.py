@@ -17,7 +17,10 @@ _STRIDE = 257  # blocks; without a common divisor with their number, so all are 
 
 
 class Ports(Record):
-    """Ports of one plane. `http` is bound to each node's loopback address, the others are Ray's."""
+    """Ports of one plane. `http` is bound to each node's loopback address, the others are Ray's.
+
+    At `claim` nobody listens: each node's process has it (`hold`) for as long as it serves.
+    """
 
     gcs: int
     client: int
@@ -28,6 +31,7 @@ class Ports(Record):
     runtime_env: int
     metrics: int
     http: int
+    claim: int
 
     def all(self) -> tuple[int, ...]:
         """Return every port."""
@@ -46,6 +50,21 @@ def taken(wanted: Iterable[int], addresses: Iterable[str]) -> list[int]:
     """Return the ports that cannot be bound on one of this machine's addresses now."""
     listed = tuple(addresses)
     return [port for port in wanted if not all(_is_free(port, address) for address in listed)]
+
+
+def hold(port: int) -> socket.socket | None:
+    """Take a port of this machine's loopback address; None where another has it.
+
+    It is free again once the socket is closed. Of two planes that begin with one block at once,
+    which both find free, only one gets it.
+    """
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        held.bind(("127.0.0.1", port))
+    except OSError:
+        held.close()
+        return None
+    return held
 
 
 def _is_free(port: int, address: str) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import socket
 import stat
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hpcscientist.errors import ServingError
+from hpcscientist.system import listeners
 
 _BYTES = 32
 
@@ -54,3 +57,18 @@ def read(path: Path) -> str:
     if len(text) < _BYTES:
         raise ServingError(f"{path}: holds no secret; delete it, and the next start makes another")
     return text
+
+
+def require_own(url: str) -> None:
+    """See that no other user's process would be shown the key at a URL of the loopback address.
+
+    Any user of a node may listen at a port that is free, such as one whose plane has ended or has
+    not begun. Raises ServingError.
+    """
+    port = urlsplit(url).port or 80
+    others = listeners.users(port) - {os.geteuid()}
+    if others:
+        raise ServingError(
+            f"port {port} of {socket.gethostname()} is another user's (uid {min(others)}), who is "
+            "not shown the key; start anew, by other ports"
+        )

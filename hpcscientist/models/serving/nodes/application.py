@@ -108,7 +108,7 @@ def _run(order: Order, paths: ServingPaths, until: float) -> None:
     thread.start()
     told = ""
     while True:
-        state, message, healthy = _progress()
+        state, message, healthy = _progress(len(order.nodes))
         if healthy and not thread.is_alive() and not problem:
             return
         if problem or state == "DEPLOY_FAILED":
@@ -126,18 +126,29 @@ def _run(order: Order, paths: ServingPaths, until: float) -> None:
         time.sleep(_POLL_S)
 
 
-def _progress() -> tuple[str, str, bool]:
-    """The application's state, what Ray Serve says of it, and whether all of it is healthy."""
+def _progress(nodes: int) -> tuple[str, str, bool]:
+    """The application's state, what Ray Serve says of it, and whether all of it is healthy.
+
+    So many nodes' proxies are part of it: requests go by each node's own.
+    """
     from ray import serve  # noqa: PLC0415
 
-    found = serve.status().applications.get(_APPLICATION)
+    status = serve.status()
+    found = status.applications.get(_APPLICATION)
     if found is None:
         return "", "", False
     said = [found.message, *(d.message for d in found.deployments.values())]
-    healthy = found.status == "RUNNING" and all(
-        str(getattr(d.status, "value", d.status)) == "HEALTHY" for d in found.deployments.values()
+    proxies = sum(_value(proxy) == "HEALTHY" for proxy in status.proxies.values())
+    healthy = (
+        proxies >= nodes
+        and _value(found.status) == "RUNNING"
+        and all(_value(d.status) == "HEALTHY" for d in found.deployments.values())
     )
-    return str(getattr(found.status, "value", found.status)), "\n".join(filter(None, said)), healthy
+    return _value(found.status), "\n".join(filter(None, said)), healthy
+
+
+def _value(status: Any) -> str:
+    return str(getattr(status, "value", status))
 
 
 def _application(order: Order, paths: ServingPaths) -> Any:
@@ -199,6 +210,7 @@ def _ask(url: str, key: str, name: str, until: float) -> None:
     body = {"model": name, "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
     said, since = "", time.monotonic()
     while time.monotonic() < until:
+        secrets.require_own(url)
         request = urllib.request.Request(
             f"{url}/chat/completions",
             data=json.dumps(body).encode(),

@@ -120,9 +120,9 @@ def keep_logs(order: Order, folder: Path) -> None:
     """Copy the ends of Ray's logs to the plane's folder: with the folder they would be gone."""
     paths = ServingPaths(order.folder)
     target = paths.logs / socket.gethostname()
-    if not paths.root.is_dir():
-        return  # removed by whoever ordered the plane: it stays so
     with contextlib.suppress(OSError):
+        if not paths.root.is_dir():
+            return  # removed by whoever ordered the plane: it stays so
         logs = of_ray(folder) / "session_latest" / "logs"
         for pattern in _LOGS_KEPT:
             for log in logs.glob(pattern):

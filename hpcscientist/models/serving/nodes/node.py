@@ -26,7 +26,7 @@ from types import FrameType
 
 from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.lease import Lease
-from hpcscientist.models.serving.nodes import leftovers, offline
+from hpcscientist.models.serving.nodes import caches, leftovers, offline
 from hpcscientist.models.serving.order import Order
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.system import processes
@@ -37,6 +37,7 @@ PORTS_TAKEN = 75  # sysexits.h: try again
 LOOPBACK = "127.0.0.1"
 
 _POLL_S = 0.5
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Told(Exception):
@@ -48,24 +49,24 @@ def main(arguments: Sequence[str]) -> int:
     order_file, role = arguments
     order = Order.model_validate_json(Path(order_file).read_bytes())
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, _tell)
     brood = processes.Brood()
     own = order.head if role == "head" else own_address(order.head)
-    busy = ports.taken(_needed(order, role), {own, LOOPBACK})
-    if busy:
-        print(f"ports taken on {socket.gethostname()}: {busy}", flush=True)
-        return PORTS_TAKEN
     before = leftovers.segments()
     folder: Path | None = None
     try:
+        held = ports.hold(order.ports.claim)
+        busy = ports.taken(_needed(order, role), {own, LOOPBACK})
+        if held is None or busy:
+            print(f"ports taken on {socket.gethostname()}: {busy or 'the block'}", flush=True)
+            return PORTS_TAKEN
         folder = leftovers.temporary_folder(order)
         return _serve(order, role, own, folder, lambda: leftovers.unname(brood.pids(), before))
     except Told:
         return 0
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        _ignore()
         shared = leftovers.shared_memory(brood.pids(), before)
         brood.end()
         if folder is not None:
@@ -121,7 +122,8 @@ def own_address(peer: str) -> str:
 
 def _needed(order: Order, role: str) -> tuple[int, ...]:
     given = order.ports
-    return given.all() if role == "head" else tuple(p for p in given.all() if p != given.gcs)
+    others = {given.claim} if role == "head" else {given.claim, given.gcs}
+    return tuple(port for port in given.all() if port not in others)
 
 
 def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable[[], None]) -> int:
@@ -130,6 +132,8 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
     environment = offline.environment(os.environ, paths)
     environment |= {"VLLM_HOST_IP": own, "HPCSCI_PLANE_FOLDER": str(folder)}
     environment |= {"TMPDIR": str(folder), "RAY_TMPDIR": str(leftovers.of_ray(folder))}
+    # An engine's workers that Ray starts itself have these; a replica has its own.
+    environment |= caches.variables(folder / "w")
     environment |= first_gpus(order.gpus, environment)
     running: list[subprocess.Popen[bytes]] = []
     lease = Lease(paths.lease(order.nonce), order.lease_s)
@@ -157,9 +161,11 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
     while not (status := _ended(running)):
         if is_over():
             return 0
-        if not answers and paths.endpoint.exists():
-            answers = True
-            on_answers()
+        if not answers:
+            with contextlib.suppress(OSError):
+                answers = paths.endpoint.exists()
+            if answers:
+                on_answers()
         time.sleep(_POLL_S)
     return status
 
@@ -210,7 +216,13 @@ def _await_head(
     return False
 
 
+def _ignore() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _tell(number: int, frame: FrameType | None) -> None:
+    _ignore()  # a second signal would end what the first one's end cleans up
     raise Told(signal.Signals(number).name)
 
 

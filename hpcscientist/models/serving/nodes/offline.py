@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.models.serving.nodes import gate
 from hpcscientist.models.serving.paths import ServingPaths
 
@@ -32,15 +33,17 @@ QUIET = {
     "AUTOSCALER_METRIC_PORT": "65536",
     "DASHBOARD_METRIC_PORT": "65536",
     "OTEL_SDK_DISABLED": "true",
+    # It looks at all of the machine and ends engines for what others take; the job has a limit.
+    "RAY_memory_monitor_refresh_ms": "0",
     # Ray has its processes wait behind all others; engines have work to do as others have.
     "RAY_worker_niceness": "0",
 }
 _DROPPED = frozenset(
-    # A cluster's proxy, another Ray that this shell may belong to, another endpoint's key.
+    # A cluster's proxy, another Ray that this shell may belong to, keys of other services.
     {
         *("http_proxy", "https_proxy", "all_proxy"),
         *("ray_address", "ray_namespace", "ray_auth_token"),
-        "hpcsci_api_key",
+        *(name.lower() for name in KEY_VARIABLES),
     }
 )
 

@@ -1,0 +1,59 @@
+"""Who listens at a port: asked of this machine's real tables."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from hpcscientist.system import listeners
+
+LISTEN = """
+import os, socket, sys
+os.setuid(65534)
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "address"),
+    [
+        (socket.AF_INET, "127.0.0.1"),
+        (socket.AF_INET, "0.0.0.0"),
+        (socket.AF_INET6, "::"),
+        (socket.AF_INET6, "::ffff:127.0.0.1"),
+    ],
+)
+def test_one_s_own(family: socket.AddressFamily, address: str) -> None:
+    with socket.socket(family) as server:
+        try:
+            server.bind((address, 0))
+        except OSError as error:
+            pytest.skip(f"no such address on this machine: {error}")
+        port = server.getsockname()[1]
+        assert listeners.users(port) == set()
+        server.listen()
+        assert listeners.users(port) == {os.geteuid()}
+    assert listeners.users(port) == set()
+
+
+def test_another_address_is_not_meant() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        assert listeners.users(server.getsockname()[1]) == set()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process as another user")
+def test_another_user_s() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", LISTEN],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as server:
+        assert server.stdout is not None
+        assert listeners.users(int(server.stdout.readline())) == {65534}
+        server.communicate(b"")
