@@ -11,7 +11,7 @@ from hpcscientist.errors import ServingError
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
 from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
-from hpcscientist.models.serving.fitting.layout import divides, uncut
+from hpcscientist.models.serving.fitting.layout import LEAST, divides, uncut
 from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 
 MIB, GIB = 2**20, 2**30
@@ -235,7 +235,36 @@ def test_large_and_small_model_share_a_node() -> None:
     used = {name: x.replicas * x.gpus_per_replica for name, x in layouts.items()}
     assert used == {"small": 4, "large": 4}
     with pytest.raises(ServingError, match="2 models do not fit together"):
-        lay_out_all(demands, machine(nodes=1, gpus=4), DEFAULT)
+        lay_out_all(demands, machine(nodes=1, gpus=2), DEFAULT)
+
+
+def test_a_model_that_would_have_all_of_a_node_leaves_room_for_another() -> None:
+    demands = {
+        "small": Demand(checkpoint=checkpoint()),
+        "large": Demand(checkpoint=checkpoint(70, **LARGE)),
+    }
+    node = machine(nodes=1, gpus=4)
+    assert lay_out(demands["large"].checkpoint, node, DEFAULT).gpus_per_replica == 4
+    layouts = lay_out_all(demands, node, DEFAULT)
+    assert {name: layout.gpus_per_replica for name, layout in layouts.items()} == {
+        "small": 1,
+        "large": 3,
+    }
+
+
+def test_models_that_fit_together_alone_by_less_context_have_less() -> None:
+    """Of two GPUs each would have both, for the context that it then holds."""
+    shape = {"layers": 64, "kv_layers": 64, "hidden": 5120, "heads": 40, "inner": 27648}
+    demands = {name: Demand(checkpoint=checkpoint(33, **shape)) for name in "ab"}
+    where = machine(nodes=1, gpus=2, gpu_gb=80)
+    alone = lay_out(demands["a"].checkpoint, where, DEFAULT)
+    assert alone.tensor_parallel == 2
+    layouts = lay_out_all(demands, where, DEFAULT)
+    for layout in layouts.values():
+        assert (layout.replicas, layout.gpus_per_replica) == (1, 1)
+        assert LEAST <= layout.context < alone.context
+    with pytest.raises(ServingError, match="2 models do not fit together"):
+        lay_out_all(demands, where, ServingSettings(tensor_parallel=2))
 
 
 def test_cores_that_are_slow_with_short_numbers_have_long_ones() -> None:

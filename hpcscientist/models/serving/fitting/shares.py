@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 
@@ -27,25 +28,28 @@ def lay_out_all(
     """Return a layout for each model, by the names given.
 
     Each model gets one replica first; then again and again the one that has fewest GPUs for its
-    share gets another, until none fits. `serving.replicas` holds for each model. Raises
-    ServingError where not all models fit together.
+    share gets another, until none fits. `serving.replicas` holds for each model. Where they do not
+    fit as each would be laid out alone, replicas get fewer GPUs, and with that less context.
+    Raises ServingError where not all models fit together.
     """
     if len(demands) == 1:
         return {name: lay_out(d.checkpoint, machine, settings) for name, d in demands.items()}
     part, room = _parts(len(demands), machine, settings)
     one = settings.model_copy(update={"replicas": 1 if machine.gpus == 0 else 0})
     layouts = {name: lay_out(demand.checkpoint, part, one) for name, demand in demands.items()}
-    counts = dict.fromkeys(layouts, 0)
-    order = sorted(layouts, key=lambda name: (-_size(layouts[name]), name))
-    for name in order * (settings.replicas or 1):
-        if not _place(room, layouts[name]):
-            needs = ", ".join(f"{n} {_size(layouts[n])}" for n in order)
-            raise ServingError(
-                f"{len(demands)} models do not fit together on {machine.nodes} nodes of "
-                f"{machine.gpus} GPUs (GPUs a replica: {needs}); take more --nodes, smaller "
-                "models, or one model for all roles"
-            )
-        counts[name] += 1
+    for gpus in range(part.gpus - 1, 0, -1):
+        if _fit_together(list(room), layouts, settings.replicas or 1):
+            break
+        layouts = _narrower(demands, layouts, part.model_copy(update={"gpus": gpus}), one)
+    order = _largest_first(layouts)
+    if not _fit_together(room, layouts, settings.replicas or 1):
+        needs = ", ".join(f"{name} {_size(layouts[name])}" for name in order)
+        raise ServingError(
+            f"{len(demands)} models do not fit together on {machine.nodes} nodes of "
+            f"{machine.gpus} GPUs (GPUs a replica: {needs}); take more --nodes, smaller "
+            "models, or one model for all roles"
+        )
+    counts = dict.fromkeys(layouts, settings.replicas or 1)
     waiting = set() if settings.replicas else set(layouts)
     while waiting:
         name = min(
@@ -57,6 +61,29 @@ def lay_out_all(
         else:
             waiting.remove(name)
     return {name: _final(layouts[name], counts[name], len(demands)) for name in demands}
+
+
+def _fit_together(room: list[int], layouts: Mapping[str, Layout], replicas: int) -> bool:
+    """Take so many replicas of each out of the nodes' free GPUs; tell whether they were there."""
+    return all(_place(room, layouts[name]) for name in _largest_first(layouts) * replicas)
+
+
+def _largest_first(layouts: Mapping[str, Layout]) -> list[str]:
+    return sorted(layouts, key=lambda name: (-_size(layouts[name]), name))
+
+
+def _narrower(
+    demands: Mapping[str, Demand],
+    layouts: Mapping[str, Layout],
+    part: Machine,
+    settings: ServingSettings,
+) -> dict[str, Layout]:
+    """Return the layouts as they are on nodes with fewer GPUs, of the models that fit there."""
+    narrower = dict(layouts)
+    for name, demand in demands.items():
+        with contextlib.suppress(ServingError):
+            narrower[name] = lay_out(demand.checkpoint, part, settings)
+    return narrower
 
 
 def doubt(demands: Mapping[str, Demand], machine: Machine, settings: ServingSettings) -> str:
