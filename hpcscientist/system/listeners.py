@@ -17,6 +17,8 @@ def users(port: int) -> set[int]:
     """Return the users (uids) who listen at a port where 127.0.0.1 leads; empty: none is known."""
     found: set[int] = set()
     for table in _TABLES:
+        if found:  # beside who listens there, one of IPv6 alone may have the same port
+            break
         with contextlib.suppress(OSError):
             for line in table.read_text().splitlines()[1:]:
                 fields = line.split()

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcscientist.cli.shared.signals import unwind_on
+from hpcscientist.cli.shared.signals import _STOP, unwind_on
 
 NUMBERS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
+    before = {number: signal.getsignal(number) for number in _STOP}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -26,6 +26,8 @@ def test_a_signal_unwinds(number: signal.Signals) -> None:
     unwind_on(*NUMBERS)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
+    for other in _STOP:  # what was begun is cleared away whole
+        signal.raise_signal(other)
 
 
 def test_nohup_stays_nohup() -> None:

@@ -73,13 +73,13 @@ class TestCommand:
         [("", "2,3"), ("4,5,6,7", "6,7"), ("MIG-a,MIG-b,MIG-c,MIG-d", "MIG-c,MIG-d")],
     )
     def test_a_trial_sees_its_own_gpus_alone(self, given: str, seen: str) -> None:
-        line = shown((2, 3), held=4) + "printenv CUDA_VISIBLE_DEVICES"
+        line = shown((2, 3), held=4) + "printenv CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER"
         environment = {"PATH": os.environ["PATH"]}
         environment |= {"CUDA_VISIBLE_DEVICES": given} if given else {}
         printed = subprocess.run(
             ["/bin/sh", "-c", line], capture_output=True, text=True, check=True, env=environment
         )
-        assert printed.stdout == f"{seen}\n"
+        assert printed.stdout == f"{seen}\nPCI_BUS_ID\n"
 
     def test_worker_gets_its_folders_whatever_they_are_called(self) -> None:
         line = worker_line(Site(), "m", Path("/a b/t"), 2, Path("/a b/s"))

@@ -31,6 +31,7 @@ def _driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("0,7,1", 1, 80_000),  # as CUDA: nothing after what is none
         ("GPU-2", 1, 20_000),
         ("GPU-1a-0,GPU-1b", 2, 40_000),
+        ("GPU-1", 0, 0),  # which of the two?
         ("MIG-x,MIG-y", 2, 20_000),
     ],
 )

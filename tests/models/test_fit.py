@@ -263,8 +263,17 @@ def test_models_that_fit_together_alone_by_less_context_have_less() -> None:
     for layout in layouts.values():
         assert (layout.replicas, layout.gpus_per_replica) == (1, 1)
         assert LEAST <= layout.context < alone.context
-    with pytest.raises(ServingError, match="2 models do not fit together"):
-        lay_out_all(demands, where, ServingSettings(tensor_parallel=2))
+    for settings in (ServingSettings(tensor_parallel=2), ServingSettings(context=32_768)):
+        with pytest.raises(ServingError, match="2 models do not fit together"):
+            lay_out_all(demands, where, settings)
+
+
+@pytest.mark.parametrize(("nodes", "gpus", "models"), [(2, 1, 2), (3, 1, 3), (2, 2, 4)])
+def test_nor_does_a_model_take_all_of_several_nodes(nodes: int, gpus: int, models: int) -> None:
+    shape = {"layers": 64, "kv_layers": 64, "hidden": 5120, "heads": 40, "inner": 27648}
+    demands = {name: Demand(checkpoint=checkpoint(33, **shape)) for name in "abcd"[:models]}
+    layouts = lay_out_all(demands, machine(nodes=nodes, gpus=gpus), DEFAULT)
+    assert {layout.gpus_per_replica for layout in layouts.values()} == {1}
 
 
 def test_cores_that_are_slow_with_short_numbers_have_long_ones() -> None:

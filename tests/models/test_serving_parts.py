@@ -212,6 +212,46 @@ def test_what_an_engine_compiles_lies_in_its_own_folder(tmp_path: Path) -> None:
     assert len(set(found.values())) == len(found)
 
 
+@pytest.fixture
+def _caches_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (caches.FOLDER, *caches.variables(Path())):
+        monkeypatch.setenv(name, "")  # and given back
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("_caches_as_before")
+def test_a_worker_on_another_node_has_caches_of_its_own_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, others = tmp_path / "own", tmp_path / "others"
+    own.mkdir()
+    before = dict(os.environ)
+    caches.register()
+    monkeypatch.setenv(caches.FOLDER, str(others))  # which is not on this node
+    caches.register()
+    assert dict(os.environ) == before | {caches.FOLDER: str(others)}  # no plane started this
+    monkeypatch.setenv(caches.FOLDER, str(own))
+    caches.use_own()
+    replicas = {name: os.environ[name] for name in caches.variables(own)}
+    caches.register()  # a worker beside its replica
+    assert replicas == {name: os.environ[name] for name in replicas}
+    for name, folder in caches.variables(others / "r-1").items():
+        monkeypatch.setenv(name, folder)
+    caches.register()
+    caches.register()
+    (mine,) = {Path(os.environ[name]).parent for name in replicas}
+    assert mine.parent == own
+    assert len(list(own.iterdir())) == 2
+    assert not others.exists()
+
+
+@pytest.mark.parametrize("given", [None, "FASTEST_FIRST"])
+def test_gpus_are_numbered_as_the_driver_does(given: str | None) -> None:
+    found = node.first_gpus(1, {"CUDA_DEVICE_ORDER": given} if given else {})
+    assert found["CUDA_DEVICE_ORDER"] == (given or "PCI_BUS_ID")
+    assert node.first_gpus(0, {}) == {}
+
+
 @pytest.mark.parametrize(
     ("count", "listed", "seen"),
     [(2, "", "0,1"), (2, "4,5,6", "4,5"), (4, "0,1,2,3", "0,1,2,3"), (0, "0,1", None)],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import pickle
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -32,6 +31,7 @@ from hpcscientist.models.serving import secrets
 from hpcscientist.ports.fanout import FanOut
 from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.system import listeners
 
 QUICK = ClientSettings(timeout_s=60, retries=1, backoff_s=0.001, backoff_max_s=0.002)
 WIDTH = 6
@@ -257,11 +257,27 @@ async def test_another_user_s_port_is_not_shown_the_key(
     server: Server, key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = SpreadModel(ThreadFanOut(1), endpoint(server, str(key)))
-    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)  # so this process is another user's
+    monkeypatch.setattr(listeners, "users", lambda port: {4_000_000})
     with pytest.raises(EndpointError, match=r"is another user's \(uid \d+\)"):
         await model.complete(ask())
     assert server.posts == []
     monkeypatch.undo()
     await model.complete(ask())
     assert len(server.posts) == 1
+    await model.close()
+
+
+async def test_nor_is_a_port_that_became_another_s_between_two_tries(
+    server: Server, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def taken_over(server: Server, writer: asyncio.StreamWriter) -> None:
+        monkeypatch.setattr(listeners, "users", lambda port: {4_000_000})
+        await error(503, "busy")(server, writer)
+
+    server.script = [taken_over, answer(completion("ok"))]
+    model = SpreadModel(ThreadFanOut(1), endpoint(server, str(key)))
+    with pytest.raises(EndpointError, match="is another user's"):
+        await model.complete(ask())
+    assert len(server.posts) == 1
+    monkeypatch.undo()
     await model.close()

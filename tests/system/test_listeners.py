@@ -42,6 +42,18 @@ def test_one_s_own(family: socket.AddressFamily, address: str) -> None:
     assert listeners.users(port) == set()
 
 
+def test_one_of_ipv6_alone_beside_it_is_not_meant() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as own, socket.socket(socket.AF_INET6) as beside:
+        port = own.getsockname()[1]
+        try:
+            beside.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            beside.bind(("::", port))
+        except OSError as error:
+            pytest.skip(f"no IPv6 on this machine: {error}")
+        beside.listen()
+        assert listeners.users(port) == {os.geteuid()}
+
+
 def test_another_address_is_not_meant() -> None:
     with socket.create_server(("127.0.0.2", 0)) as server:
         assert listeners.users(server.getsockname()[1]) == set()

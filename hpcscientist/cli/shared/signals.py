@@ -14,10 +14,19 @@ _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 def unwind_on(*numbers: signal.Signals) -> None:
-    """Have signals end this command as Ctrl-C does: nothing half made stays, no job, no process."""
+    """Have signals end this command as Ctrl-C does: nothing half made stays, no job, no process.
+
+    What the first one ends is not disturbed by another: a terminal that closes may send two.
+    """
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        for other in _STOP:
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, on_signal)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialSpec
-from hpcscientist.system import processes
+from hpcscientist.system import gpus, processes
 
 __all__ = ["LocalBackend", "sweep"]
 
@@ -115,6 +115,7 @@ class LocalBackend(CrowdBackend):
         environment = dict(os.environ)
         if held.gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(held.gpus)
+            environment |= gpus.order(environment)
         where = self._paths.trial(trial.trial_id).root.absolute()
         try:
             folder.mkdir(parents=True, exist_ok=True)

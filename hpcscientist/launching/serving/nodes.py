@@ -22,6 +22,7 @@ from hpcscientist.models.serving.nodes.node import LOOPBACK, own_address
 from hpcscientist.models.serving.plane import Launcher
 from hpcscientist.models.serving.steps import LocalSteps, SlurmSteps
 from hpcscientist.records.site import Site
+from hpcscientist.system import gpus
 
 _MIB = 2**20
 _CORES, _NEEDED = Path("/proc/cpuinfo"), {"avx512bw", "avx512vl", "avx512dq"}
@@ -154,25 +155,4 @@ def _gpu_memories() -> list[int]:
     rows = [line.partition(",")[::2] for line in done.stdout.splitlines()]
     found = [(uuid.strip(), int(mb)) for uuid, mb in rows if mb.strip().isdigit()]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return [mb for _, mb in found] if visible is None else _seen_by_cuda(found, visible)
-
-
-def _seen_by_cuda(found: list[tuple[str, int]], visible: str) -> list[int]:
-    """Return the memory of the GPUs that the variable names: places or UUIDs, or their beginnings.
-
-    CUDA believes no name after the first that is none. A part of a GPU (MIG-…) has, for all that
-    is said here, the memory of the least GPU.
-    """
-    seen: list[int] = []
-    for name in (part.strip() for part in visible.split(",")):
-        if name.startswith("MIG-"):
-            seen += [min(mb for _, mb in found)] if found else []
-        elif name.isdigit() and int(name) < len(found):
-            seen.append(found[int(name)][1])
-        elif named := [
-            mb for uuid, mb in found if name.startswith("GPU-") and uuid.startswith(name)
-        ]:
-            seen.append(named[0])
-        else:
-            break
-    return seen
+    return [mb for _, mb in found] if visible is None else gpus.seen(found, visible)

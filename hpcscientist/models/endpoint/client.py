@@ -46,10 +46,19 @@ class OpenAIModel:
     """The adapter to an endpoint. Belongs to one event loop."""
 
     def __init__(
-        self, base_url: str, name: str, settings: ClientSettings, api_key: str | None = None
+        self,
+        base_url: str,
+        name: str,
+        settings: ClientSettings,
+        api_key: str | None = None,
+        before_each: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make a client; nothing is sent yet. Raises ModelSpecError for an unusable address."""
-        self._exchange = Exchange(base_url, settings, api_key)
+        """Make a client; nothing is sent yet.
+
+        `before_each` is called before each request, each try of it too, and what it raises is
+        raised instead. Raises ModelSpecError for an unusable address.
+        """
+        self._exchange = Exchange(base_url, settings, api_key, before_each)
         self._base = self._exchange.base
         self._name = name
         self._settings = settings

@@ -10,6 +10,7 @@ import asyncio
 import os
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +38,18 @@ class Answer:
 class Exchange:
     """The connections to one endpoint, so many at once. Belongs to one event loop."""
 
-    def __init__(self, base_url: str, settings: ClientSettings, api_key: str | None) -> None:
-        """Send nothing yet. Raises ModelSpecError for an unusable address or key."""
+    def __init__(
+        self,
+        base_url: str,
+        settings: ClientSettings,
+        api_key: str | None,
+        before_each: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Send nothing yet. What `before_each` raises keeps an exchange from being made.
+
+        Raises ModelSpecError for an unusable address or key.
+        """
+        self._before_each = before_each
         self.base = wire.check_base_url(base_url)
         self._settings = settings
         self._key = (api_key or "").strip()
@@ -65,6 +76,7 @@ class Exchange:
             raise EndpointError(f"the client of {self.base} is closed; open the model anew")
         try:
             async with self._slots, asyncio.timeout(self._settings.timeout_s):
+                self._before_each()
                 started = time.monotonic()
                 async with self._client.stream(method, self.base + path, json=body) as response:
                     content = await _read(response)

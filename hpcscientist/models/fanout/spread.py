@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -110,8 +111,6 @@ async def probe(endpoint: Endpoint) -> None:
 
 @contextlib.asynccontextmanager
 async def _client(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
-    if endpoint.key_file:
-        secrets.require_own(endpoint.base_url)
     kept = _clients.setdefault(asyncio.get_running_loop(), {})
     client = kept.get(endpoint)
     if client is not None:
@@ -129,5 +128,8 @@ async def _client(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
 
 
 def _open(endpoint: Endpoint) -> OpenAIModel:
-    key = secrets.read(Path(endpoint.key_file)) if endpoint.key_file else None
-    return OpenAIModel(endpoint.base_url, endpoint.name, endpoint.client, key)
+    url, name = endpoint.base_url, endpoint.name
+    if not endpoint.key_file:
+        return OpenAIModel(url, name, endpoint.client)
+    key = secrets.read(Path(endpoint.key_file))
+    return OpenAIModel(url, name, endpoint.client, key, partial(secrets.require_own, url))

@@ -64,4 +64,6 @@ def shown(taken: Sequence[int], held: int) -> str:
     fields = ",".join(str(place + 1) for place in taken)
     strict = "-s " if held > 1 else ""  # where there are fewer than asked for: none
     listed = f'$(echo "${{CUDA_VISIBLE_DEVICES:-{numbers}}}" | cut {strict}-d, -f{fields})'
-    return f"export CUDA_VISIBLE_DEVICES={listed}; "
+    # By the numbers of the bus, as the engines on the other GPUs have it.
+    order = 'CUDA_DEVICE_ORDER="${CUDA_DEVICE_ORDER:-PCI_BUS_ID}"'
+    return f"export {order} CUDA_VISIBLE_DEVICES={listed}; "

@@ -37,10 +37,11 @@ def lay_out_all(
     part, room = _parts(len(demands), machine, settings)
     one = settings.model_copy(update={"replicas": 1 if machine.gpus == 0 else 0})
     layouts = {name: lay_out(demand.checkpoint, part, one) for name, demand in demands.items()}
-    for gpus in range(part.gpus - 1, 0, -1):
-        if _fit_together(list(room), layouts, settings.replicas or 1):
+    while not _fit_together(list(room), layouts, settings.replicas or 1):
+        narrower = _narrower(demands, layouts, part, one)
+        if not narrower:
             break
-        layouts = _narrower(demands, layouts, part.model_copy(update={"gpus": gpus}), one)
+        layouts |= narrower
     order = _largest_first(layouts)
     if not _fit_together(room, layouts, settings.replicas or 1):
         needs = ", ".join(f"{name} {_size(layouts[name])}" for name in order)
@@ -75,15 +76,20 @@ def _largest_first(layouts: Mapping[str, Layout]) -> list[str]:
 def _narrower(
     demands: Mapping[str, Demand],
     layouts: Mapping[str, Layout],
-    part: Machine,
+    machine: Machine,
     settings: ServingSettings,
 ) -> dict[str, Layout]:
-    """Return the layouts as they are on nodes with fewer GPUs, of the models that fit there."""
-    narrower = dict(layouts)
-    for name, demand in demands.items():
+    """Return the largest replica that can be laid out on fewer GPUs, laid out so; {}: none can."""
+    for name in _largest_first(layouts):
+        gpus = layouts[name].gpus_per_replica - 1
+        if gpus < 1:
+            continue
+        nodes = max(1, gpus // machine.gpus)  # whole ones, or a part of one
+        fewer = {"nodes": nodes, "gpus": min(gpus, machine.gpus)}
         with contextlib.suppress(ServingError):
-            narrower[name] = lay_out(demand.checkpoint, part, settings)
-    return narrower
+            part = machine.model_copy(update=fewer)
+            return {name: lay_out(demands[name].checkpoint, part, settings)}
+    return {}
 
 
 def doubt(demands: Mapping[str, Demand], machine: Machine, settings: ServingSettings) -> str:

@@ -139,6 +139,8 @@ def _progress(nodes: int) -> tuple[str, str, bool]:
         return "", "", False
     said = [found.message, *(d.message for d in found.deployments.values())]
     proxies = sum(_value(proxy) == "HEALTHY" for proxy in status.proxies.values())
+    if proxies < nodes:
+        said.append(f"{proxies} of {nodes} nodes answer requests")
     healthy = (
         proxies >= nodes
         and _value(found.status) == "RUNNING"

@@ -26,10 +26,11 @@ from types import FrameType
 
 from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.lease import Lease
-from hpcscientist.models.serving.nodes import caches, leftovers, offline
+from hpcscientist.models.serving.nodes import leftovers, offline
+from hpcscientist.models.serving.nodes.caches import FOLDER
 from hpcscientist.models.serving.order import Order
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.system import processes
+from hpcscientist.system import gpus, processes
 
 MODULE = __name__ if __name__ != "__main__" else "hpcscientist.models.serving.nodes.node"
 APPLICATION = "hpcscientist.models.serving.nodes.application"
@@ -130,10 +131,8 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
     """Serve until the end. `on_answers` is called once models answer."""
     paths = ServingPaths(order.folder)
     environment = offline.environment(os.environ, paths)
-    environment |= {"VLLM_HOST_IP": own, "HPCSCI_PLANE_FOLDER": str(folder)}
+    environment |= {"VLLM_HOST_IP": own, FOLDER: str(folder)}
     environment |= {"TMPDIR": str(folder), "RAY_TMPDIR": str(leftovers.of_ray(folder))}
-    # An engine's workers that Ray starts itself have these; a replica has its own.
-    environment |= caches.variables(folder / "w")
     environment |= first_gpus(order.gpus, environment)
     running: list[subprocess.Popen[bytes]] = []
     lease = Lease(paths.lease(order.nonce), order.lease_s)
@@ -174,7 +173,7 @@ def first_gpus(count: int, given: Mapping[str, str]) -> dict[str, str]:
     """Return the variable that shows the first GPUs alone: the others are kept for trials."""
     if not count:
         return {}
-    return {"CUDA_VISIBLE_DEVICES": ",".join(_gpus(count, given)[:count])}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(_gpus(count, given)[:count]), **gpus.order(given)}
 
 
 def other_gpus(count: int, held: int, given: Mapping[str, str]) -> tuple[str, ...]:

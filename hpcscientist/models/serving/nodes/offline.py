@@ -33,7 +33,7 @@ QUIET = {
     "AUTOSCALER_METRIC_PORT": "65536",
     "DASHBOARD_METRIC_PORT": "65536",
     "OTEL_SDK_DISABLED": "true",
-    # It looks at all of the machine and ends engines for what others take; the job has a limit.
+    # Ray looks at all of the machine, and would end engines for what others take of it.
     "RAY_memory_monitor_refresh_ms": "0",
     # Ray has its processes wait behind all others; engines have work to do as others have.
     "RAY_worker_niceness": "0",

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from ray.serve.llm.deployment import LLMServer
@@ -29,8 +27,7 @@ class Replica(LLMServer):  # type: ignore[misc]
     async def __init__(  # type: ignore[misc]  # Ray awaits it
         self, *arguments: Any, **named: Any
     ) -> None:
-        base = os.environ.get("HPCSCI_PLANE_FOLDER")
-        os.environ.update(caches.variables(Path(tempfile.mkdtemp(prefix="r-", dir=base))))
+        caches.use_own()
         await super().__init__(*arguments, **named)
         self._watch = asyncio.create_task(self._end_with_engine())
 
