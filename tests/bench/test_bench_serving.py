@@ -20,7 +20,7 @@ from checkpoint_kit import write_model
 from hpcscientist.bench.serving import arms, cold, cores, figures, first, prompts
 from hpcscientist.bench.serving.alone import Taken
 from hpcscientist.bench.serving.measured import Measured
-from hpcscientist.cli.benches import bench as command
+from hpcscientist.cli.benches import cluster as command
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError
@@ -275,7 +275,7 @@ def test_a_first_token_that_does_not_come_is_said_why(tmp_path: Path) -> None:
 
 
 def test_the_command_line_knows_the_same_parts_and_counts() -> None:
-    assert command._PARTS_SERVING == figures.PARTS
+    assert command._SERVING == figures.PARTS
     assert command._IN_FLIGHT == figures.IN_FLIGHT
 
 

@@ -17,7 +17,7 @@ from hpcscientist.bench.figure import Measured
 from hpcscientist.bench.slurm import bare, driver, figures, instant, ours
 from hpcscientist.bench.slurm.ground import Ground
 from hpcscientist.campaign.running.gathering import make_batch
-from hpcscientist.cli.benches import bench as command
+from hpcscientist.cli.benches import cluster as command
 from hpcscientist.cli.main import run
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
@@ -131,7 +131,7 @@ def test_says_that_there_is_no_slurm(
     assert "no Slurm answers" in capsys.readouterr().err
     assert run(["bench", "slurm", "--image", str(tmp_path / "none.sif")]) == 2
     assert "does not exist" in capsys.readouterr().err
-    assert command._PARTS == figures.PARTS
+    assert command._SLURM == figures.PARTS
 
 
 @pytest.mark.slurm

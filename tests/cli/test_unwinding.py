@@ -33,4 +33,5 @@ def test_a_signal_unwinds(number: signal.Signals) -> None:
 def test_nohup_stays_nohup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     unwind_on(*NUMBERS)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     signal.raise_signal(signal.SIGHUP)

@@ -25,8 +25,21 @@ def json_option(command: F) -> F:
 
 def dir_option(text: str) -> Callable[[F], F]:
     """Add --dir, a folder that exists; `text` says what for."""
-    kind = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
-    return click.option("--dir", "folder", metavar="DIR", default=".", type=kind, help=text)
+    kind = click.Path(file_okay=False, resolve_path=True, path_type=Path)
+    return click.option(
+        *("--dir", "folder"),
+        metavar="DIR",
+        default=".",
+        type=kind,
+        callback=_that_exists,
+        help=text,
+    )
+
+
+def _that_exists(context: click.Context, option: click.Parameter, folder: Path) -> Path:
+    if not folder.is_dir():
+        raise click.BadParameter(f"{folder} does not exist; make it, or give another folder")
+    return folder
 
 
 def tell(name: str, text: str) -> None:
