@@ -83,7 +83,7 @@ SUITES = (
     Suite("soak", "a thousand ideas; thousands of hostile inputs", (), 1800, minutes=65),
     # They measure.
     Suite(
-        "benchmarks", "hpcsci bench on the cluster, small", ("cluster", "image"), 1800, alone=True
+        "benchmarks", "benchmarks on the cluster, small", ("cluster", "image"), 1800, alone=True
     ),
 )
 

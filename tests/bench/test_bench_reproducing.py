@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-from campaigns import TinyCampaign, hpcsci
+from benchmarks.campaigns import reproducing, spoiling
+from benchmarks.campaigns.reproducing import Verdicts
+from benchmarks.campaigns.tampering import KINDS, change_journal, copy_campaign
+from benchmarks.campaigns.verdicts import Tampered, kept
+from campaigns import TinyCampaign, benchmark, hpcsci
 from reproducible import prepare
 from tiny_recipe import RATE, edit, idea, propose
 
-from hpcscientist.bench.campaigns import reproducing, spoiling
-from hpcscientist.bench.campaigns.reproducing import Verdicts
-from hpcscientist.bench.campaigns.tampering import KINDS, change_journal, copy_campaign
-from hpcscientist.bench.campaigns.verdicts import Tampered, kept
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.errors import UsageError
 from hpcscientist.files.hashing import hash_tree
@@ -106,8 +106,8 @@ class TestCounting:
 
 
 def bench(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = ["bench", "claims", "--recipe", "./tiny", "--campaigns", "1", "--ideas", "2"]
-    done = hpcsci(*command, "--allow-unsandboxed", "--json", *options, cwd=folder)
+    command = ["claims", "--recipe", "./tiny", "--campaigns", "1", "--ideas", "2"]
+    done = benchmark(*command, "--allow-unsandboxed", "--json", *options, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done
 
