@@ -27,6 +27,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import GONE, Prompt
 from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available
@@ -43,6 +44,7 @@ UNCHANGED = "the edits change nothing"
 ONLY_COMMENTS = "the edits change nothing but comments and layout"
 GIVEN_BACK = "the edits give back the unchanged reference"
 
+_EDITS = 20  # of one reply; a change of more places replaces the file
 _PROBLEMS = 20  # of a version, as many as go back to the model
 
 
@@ -83,7 +85,7 @@ class Reviser:
         for ordinal in asked.ordinals:
             call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal)
             try:
-                reply = await voice.ask(call, asked.reply_type, prompt)
+                reply = await voice.ask(call, asked.reply_type, prompt, self._limits(asked))
             except PlaybookExhausted:
                 return spare or GaveUp(reason=_exhausted(call, problem))
             except ReplyError as error:
@@ -98,6 +100,13 @@ class Reviser:
             # The latest reply alone is shown, so the prompt does not grow with each repair.
             prompt = _again(asked.prompt, reply, problem)
         return spare or GaveUp(reason=_useless(len(asked.ordinals) - 1, problem))
+
+    def _limits(self, asked: Question) -> Limits:
+        """Allow edits of editable files alone; a first version must have one."""
+        return {
+            "edits.file": Limit(values=self._editable),
+            "edits": Limit(least=1 if asked.insist else None, most=_EDITS),
+        }
 
     def _read(self, asked: Question, reply: CodeReply | FixReply) -> Draft | GaveUp | _Rejected:
         """Return what a reply comes to: new code, an end, or what is wrong with its edits."""

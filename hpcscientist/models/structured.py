@@ -14,6 +14,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.reply_limits import Limits, narrowed
 from hpcscientist.models.text import prompt_hash, strip_reasoning
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
@@ -36,13 +37,15 @@ async def ask(
     repairs: int = REPAIRS,
     prompt: Prompt | None = None,
     window: Window | None = None,
+    limits: Limits | None = None,
 ) -> T:
     """Ask for a reply of a type, and again with what was wrong, at most `repairs` times.
 
     `prompt` is asked in place of the request's messages, as much of it as fits into
     `window` beside the answer; so too with each repair. The type's JSON schema goes with the
-    request and, because not every endpoint heeds it, into the prompt. Raises ReplyError after
-    the last repair or where the shortest prompt does not fit, and what `model` raises.
+    request, narrowed by `limits`, and, because not every endpoint heeds it, into the prompt.
+    Raises ReplyError after the last repair or where the shortest prompt does not fit, and what
+    `model` raises.
     """
     schema = _schema(reply_type)
     note = render("reply_format", schema=json.dumps(schema, ensure_ascii=False))
@@ -52,7 +55,7 @@ async def ask(
         call = request.model_copy(
             update={
                 "schema_name": reply_type.__name__,
-                "reply_schema": schema,
+                "reply_schema": narrowed(schema, limits) if limits else schema,
                 "repair": repair,
             }
         )
