@@ -55,7 +55,7 @@ async def ask(
         call = request.model_copy(
             update={
                 "schema_name": reply_type.__name__,
-                "reply_schema": narrowed(schema, limits) if limits else schema,
+                "reply_schema": narrowed(schema, limits or {}),
                 "repair": repair,
             }
         )
