@@ -204,7 +204,7 @@ class TrialRunner:
             return report
         assert isinstance(report.outcome, MachineFailed)
         count = self.state.losses.of(spec.trial_id) + 1
-        detail = f"its code ended or stopped its worker {count} times: {report.outcome.detail}"
+        detail = f"it was lost {count} times, at last with nothing beside it: {report.outcome.detail}"
         failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
         report = report.model_copy(update={"outcome": failed})
         store.write_result(self.paths.trial(spec.trial_id), spec, report)
