@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from hpcscientist.campaign.running.waiting import Runs
-from hpcscientist.errors import DiskFull, MachineTrouble
+from hpcscientist.errors import DiskFull
 from hpcscientist.execution import ending, presence
 from hpcscientist.execution.leftovers import keep_log
 from hpcscientist.execution.trial import node_name
@@ -86,9 +86,8 @@ class TrialRunner:
         """Have a run of a trial come to its end, and return its report, which is journalled then.
 
         The intent is journalled before anything is awaited. Raises DiskFull when the run
-        directory's disk is full, and MachineTrouble when the machine fails idea after idea: then
-        the campaign stops instead of spending retries. Raises SplitGuarded, before anything runs,
-        where it may not see the test split.
+        directory's disk is full, and SplitGuarded, before anything runs, where it may not see the
+        test split.
         """
         spent.check(spec, self.state)
         # With nothing beside it where an earlier run was lost.
@@ -190,11 +189,6 @@ class TrialRunner:
             if self._is_full(report, outcome):
                 self._stop_for_space(spec, outcome)
         self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report, at=time.time()))
-        if isinstance(outcome, MachineFailed) and (pattern := self.state.losses.pattern()):
-            raise MachineTrouble(
-                f"{pattern}, at last {spec.trial_id} ({outcome.failure.value}: {outcome.detail}); "
-                "mend that and run `hpcsci resume`"
-            )
         return report
 
     def _blamed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
@@ -204,7 +198,7 @@ class TrialRunner:
             return report
         assert isinstance(report.outcome, MachineFailed)
         count = self.state.losses.of(spec.trial_id) + 1
-        detail = f"its code ended or stopped its worker {count} times: {report.outcome.detail}"
+        detail = f"lost {count} times, at last with nothing beside it: {report.outcome.detail}"
         failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
         report = report.model_copy(update={"outcome": failed})
         store.write_result(self.paths.trial(spec.trial_id), spec, report)

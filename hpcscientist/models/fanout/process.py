@@ -101,6 +101,7 @@ class RayProcess:
         self._number += 1
         number = self._number
         self._calls[number] = asyncio.get_running_loop().create_future()
+        self._calls[number].add_done_callback(_heard)
         try:
             self._send(Frame(Kind.RUN, number, call))
             return await self._calls[number]
@@ -195,7 +196,7 @@ class RayProcess:
                 future.set_exception(ServingError(self.gone))
 
 
-def _heard(future: asyncio.Future[None]) -> None:
+def _heard(future: asyncio.Future[Any]) -> None:
     # Lest asyncio complain of an exception that nobody awaits any more.
     if not future.cancelled():
         future.exception()
