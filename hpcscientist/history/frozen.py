@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import errno
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 from pydantic import Field, ValidationError
 
+from hpcscientist import __version__
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import toml
-from hpcscientist.files.hashing import hash_image
+from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line, printable
 from hpcscientist.history import remains
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
@@ -32,6 +36,7 @@ _NO_AUTHORING = {
     "further_runs": 0,
     "hopeless": 0.0,
 }
+_NO_LOOP = {"error_control": "batch", "confirm": False, "drift_every": 0}
 
 
 class CampaignConfig(Record):
@@ -100,16 +105,10 @@ def write(paths: RunPaths, config: CampaignConfig) -> None:
 def read(paths: RunPaths) -> CampaignConfig:
     """Read campaign.toml. Raises NoRunDirectory when it is missing, RunDirectoryError."""
     path: Path = paths.campaign
+    data: dict[str, Any] = {}
     try:
         data = toml.parse(path.read_text(encoding="utf-8"))
-        if isinstance(data.get("settings"), dict):
-            # Launched by a version that knew none of this: it ends by the rules it began with.
-            data["settings"].setdefault("authoring", _NO_AUTHORING)
-            loop = data["settings"].setdefault("loop", {})
-            loop.setdefault("error_control", "batch")
-            loop.setdefault("confirm", False)
-            loop.setdefault("drift_every", 0)
-        data.setdefault("lag", data.get("in_flight"))
+        _upcast(data)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:
         remains.check(paths)
@@ -118,6 +117,43 @@ def read(paths: RunPaths) -> CampaignConfig:
         if error.errno == errno.ENAMETOOLONG:  # as it was given: nothing is to be restored
             raise
         raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}; restore it") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        mend = _release(data)
+        raise RunDirectoryError(
+            f"{path}: cannot be read: {printable(one_line(reason))}; {mend}"
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise RunDirectoryError(f"{path}: cannot be read: {reason}; restore it") from error
+
+
+def _release(data: Mapping[str, Any]) -> str:
+    """Return how to read a configuration that this release cannot: with the one that wrote it."""
+    version, created = data.get("package_version"), data.get("created")
+    if not isinstance(version, str) or data.get("package_hash") == package_hash():
+        return "restore it"
+    return printable(
+        f"hpcscientist {version} wrote it on {str(created)[:10]}, and this is {__version__}: "
+        "install that release, or restore the file if it was changed since"
+    )
+
+
+def _upcast(data: dict[str, Any]) -> None:
+    """Make the configuration of an earlier release one of this release.
+
+    What that release did not know is set so that its campaigns end by the rules they began with.
+    """
+    data.setdefault("lag", data.get("in_flight"))
+    settings = data.get("settings")
+    if not isinstance(settings, dict):
+        return
+    settings.setdefault("authoring", _NO_AUTHORING)
+    loop = settings.setdefault("loop", {})
+    if "propose" in settings and isinstance(loop, dict):  # the first release
+        settings.setdefault("ideation", settings.pop("propose"))
+        loop.setdefault("error_control", "two-sided")
+    if isinstance(loop, dict):
+        for key, value in _NO_LOOP.items():
+            loop.setdefault(key, value)
