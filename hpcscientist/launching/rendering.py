@@ -16,7 +16,8 @@ from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.checked import Checked
-from hpcscientist.launching.jobs.dispatch import make_job
+from hpcscientist.launching.jobs import room
+from hpcscientist.launching.jobs.dispatch import make_job, nodes_of
 from hpcscientist.records.trial import Split
 from hpcscientist.worker import element
 
@@ -40,7 +41,8 @@ def scripts(checked: Checked) -> dict[str, str]:
     paths, config = RunPaths(checked.run_dir), _provisional(checked)
     found = {}
     if checked.settings.nodes:
-        job = make_job(paths, config.campaign_id, checked.settings.nodes, config.site)
+        nodes = nodes_of(checked.settings, checked.role_specs)
+        job = make_job(paths, config.campaign_id, nodes, config.site)
         found["the job that drives the campaign"] = controller_job.script(job)
     if checked.settings.serving.trials_inside:
         return found  # trials are steps of that job
@@ -57,10 +59,14 @@ def scripts(checked: Checked) -> dict[str, str]:
 def check(checked: Checked) -> None:
     """Ask Slurm whether it would take what the launch would submit, before anything is made.
 
-    A wrong partition, account or QOS is found here. Raises UsageError with Slurm's words, and
-    SchedulerSilent when it does not answer.
+    A wrong partition, account or QOS is found here, and a job that would hold the nodes of its
+    own trials. Raises UsageError with Slurm's words, and SchedulerSilent when it does not answer.
     """
-    slurm = Slurm(checked.placement.site.watch.command_s)
+    settings, site = checked.settings, checked.placement.site
+    slurm = Slurm(site.watch.command_s)
+    if checked.placement.backend == "slurm" and settings.nodes and not checked.inside:
+        nodes = nodes_of(settings, checked.role_specs)
+        room.require(slurm, site, checked.recipe.spec.resources, nodes)
     for purpose, script in scripts(checked).items():
         try:
             submit.check(slurm, script)

@@ -64,8 +64,29 @@ def test_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_job_leaves_idle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(folder, capsys, site="site.toml", image="i.sif", nodes=3)
-    assert lines["idle"].startswith("2 of 3 nodes: no model is served on them")
-    assert "the driving job at most 72 node-hours" in lines["cost"]
+    assert lines["nodes"].startswith("1 of 3 ")
+    assert "idle" not in lines
+    assert "the driving job at most 24 node-hours" in lines["cost"]
+    assert "nodes" not in said(folder, capsys, site="site.toml", image="i.sif", nodes=1)
+
+
+@pytest.mark.parametrize(
+    ("ideas", "control", "lacking"), [(22, 0.0, 0), (50, 0.0, 28), (23, 0.0, 1), (50, 0.5, 14)]
+)
+def test_how_many_ideas_the_playbook_lacks(
+    ideas: int, control: float, lacking: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"backend": "local", "ideas": ideas, "control": control, "allow_unsandboxed": True}
+    lines = said(folder, capsys, model="playbook", **given)
+    assert ("the playbook holds 22 ideas" in lines["ideas"]) == bool(lacking)
+    assert (f"lacks {lacking} of these" in lines["ideas"]) == bool(lacking)
+
+
+def test_a_model_that_is_asked_lacks_no_ideas(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(folder, capsys, backend="local", ideas=500)
+    assert "playbook" not in lines["ideas"]
 
 
 def test_how_ideas_are_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ def header(checked: Checked) -> None:
     lines = {
         "recipe": f"{spec.name}: {spec.topic.title}",
         "model": model,
-        "ideas": f"{settings.ideas}, {flow}, {place.in_flight} in flight",
+        "ideas": f"{settings.ideas}, {flow}, {place.in_flight} in flight{_unproposed(checked)}",
         "trials": f"at most {checked.trials_at_most}; {place.slots} {at_once}; "
         f"pilot {budgets.pilot.seconds:g} s, {_steps(checked)}full {budgets.full.seconds:g} s x "
         f"{seeds_said(settings.loop, spec.seeds)}{_fresh(checked)}",
@@ -61,6 +61,7 @@ def header(checked: Checked) -> None:
         "ideas by": ", ".join(["propose", *checked.steps]) if checked.steps else "",
         "likeness": likeness.statement(checked.embedder, elsewhere=bool(settings.nodes)),
         "bank": earlier.statement(checked.earlier),
+        "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
         "run dir": str(checked.run_dir),
     }
@@ -68,6 +69,17 @@ def header(checked: Checked) -> None:
     for name, text in [*lines.items(), *more]:
         if text:
             click.echo(f"{name:8} {printable(text)}", err=True)
+
+
+def _unproposed(checked: Checked) -> str:
+    """Say how many of the ideas a playbook lacks."""
+    lacking = len(checked.unproposed)
+    if not lacking:
+        return ""
+    return (
+        f"; the playbook holds {len(checked.proposals or ())} ideas and lacks {lacking} of these: "
+        "ask for fewer, or give another --model"
+    )
 
 
 def _steps(checked: Checked) -> str:

@@ -12,10 +12,11 @@ import contextlib
 import time
 from collections.abc import Collection, Iterator, Sequence
 
-from hpcscientist.errors import DiskFull, SchedulerRefused, SchedulerSilent
+from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import (
+    ArrayRecord,
     BatchFolder,
     InQueue,
     record_of,
@@ -24,7 +25,7 @@ from hpcscientist.execution.backends.slurm.batches import (
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs.submit import Sender
 from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs, end_arrays
-from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
+from hpcscientist.execution.backends.slurm.limits import KnownLimits
 from hpcscientist.execution.backends.slurm.refusals import UNLIMITED, Learned, is_closed
 from hpcscientist.execution.backends.slurm.stops import Stops
 from hpcscientist.execution.backends.slurm.watching.ledger import (
@@ -39,6 +40,7 @@ from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findi
 from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
+from hpcscientist.history import waiting
 from hpcscientist.records.runs import (
     Accepted,
     Answer,
@@ -83,7 +85,7 @@ class SlurmBackend:
         self.slurm = Slurm(site.watch.command_s)
         self._sender = Sender(self.slurm, site.slurm, module)
         self._ledger, self._told, self._learned = Ledger(), Told(), Learned()
-        self._limits: SlurmLimits | None = None
+        self._limits = KnownLimits(self.slurm)
         self._rounds = Rounds(self.slurm, self._ledger, campaign_id)
         self._progress = Progress(paths, site.watch, self._ledger, self._tell)
         self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
@@ -112,17 +114,16 @@ class SlurmBackend:
         """Say how many array tasks fit now, by all limits; see the port."""
         async with self._turn:
             pause = self._not_before - clock.now()
-            if pause <= 0 and self._limits is None:
+            if pause <= 0 and self._limits.are_due(self._site.slurm, clock.now()):
                 with self._listening():
-                    self._limits = await asyncio.to_thread(
-                        read_limits, self.slurm, self._site.slurm
-                    )
+                    await asyncio.to_thread(self._limits.read, self._site.slurm, clock.now())
                 pause = self._not_before - clock.now()
-            if pause > 0 or self._limits is None:
+            limits = self._limits.last(self._site.slurm)
+            if pause > 0 or limits is None:
                 return _paused(max(pause, 0.0))
             queue = InQueue(self._ledger.count_live(), self._others)
             slots = min(self._slots, self._learned.most)
-            found = room(self._limits, self._site.slurm, queue, slots, like)
+            found = room(limits, self._site.slurm, queue, slots, like)
         if found.room:
             return found
         self._looked_for_room = clock.now()
@@ -168,6 +169,7 @@ class SlurmBackend:
         if self._ledger.batches:
             await asyncio.to_thread(end_arrays, self.slurm, self._campaign_id)
         self._ledger.drop(everything=True)
+        waiting.write(self._paths, {})
         with contextlib.suppress(OSError):  # not empty, or never made
             self._paths.submission.rmdir()
 
@@ -193,7 +195,7 @@ class SlurmBackend:
             return Unknown()
         except SchedulerRefused as error:
             self._ledger.drop_one(live)
-            return self._refused(str(error), len(record.tasks))
+            return await self._refused(str(error), record)
         except OSError as error:
             self._ledger.drop_one(live)
             if error.errno in NO_SPACE:
@@ -203,10 +205,18 @@ class SlurmBackend:
         self._learned.accepted()
         return Accepted()
 
-    def _refused(self, said: str, tasks: int) -> Refused:
+    async def _refused(self, said: str, record: ArrayRecord) -> Refused:
+        if await self._is_too_large(record):
+            self._told.tell(
+                Held(
+                    "limits changed",
+                    f"Slurm's limits are lower now ({said}); trying smaller arrays",
+                )
+            )
+            return Refused(said, transient=True)
         if self._learned.is_limit(said):
             # The site has a limit that could not be read: fit below it, and wait for room.
-            self._learned.refused(self._ledger.count_live(), self._others, tasks)
+            self._learned.refused(self._ledger.count_live(), self._others, len(record.tasks))
             self._hold(_LIMIT_PAUSE_S)
             self._told.tell(
                 Held("submit limit", f"Slurm's submit limit is reached ({said}); waiting")
@@ -222,9 +232,18 @@ class SlurmBackend:
             transient=False,
         )
 
+    async def _is_too_large(self, record: ArrayRecord) -> bool:
+        """Whether an array has more tasks than Slurm allows now; the next one will have fewer."""
+        try:
+            limits = await asyncio.to_thread(self._limits.read, self._site.slurm, clock.now())
+        except SchedulerError:
+            return False
+        return len(record.tasks) > min(limits.max_array, limits.max_submit)
+
     def _avoidable(self, avoid: Sequence[str]) -> Sequence[str]:
         """Return the nodes to leave out: never more than half of the partition's."""
-        nodes = self._limits.nodes if self._limits else 0
+        limits = self._limits.last(self._site.slurm)
+        nodes = limits.nodes if limits else 0
         return avoid[: nodes // 2] if nodes else avoid[:1]
 
     async def _tend(self) -> None:
@@ -258,10 +277,11 @@ class SlurmBackend:
 
     async def _round(self) -> None:
         self._backoff.done(clock.now())
-        said, known = self._site.slurm.accounting, self._limits
+        said, known = self._site.slurm.accounting, self._limits.last(self._site.slurm)
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
             self._heed(findings)
+            await asyncio.to_thread(waiting.write, self._paths, self._ledger.waiting())
             await asyncio.to_thread(cancel_jobs, self.slurm, findings.held)
 
     def _heed(self, findings: Findings) -> None:

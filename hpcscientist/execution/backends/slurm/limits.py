@@ -12,6 +12,8 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.records.site import SlurmSite
 
 _NO_MAXIMUM = 10**9
+# Seconds until limits are read again: four commands, so rarely; and after Slurm gave no answer.
+READ_AGAIN_S, ASK_AGAIN_S = 600.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,40 @@ def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
         accounting=accounting,
         cpus=_total(parts, "TotalCPUs"),
     )
+
+
+class KnownLimits:
+    """The limits as Slurm told them last. A site changes them while campaigns run, so they are read
+    again from time to time, and at once where a refusal casts doubt on them.
+    """
+
+    def __init__(self, slurm: Slurm) -> None:
+        self._slurm = slurm
+        self._known: dict[SlurmSite, SlurmLimits] = {}
+        self._due: dict[SlurmSite, float] = {}
+
+    def last(self, site: SlurmSite) -> SlurmLimits | None:
+        """Return what is known; None before the first answer."""
+        return self._known.get(site)
+
+    def are_due(self, site: SlurmSite, now: float) -> bool:
+        """Whether they are old, or not known yet. `now`: seconds of the event loop's clock."""
+        return site not in self._known or now >= self._due[site]
+
+    def read(self, site: SlurmSite, now: float) -> SlurmLimits:
+        """Ask Slurm. What was known stays where it gives no answer now.
+
+        Raises SchedulerError where nothing is known yet.
+        """
+        known = self._known.get(site)
+        try:
+            known, pause_s = read_limits(self._slurm, site), READ_AGAIN_S
+        except SchedulerError:
+            if known is None:
+                raise
+            pause_s = ASK_AGAIN_S
+        self._known[site], self._due[site] = known, now + pause_s
+        return known
 
 
 def minutes(text: str) -> int:

@@ -7,6 +7,7 @@ one at `at`. Everything here is memory; what must survive the driver is in the b
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class ArrayTask:
     unwanted: set[int] = field(default_factory=set)
     phase: Phase = Phase.WAITING
     state: str = "PENDING"
+    reason: str = ""  # Slurm's, for which it waits
     node: str = ""
     cause: EndState | None = None
     ended_at: float = 0.0
@@ -140,6 +142,15 @@ class Ledger:
         for live in self.batches:
             for task in live.tasks:
                 yield live, task
+
+    def waiting(self) -> Counter[str]:
+        """Count the tasks that wait in the queue, by Slurm's reason."""
+        return Counter(
+            task.reason
+            for live, task in self.tasks()
+            if live.job_id and task.cause is None and not task.started
+            if task.phase is Phase.WAITING
+        )
 
     def count_live(self) -> int:
         """Return how many tasks have not ended."""

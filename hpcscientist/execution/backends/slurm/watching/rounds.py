@@ -176,6 +176,7 @@ def _apply(live: LiveBatch, rows: Iterable[QueueRow], found: Findings) -> None:
             found.changed |= task.state != row.state
             task.phase, task.state = row.phase, row.state
             task.node = row.node or task.node
+            task.reason = row.reason
             if is_held_by_slurm(row.state, row.reason):
                 found.held.append(f"{live.job_id}_{number}")
                 task.end(EndState.NODE_FAIL, row.state)
