@@ -21,7 +21,7 @@ from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.missing import Missing, missing
 from hpcscientist.judgement.quality import Quality, measure
 from hpcscientist.judgement.steadiness import drifted
-from hpcscientist.recipe.load import load
+from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
 from hpcscientist.records.found.finding import Comparison, Finding, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
@@ -66,7 +66,7 @@ def read_rows(paths: RunPaths) -> Summary:
     """
     state = read_state(paths)
     config = frozen.read(paths)
-    spec = load(paths.recipe).spec
+    spec = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec
     metric = spec.primary
     found = overview(paths, metric.name)
     ended = [idea for idea in state.in_order() if idea.ended is not None]

@@ -46,7 +46,8 @@ from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
-from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation, Split
 
 
@@ -86,11 +87,7 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
     """
     paths = session.paths
     config = frozen.read(paths)
-    recipe = load(paths.recipe)
-    if recipe.recipe_hash != config.recipe_hash:
-        raise RunDirectoryError(
-            f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
-        )
+    recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
     vault.require_campaign_key(config.campaign_id)
     for key in config.labels.values():
         if not vault.path_of(key).is_dir():
