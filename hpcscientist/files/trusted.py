@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from hpcscientist.files import log, vault
 from hpcscientist.files.handed.place import resolved
 
 FOLDER = "trusted"  # below the root of labels
+_FILES = b', "files": '
 
 
 def recipe_folder(recipe_hash: str) -> Path:
@@ -57,8 +58,8 @@ class TrustedCopy:
         return self.root / "journal.jsonl"
 
     @property
-    def _contents(self) -> Path:
-        """The files of ideas: one log, for a campaign may have thousands."""
+    def contents(self) -> Path:
+        """The copies of ideas' files; see `Contents`."""
         return self.root / "contents.jsonl"
 
     @property
@@ -81,28 +82,49 @@ class TrustedCopy:
         """Remove the copies of a campaign that came to nothing."""
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def put(self, name: str, files: Mapping[str, str]) -> None:
-        """Copy the files of a folder, which has this name in the run directory.
 
-        What cannot be written is left out: then there is one copy, as in any folder.
-        """
+class Contents:
+    """Copies of files and folders by name, in one log: a campaign may have thousands of ideas.
+
+    A name stands for what was put there last. A folder is a text by each file's name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, int] = {}
+        self.is_complete = path.parent.is_dir()  # nothing that was put is missing
+        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+            start = 0
+            for line in file:
+                head, _, _ = line.partition(_FILES)
+                self._places[json.loads(head + b"}")["name"]] = start
+                start += len(line)
+
+    @property
+    def names(self) -> Collection[str]:
+        """What there are copies of."""
+        return self._places.keys()
+
+    def put(self, name: str, files: Mapping[str, str]) -> None:
+        """Copy files. Where there is no room, there is no copy: the campaign goes on without."""
         line = json.dumps({"name": name, "files": dict(files)}).encode() + b"\n"
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self._contents, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                log.append(descriptor, line, durable=False)
+                self._places[name] = log.append(descriptor, line, durable=False)
             finally:
                 os.close(descriptor)
+        except OSError:
+            self._places.pop(name, None)  # an earlier text is not this one's copy
+            self.is_complete = False
 
     def get(self, name: str) -> dict[str, str] | None:
-        """Return the files that were copied last under a name; None where none were."""
-        found: dict[str, str] | None = None
-        begin = json.dumps({"name": name})[:-1].encode() + b","
-        with contextlib.suppress(OSError, ValueError), self._contents.open("rb") as file:
-            for line in file:
-                if line.startswith(begin):
-                    found = json.loads(line)["files"]
-        return found
+        """Return the files that were copied last under a name; None where none can be read."""
+        with contextlib.suppress(OSError, ValueError, LookupError), self._path.open("rb") as file:
+            file.seek(self._places[name])
+            found: dict[str, str] = json.loads(file.readline())["files"]
+            return found
+        return None
 
 
 def _place(run_dir: Path) -> str:

@@ -14,7 +14,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.standing import IdeaState
-from hpcscientist.history.status import SECONDS_PER_HOUR, read_state
+from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering
 from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
@@ -93,7 +93,10 @@ def read_rows(paths: RunPaths) -> Summary:
         host=config.site.host,
         unreadable=found.unreadable,
         missing=lacking,
-        notes=(*state.notes, *filter(None, [drifted(state, metric)])),
+        notes=(
+            *state.notes,
+            *filter(None, [drifted(state, metric), tampering(state.tampering)]),
+        ),
         quality=measure(state),
         rule=str(rule_of(config.settings)),
         confirmation=tally(rows, told) if loop.confirm else "",

@@ -123,7 +123,7 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             lag=placement.lag,
             settings=settings.model_copy(update={"paths": PathSettings()}),
         )
-        LaunchedRecipe(paths.recipe, config.recipe_hash).keep(recipe.spec.image)
+        LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
         TrustedCopy.of(paths.root, campaign_id).make()
         frozen.write(paths, config)
         remains.give_back(paths, claimed.lock)

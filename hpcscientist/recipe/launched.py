@@ -20,6 +20,8 @@ from hpcscientist.files.atomic import write_json
 from hpcscientist.files.handed.regular import open_regular, read_regular
 from hpcscientist.files.hashing import hash_file, hash_files, hash_named, holds, tree_files
 from hpcscientist.recipe import staging
+from hpcscientist.recipe.checks.document import read_document
+from hpcscientist.recipe.checks.files import RECIPE_FILE
 from hpcscientist.recipe.checks.tree import LARGEST
 from hpcscientist.recipe.load import Recipe, load
 
@@ -33,21 +35,22 @@ class LaunchedRecipe:
     shown: Path
     recipe_hash: str
 
-    def keep(self, image: str | None) -> None:
-        """Copy the run directory's recipe, which is that of the launch, unless there is a copy.
+    def keep(self) -> None:
+        """Copy the run directory's recipe, if it is that of the launch, unless there is a copy.
 
-        `image` is what recipe.toml names. Raises OSError.
+        Raises OSError.
         """
-        if self._kept():
+        if self._kept() or not holds(self.shown, self.recipe_hash, LARGEST):
             return
+        spec = read_document(self.shown / RECIPE_FILE)
+        image = "" if isinstance(spec, list) else spec.image or ""
         target = self._place
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         staging.clear(target.parent)
         made = staging.make(target)
         try:
             hashes = hash_files(self.shown)
-            own_image = PurePosixPath(image).as_posix() if image else None
-            _copy(self.shown, made / _FILES, hashes.keys() - {own_image})
+            _copy(self.shown, made / _FILES, hashes.keys() - {PurePosixPath(image).as_posix()})
             write_json(made / _HASHES, hashes)
             shutil.rmtree(target, ignore_errors=True)  # half of one, after a power cut
             made.rename(target)

@@ -10,6 +10,7 @@ from hpcscientist.bench.authoring.outcomes import MODES, Mode, Written
 from hpcscientist.bench.authoring.preparing import Prepared
 from hpcscientist.bench.authoring.proposals import Proposals
 from hpcscientist.bench.authoring.trying import Bench, Spent
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.running.trials import TrialRunner
@@ -73,7 +74,7 @@ def wire(
     )
     specs = SpecFactory(config=config, recipe=recipe, paths=paths)
     bench = Bench(
-        tryout=Tryout(paths, journal, state, specs),
+        tryout=Tryout(paths, journal, state, specs, Integrity.of(paths, journal, state, config)),
         trials=trials,
         proposals=_proposals(prepared, model, roles, recipe, tell),
         authors={mode: _author(mode, prepared, model, roles, recipe) for mode in MODES},
