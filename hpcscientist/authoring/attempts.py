@@ -33,13 +33,18 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     for left_over in folder.glob(".code.*"):
         shutil.rmtree(left_over)
     # For people alone: what a power cut takes of these, both versions tell too, and the journal.
-    write_text(folder / "diff.patch", patch(previous_files, draft.files), durable=False)
-    write_note(paths, number, draft.note)
+    for name, text in beside(draft, previous_files).items():
+        write_text(folder / name, text, durable=False)
     if not code.is_dir() or hash_tree(code) != code_hash:
         _replace(code, draft.files)
     sync_folder(folder)
     idea_id = paths.root.name
     return Attempt(idea_id=idea_id, number=number, code_hash=code_hash, note=draft.note)
+
+
+def beside(draft: Draft, previous_files: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts that lie beside an attempt's code, by name: its patch and its note."""
+    return {"diff.patch": patch(previous_files, draft.files), _NOTE: f"{draft.note}\n"}
 
 
 def write_note(paths: IdeaPaths, number: int, note: str) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 from hpcscientist.campaign.specs import trial_limits
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.hashing import hash_file, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.standing import TrialState
@@ -170,13 +169,13 @@ def derive(
         attempt=attempt,
         code=f"attempts/{attempt}/code",
         code_hash=idea.code_hashes[attempt],
-        reference_hash=hash_texts(recipe.reference),
+        reference_hash=recipe.reference_hash,
         entry=recipe.spec.entry,
         predictions=recipe.spec.predictions,
         recipe=config.recipe_name,
         recipe_hash=config.recipe_hash,
         data_hash=config.data_hash,
-        scorer_hash=hash_file(recipe.scorer),
+        scorer_hash=recipe.scorer_hash,
         isolation=config.isolation,
         image=config.image,
         image_hash=config.image_hash,

@@ -48,6 +48,15 @@ def hash_tree(folder: Path) -> str:
     return hash_named(hash_files(folder))
 
 
+def holds(folder: Path, known: str, most: int) -> bool:
+    """Whether a folder's hash is the known one; no folder of more than `most` bytes is read."""
+    try:
+        size = sum(path.stat().st_size for path in tree_files(folder))
+        return size <= most and hash_tree(folder) == known
+    except OSError:
+        return False
+
+
 def hash_files(folder: Path) -> dict[str, str]:
     """Return the hash of each regular file below a folder by its name there."""
     return {p.relative_to(folder).as_posix(): hash_file(p) for p in tree_files(folder)}

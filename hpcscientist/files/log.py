@@ -21,17 +21,19 @@ class DamagedLine(Exception):
         self.number = number
 
 
-def append(descriptor: int, data: bytes) -> int:
+def append(descriptor: int, data: bytes, *, durable: bool = True) -> int:
     """Append whole lines, wait until they are on the disk, and return where they start, in bytes.
 
-    `descriptor` is open for appending. After an OSError the file is as it was before.
+    `descriptor` is open for appending. `durable` false does not wait. After an OSError the file is
+    as it was before.
     """
     start = os.fstat(descriptor).st_size
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     except OSError:
         os.ftruncate(descriptor, start)
         raise

@@ -18,9 +18,11 @@ from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import toml
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
+from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import remains
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
@@ -99,7 +101,46 @@ class CampaignConfig(Record):
 def write(paths: RunPaths, config: CampaignConfig) -> None:
     """Write campaign.toml, readable by its owner alone since it may name endpoints."""
     data = config.model_dump(mode="json", exclude_none=True)
-    write_atomic(paths.campaign, tomli_w.dumps(data).encode(), mode=0o600)
+    content = tomli_w.dumps(data).encode()
+    copy = TrustedCopy.of(paths.root, config.campaign_id)
+    if copy.is_there:
+        write_atomic(copy.campaign, content, mode=0o600)
+    write_atomic(paths.campaign, content, mode=0o600)
+
+
+def content_of(paths: RunPaths) -> bytes:
+    """Return the content of campaign.toml, from its trusted copy where it says otherwise.
+
+    A run directory in whose place another campaign was put is that one's, by its key. Raises
+    OSError.
+    """
+    copy = TrustedCopy.found(paths.root)
+    known = None if copy is None or paths.launching.exists() else read_regular(copy.campaign)
+    try:
+        content = read_regular(paths.campaign)
+    except OSError:
+        if known is None or not paths.trials.is_dir():  # else nothing of the campaign is there
+            raise
+        return known
+    if known is None:
+        return content
+    theirs = _id_in(content)
+    return content if theirs != _id_in(known) and vault.has_key(theirs) else known
+
+
+def campaign_id(paths: RunPaths) -> str:
+    """Return the id in campaign.toml, also where an earlier version wrote it; "" for none.
+
+    Raises OSError.
+    """
+    return _id_in(content_of(paths))
+
+
+def _id_in(content: bytes) -> str:
+    try:
+        return str(toml.parse(content.decode()).get("campaign_id", ""))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return ""
 
 
 def read(paths: RunPaths) -> CampaignConfig:
@@ -107,7 +148,7 @@ def read(paths: RunPaths) -> CampaignConfig:
     path: Path = paths.campaign
     data: dict[str, Any] = {}
     try:
-        data = toml.parse(path.read_text(encoding="utf-8"))
+        data = toml.parse(content_of(paths).decode())
         _upcast(data)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:

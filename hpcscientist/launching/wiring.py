@@ -8,6 +8,7 @@ from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.confirmation import Confirming
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.minds import Minds, control_minds, model_minds, with_control
 from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.proposals import earlier, shelf
@@ -46,7 +47,8 @@ from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
-from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation, Split
 
 
@@ -86,11 +88,9 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
     """
     paths = session.paths
     config = frozen.read(paths)
-    recipe = load(paths.recipe)
-    if recipe.recipe_hash != config.recipe_hash:
-        raise RunDirectoryError(
-            f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
-        )
+    recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
+    integrity = Integrity.of(paths, session.journal, session.state, config)
+    integrity.begin()
     vault.require_campaign_key(config.campaign_id)
     for key in config.labels.values():
         if not vault.path_of(key).is_dir():
@@ -125,9 +125,8 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
         minds = model_minds(roles, config, recipe, session, roles.windows, library)
         if config.settings.control:
             minds = with_control(minds, recipe, config.settings.seed)
-    return assemble(
-        config, recipe, session, minds, _backend(config, recipe, session, plane), embedder
-    )
+    backend = _backend(config, recipe, session, plane)
+    return assemble(config, recipe, session, minds, backend, embedder, integrity)
 
 
 def _backend(
@@ -149,20 +148,22 @@ def assemble(
     minds: Minds,
     backend: Runs,
     embedder: Embedder | None = None,
+    integrity: Integrity | None = None,
 ) -> Wired:
     """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
     rules, specs = rules_of(config, recipe, minds), SpecFactory(config, recipe, session.paths)
-    tryout = Tryout(session.paths, session.journal, session.state, specs)
+    integrity = integrity or Integrity.of(session.paths, session.journal, session.state, config)
+    tryout = Tryout(session.paths, session.journal, session.state, specs, integrity)
     performers = Performers(
         rules=rules,
         state=session.state,
         admission=_admission(rules, recipe, session, minds, tryout, embedder),
         pursuit=pursuit(rules, session, minds, tryout),
         effort=Effort(config.settings, specs, session.journal, session.state),
-        trials=_trials(specs, session, backend),
+        trials=_trials(specs, session, backend, integrity),
         steadiness=Steadiness(recipe.spec, config.settings, session.journal, session.state),
         confirming=Confirming(
-            session.paths, session.journal, session.state, specs, config.settings
+            session.paths, session.journal, session.state, specs, integrity, config.settings
         ),
         compactor=Compactor(session.paths, session.journal, session.state),
         claims=Claims(session.paths, config, recipe, session.state),
@@ -185,14 +186,15 @@ def _admission(
         paths=session.paths,
         journal=session.journal,
         knowledge=_knowledge(rules.settings, recipe, session, tryout),
+        integrity=tryout.integrity,
         proposer=minds.proposer,
         control=minds.control,
         bank=earlier.seeded(bank, session.paths),
-        outlook=_outlook(rules, recipe, session, minds),
+        outlook=_outlook(rules, recipe, session, minds, tryout.integrity),
     )
 
 
-def _trials(specs: SpecFactory, session: Session, backend: Runs) -> DueTrials:
+def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Integrity) -> DueTrials:
     loop = specs.config.settings.loop
     trials = TrialRunner(
         paths=session.paths,
@@ -203,7 +205,7 @@ def _trials(specs: SpecFactory, session: Session, backend: Runs) -> DueTrials:
         retries=loop.machine_retries,
         pause_s=loop.machine_pause_s,
     )
-    return DueTrials(specs, trials, session.state)
+    return DueTrials(specs, trials, session.state, integrity)
 
 
 def _knowledge(settings: Settings, recipe: Recipe, session: Session, tryout: Tryout) -> Knowledge:
@@ -226,16 +228,20 @@ def _threshold(loop: LoopSettings) -> float:
     return loop.similarity if loop.independence else 1.0
 
 
-def _outlook(rules: Rules, recipe: Recipe, session: Session, minds: Minds) -> Outlook:
+def _outlook(
+    rules: Rules, recipe: Recipe, session: Session, minds: Minds, integrity: Integrity
+) -> Outlook:
     settings, helpers = rules.settings, minds.helpers
     grounding = batches = None
     if helpers.surveyor is not None:
         shown = settings.literature.shown
         grounding = Grounding(
-            session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown
+            *(session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown),
+            integrity,
         )
     if helpers.finder is not None:
         batches = Batches(
-            rules.extent, helpers.finder, settings.proposing.batch, session.paths, minds.model
+            *(rules.extent, helpers.finder, settings.proposing.batch, session.paths, minds.model),
+            integrity,
         )
     return Outlook(settings.proposing, grounding, batches, minds.model)

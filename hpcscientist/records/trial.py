@@ -103,7 +103,7 @@ class Limits(Record):
 
 
 class Sources(Record):
-    """Where a trial finds things: absolute paths; `labels` is a key of `files.vault`.
+    """Where a trial finds things: absolute paths, or keys of `files.vault`, as `labels` always is.
 
     The candidate is told `data` alone.
     """

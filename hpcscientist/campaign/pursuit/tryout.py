@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hpcscientist.authoring import attempts
 from hpcscientist.authoring.runs import curves
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail
@@ -55,6 +56,7 @@ class Tryout:
     journal: Journal
     state: CampaignState
     specs: SpecFactory
+    integrity: Integrity
 
     def log_tail(self, tried: Tried) -> str:
         """Return the end of what the trial printed."""
@@ -85,6 +87,10 @@ class Tryout:
         attempt = attempts.save(
             self.paths.idea(idea_id), number, draft, self.specs.recipe.reference
         )
+        folder = self.paths.idea(idea_id).attempt(number)
+        self.integrity.keep_folder(self.paths.idea(idea_id).code(number), draft.files)
+        for name, text in attempts.beside(draft, self.specs.recipe.reference).items():
+            self.integrity.keep(folder / name, text)
         self.journal.record(
             AttemptWritten(
                 idea_id=idea_id,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
@@ -25,6 +26,7 @@ class DueTrials:
     specs: SpecFactory
     trials: TrialRunner
     state: CampaignState
+    integrity: Integrity
 
     def spec(self, action: RunTrial) -> TrialSpec:
         """Return what is to run. Raises IdeaDamaged where the idea or its attempt's code is not
@@ -34,7 +36,10 @@ class DueTrials:
 
     async def run(self, spec: TrialSpec) -> TrialReport:
         """Have it come to its end. Raises what `TrialRunner.once` raises."""
-        return await self.trials.once(spec)
+        try:
+            return await self.trials.once(spec)
+        finally:
+            self.integrity.trial_ended(spec.idea_id)
 
     def _spec(self, action: RunTrial) -> TrialSpec:
         if action.idea_id == BASELINE_ID:
@@ -42,6 +47,8 @@ class DueTrials:
         paths, number = self.specs.paths.idea(action.idea_id), action.attempt
         standing = self.state.ideas[action.idea_id]
         code, known = paths.code(number), standing.code_hashes[number]
+        for path in (code, paths.idea):
+            self.integrity.check(path)
         if not code.is_dir() or hash_tree(code) != known:
             raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "

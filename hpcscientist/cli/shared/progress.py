@@ -13,6 +13,7 @@ from hpcscientist.cli.shared.costs import in_short
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import tampering
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs import estimate as costs
@@ -25,6 +26,7 @@ from hpcscientist.records.events import (
     NoteTaken,
     ProposalsExhausted,
     SplitSpent,
+    TamperingFound,
     TrialEnded,
 )
 from hpcscientist.records.idea import BASELINE_ID
@@ -140,6 +142,10 @@ class Progress:
     @_describe.register
     def _(self, event: NoteTaken, state: CampaignState) -> str:
         return f"note: {event.text}"
+
+    @_describe.register
+    def _(self, event: TamperingFound, state: CampaignState) -> str:
+        return f"tampering: {tampering([event])}"
 
     @_describe.register
     def _(self, event: ProposalsExhausted, state: CampaignState) -> str:

@@ -17,7 +17,7 @@ from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.sandbox import container, host, image
 from hpcscientist.execution.sandbox.candidate import command, environment
-from hpcscientist.files import vault
+from hpcscientist.files import trusted, vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.trial import Isolation, TrialSpec
@@ -35,7 +35,7 @@ def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str
     sources, code, work = spec.sources, private / "code", private / "work"
     if not scoring.is_scorer_intact(spec):
         yield f"{sources.scorer} is missing or was changed since launch: restore it"
-    folders.copy_code(Path(sources.code), code)
+    folders.copy_code(vault.path_of(sources.code), code)
     work.mkdir()
     # The copy is checked, not the original: it is what will run.
     if hash_tree(code) != spec.provenance.code_hash:
@@ -59,7 +59,7 @@ def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) 
     """Return what a candidate sees. Raises HostUnfit."""
     secret = (
         *(vault.path_of(spec.sources.labels), vault.path_of("keys")),
-        *(Path(spec.sources.scorer), paths.root),
+        *(vault.path_of(spec.sources.scorer), vault.path_of(trusted.FOLDER), paths.root),
     )
     return container.Places(
         image=image_path,
