@@ -82,9 +82,7 @@ SUITES = (
     ),
     Suite("soak", "a thousand ideas; thousands of hostile inputs", (), 1800, minutes=65),
     # They measure.
-    Suite(
-        "benchmarks", "benchmarks on the cluster, small", ("cluster", "image"), 1800, alone=True
-    ),
+    Suite("benchmarks", "benchmarks on the cluster, small", ("cluster", "image"), 1800, alone=True),
 )
 
 # Suite, markers of which a test has one, files. First match wins: what is special stands first.

@@ -49,7 +49,7 @@ def scripts(checked: Checked) -> dict[str, str]:
     batch = record_of(config.campaign_id, paths.trials, baseline, time.time())
     folder = paths.submission / batch.batch_id
     found["an array of trials: the baseline's"] = submit.script(
-        config.site.slurm, batch, folder, element.__name__
+        config.site, batch, folder, element.__name__
     )
     return found
 
@@ -60,7 +60,7 @@ def check(checked: Checked) -> None:
     A wrong partition, account or QOS is found here. Raises UsageError with Slurm's words, and
     SchedulerSilent when it does not answer.
     """
-    slurm = Slurm(checked.placement.site.watch.command_s)
+    slurm = Slurm.of(checked.placement.site)
     for purpose, script in scripts(checked).items():
         try:
             submit.check(slurm, script)

@@ -68,7 +68,6 @@ async def worker_killed(w: World) -> None:
 
 @case()
 async def timeout_before_the_deadline(w: World) -> None:
-    w.site(slurm={"extra": ["--time=1"]})
     await both_run(w)
     await w.user("scontrol", "update", f"JobId={w.element('a')}", "EndTime=now+5")
     await w.look("one has no time left", lambda q: q.are(a="TIMEOUT", b="RUNNING"))

@@ -97,7 +97,7 @@ class RealWorld(World):
             self.names.add("BATCH", script.parent.name)
             if answer.code == 0:
                 self.names.add("JOB", answer.out.split()[-1])
-            command = "sbatch SCRIPT"
+            command = self.names.hide(line(["sbatch", *asked.arguments[:-1], "SCRIPT"]))
             lines = tuple(self.names.hide(one) for one in options(script.read_text()))
         out = answer.out
         if asked.program == "scontrol":

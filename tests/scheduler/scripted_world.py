@@ -139,7 +139,7 @@ class ScriptedWorld(World):
     def _said(self, asked: Asked, script: str = "") -> Said:
         command = self.names.hide(line(asked))
         if script:
-            command = "sbatch SCRIPT"
+            command = self.names.hide(line(["sbatch", *asked.arguments[:-1], "SCRIPT"]))
         return Said(command, tuple(self.names.hide(one) for one in options(script)))
 
     def _unknown(

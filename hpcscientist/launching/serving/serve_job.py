@@ -160,5 +160,5 @@ def describe(row: QueueRow) -> str:
     if row.phase is Phase.RUNNING:
         return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
     reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
-    never = "; it will not start by itself" if can_never_run(row.reason) else ""
+    never = "; it will not start by itself" if can_never_run(row.reason, row.partition) else ""
     return f"job {row.job_id} is queued{reason}{never}"

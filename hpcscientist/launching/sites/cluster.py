@@ -41,7 +41,7 @@ class Cluster:
     def require(self, isolation: Isolation) -> None:
         """Raise UsageError where no job can be submitted from here."""
         del isolation
-        if not Slurm(self.profile.watch.command_s).is_there():
+        if not Slurm.of(self.profile).is_there():
             raise UsageError(
                 "there is no sbatch on PATH; load your site's Slurm module, or use --backend local"
             )

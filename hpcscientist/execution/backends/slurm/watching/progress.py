@@ -58,6 +58,12 @@ class Progress:
                     self._settle(live, task)
         self._next = now + self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
 
+    def believe(self, live: LiveBatch, task: ArrayTask) -> None:
+        """End a task that squeue does not show and whose trials have all left results."""
+        self._advance(live, task)
+        if not task.remaining():
+            task.end(EndState.ENDED, task.state)
+
     def _advance(self, live: LiveBatch, task: ArrayTask) -> None:
         """Follow a task's trials as far as they have results."""
         while task.at < len(task.runs):
