@@ -11,6 +11,7 @@ from hpcscientist.records.site import PartitionChoice, Site, SlurmSite
 _YEAR_MINUTES = 365 * 24 * 60
 _UNITS = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 _WORDS = ("account", "qos", "constraint", "gres")
+_PLACE = ("partition", "account", "qos", "constraint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,23 @@ def choose(
         f"no partition of the site profile takes a job of {need}; there are: {rows}; ask for less "
         f"in {mend}, or add to [[partitions]]",
     )
+
+
+def of_controller(site: Site) -> SlurmSite:
+    """Return [slurm] for the job that drives, as [controller] wants it. Raises SiteError."""
+    own = site.controller
+    slurm = site.slurm
+    if not own.partition:
+        need = Need(own.minutes, own.memory_mb, own.cpus, own.gpus)
+        slurm = choose(site, need, "[controller] of the site profile")
+    given = {name: value for name in _PLACE if (value := getattr(own, name))}
+    return slurm.model_copy(update=given)
+
+
+def described(slurm: SlurmSite) -> str:
+    """Say where [slurm] sends a job."""
+    given = [f"{name} {value}" for name in _PLACE if (value := getattr(slurm, name))]
+    return ", ".join(given) or "the default partition"
 
 
 def overridden(site: Site, words: Mapping[str, str]) -> Site:

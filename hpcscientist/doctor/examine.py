@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hpcscientist import __version__
 from hpcscientist.config.layers import default_data_root, default_private_root
-from hpcscientist.config.partitions import Need, choose
+from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.doctor import likeness, model, partitions, places, slurm, storage
@@ -101,9 +101,7 @@ def _places(
         )
     except SchedulerError:
         return job  # said above
-    own = site.controller
-    need = Need(own.minutes, own.memory_mb, own.cpus, own.gpus)
-    wanted = own.partition or choose(site, need, "[controller] of the site profile").partition
+    wanted = of_controller(site).partition
     return [*job, *places.places_of(found, wanted, report, binding=not job)]
 
 

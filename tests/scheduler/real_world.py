@@ -162,6 +162,13 @@ class RealWorld(World):
             self.heed_places(name)
         await asyncio.sleep(0.5)
 
+    async def printed(self, *trials: str) -> None:
+        for name in trials:
+            await self.reached(f"{name} is submitted", lambda n=name: self.places.get(n))
+            job, number = self.places[name][-1]
+            log = f"*/{job}_{number}_0_log.out"
+            await self.reached(f"{name} has a log", lambda n=log: [*self.paths.submission.glob(n)])
+
     @property
     def _began(self) -> dict[str, list[str]]:
         return self.__dict__.setdefault("began", {})

@@ -151,7 +151,8 @@ class Follower:
     def _why(self) -> str:
         log = self.paths.job_log(self.job_id)
         printed = read_tail(log, _LOG_BYTES).strip().splitlines()
-        last = one_line(printed[-1]) if printed else "it printed nothing"
+        nothing = "it printed nothing" if log.exists() else "it left no log: do nodes see it?"
+        last = one_line(printed[-1]) if printed else nothing
         return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.config.partitions import Need, choose
+from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of, extra_of_controller, gpu_options, written
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
@@ -65,16 +65,9 @@ def own_options(
     site: Site, mark: tuple[str, str], nodes: int, log: Path, *, requeue: bool
 ) -> list[str]:
     """Return the options of a job as the site's [controller] wants it; `mark`: see `naming`."""
-    own, extra = site.controller, extra_of_controller(site)
-    slurm = site.slurm
-    if not own.partition:
-        need = Need(own.minutes, own.memory_mb, own.cpus, own.gpus)
-        slurm = choose(site, need, "[controller] of the site profile")
-    cluster = cluster_of(slurm)
-    named = {
-        name: getattr(own, name) or getattr(slurm, name)
-        for name in ("account", "partition", "qos", "constraint")
-    }
+    own, extra, slurm = site.controller, extra_of_controller(site), of_controller(site)
+    cluster = cluster_of(site.slurm)
+    named = {name: getattr(slurm, name) for name in ("account", "partition", "qos", "constraint")}
     memory = {
         "mem": f"--mem={own.memory_mb}M",
         "mem-per-cpu": f"--mem-per-cpu={-(-own.memory_mb // own.cpus)}M",
