@@ -96,7 +96,7 @@ def _here(paths: ServingPaths, job_id: str, node: str) -> int:
 
 
 def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) -> int:
-    slurm = Slurm(request.site.watch.command_s)
+    slurm = Slurm.of(request.site)
     if paths.request.exists():
         serve_job.require_none(slurm, standalone.read(paths))
     standalone.claim(paths, request)

@@ -31,6 +31,7 @@ from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.records.asked.model import Role
 
 QUICKSTART = "digits"
+_NODES_OWN = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 def check(settings: Settings, folder: Path) -> Checked:
@@ -77,6 +78,8 @@ def check(settings: Settings, folder: Path) -> Checked:
         embedder=None if parsed.kind == "search" else open_embedder(settings.embedding),
         earlier=earlier.read(settings, recipe.spec.name),
     )
+    if unseen := _unseen(found):
+        found = replace(found, placement=replace(placement, notes=(*placement.notes, unseen)))
     # Last, for it takes longest.
     return replace(found, layout=_layout(found, ours, divided), inside=divided.at_once)
 
@@ -198,6 +201,17 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
     path = _named_dir(settings, recipe, folder)
     refuse_patterns(path)
     return path
+
+
+def _unseen(found: Checked) -> str:
+    """Say so of a run directory that compute nodes hardly see."""
+    near = [place for place in _NODES_OWN if found.run_dir.is_relative_to(place)]
+    if not near or found.placement.backend != "slurm":
+        return ""
+    return (
+        f"the run directory lies below {near[0]}, of which each node usually has its own: trials "
+        "fail where nodes do not see it; `hpcsci doctor --run-dir DIR` tries a folder"
+    )
 
 
 def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:

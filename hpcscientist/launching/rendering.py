@@ -8,9 +8,10 @@ import time
 from hpcscientist import __version__
 from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.config.partitions import choose
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import SchedulerRefused, UsageError
-from hpcscientist.execution.backends.slurm.batches import record_of
+from hpcscientist.execution.backends.slurm.batches import need_of_limits, record_of
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
@@ -18,7 +19,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.jobs import room
 from hpcscientist.launching.jobs.dispatch import make_job, nodes_of
-from hpcscientist.records.trial import Split
+from hpcscientist.records.trial import Split, Stage
 from hpcscientist.worker import element
 
 _UNKNOWN = "(made at launch)"
@@ -34,7 +35,8 @@ _FOR_GOOD = re.compile(
 def scripts(checked: Checked) -> dict[str, str]:
     """Return every kind of script that a launch would submit, by what it is for.
 
-    One array stands for all: the others differ in name, number of tasks and resources only.
+    One array stands for all that go to the same of [[partitions]]: the others differ in name,
+    number of tasks and resources only. Raises SiteError.
     """
     if checked.placement.backend != "slurm":
         return {}
@@ -46,13 +48,21 @@ def scripts(checked: Checked) -> dict[str, str]:
         found["the job that drives the campaign"] = controller_job.script(job)
     if checked.settings.serving.trials_inside:
         return found  # trials are steps of that job
-    trials = SpecFactory(config=config, recipe=checked.recipe, paths=paths).baseline()
-    baseline = make_batch([[trial] for trial in trials])
-    batch = record_of(config.campaign_id, paths.trials, baseline, time.time())
-    folder = paths.submission / batch.batch_id
-    found["an array of trials: the baseline's"] = submit.script(
-        config.site.slurm, batch, folder, element.__name__
-    )
+    factory = SpecFactory(config=config, recipe=checked.recipe, paths=paths)
+    kinds = {"the baseline's": factory.baseline(), "a pilot": [factory.baseline_pilot()]}
+    for index, step in enumerate(factory.steps):
+        kinds[f"the {step.name} budget"] = [factory.reference(Stage.STEP, index)]
+    seen = set()
+    for name, trials in kinds.items():
+        need = need_of_limits(config.site.slurm, trials[0].limits)
+        if (site := choose(config.site, need)) in seen:
+            continue
+        seen.add(site)
+        batch = make_batch([[trial] for trial in trials])
+        record = record_of(config.campaign_id, paths.trials, batch, time.time())
+        folder = paths.submission / record.batch_id
+        text = submit.script(config.site, record, folder, element.__name__)
+        found[f"an array of trials: {name}"] = text
     return found
 
 
@@ -63,7 +73,7 @@ def check(checked: Checked) -> None:
     own trials. Raises UsageError with Slurm's words, and SchedulerSilent when it does not answer.
     """
     settings, site = checked.settings, checked.placement.site
-    slurm = Slurm(site.watch.command_s)
+    slurm = Slurm.of(site)
     if checked.placement.backend == "slurm" and settings.nodes and not checked.inside:
         nodes = nodes_of(settings, checked.role_specs)
         room.require(slurm, site, checked.recipe.spec.resources, nodes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hpcscientist.config.partitions import minutes
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm.commands import failure
-from hpcscientist.execution.backends.slurm.limits import minutes
 from hpcscientist.execution.backends.slurm.watching.states import (
     STATES,
     Phase,

@@ -37,6 +37,7 @@ async def ended_without_a_result(w: World) -> None:
     w.site(slurm={"setup": ["exit 0"]})
     w.retries = 0
     await w.start("a")
+    await w.printed("a")
     await w.look("it ended well", lambda q: q.are(a="COMPLETED"))
     await w.end()
     w.check(a="lost", jobs=1)
@@ -48,8 +49,10 @@ async def failed_at_the_start(w: World) -> None:
     w.site(slurm={"setup": ["exit 3"]})
     w.retries = 1
     await w.start("a")
+    await w.printed("a")
     await w.look("it failed", lambda q: q.are(a="FAILED"))
     await w.submitted("a")
+    await w.printed("a")
     await w.look("it failed again", lambda q: q.are(a="FAILED"), rounds=0)
     await w.end()
     w.check(a="lost lost", jobs=2)
@@ -68,7 +71,6 @@ async def worker_killed(w: World) -> None:
 
 @case()
 async def timeout_before_the_deadline(w: World) -> None:
-    w.site(slurm={"extra": ["--time=1"]})
     await both_run(w)
     await w.user("scontrol", "update", f"JobId={w.element('a')}", "EndTime=now+5")
     await w.look("one has no time left", lambda q: q.are(a="TIMEOUT", b="RUNNING"))

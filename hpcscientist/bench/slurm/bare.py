@@ -70,7 +70,7 @@ def script(ground: Ground, specs: Sequence[TrialSpec], command: Sequence[str]) -
     batch = batches.record_of(ground.campaign_id, ground.run.trials, make_batch(tasks), time.time())
     stamp = [str(_done(ground) / _TASK)]
     line = f"{shell(command)}; echo $? >{shell(stamp)}"
-    return submit.array_script(ground.site.slurm, batch, ground.root, line)
+    return submit.array_script(ground.site, batch, ground.root, line)
 
 
 def shell(command: Sequence[str]) -> str:

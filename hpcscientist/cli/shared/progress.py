@@ -10,6 +10,7 @@ import click
 
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.cli.shared.costs import in_short
+from hpcscientist.config.partitions import described, of_controller
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
@@ -102,9 +103,11 @@ def _submission(checked: Checked) -> str:
     if place.backend == "local":
         return ""
     said = f"; site {place.site.name or checked.settings.site or 'profile: none given'}"
-    for name in ("account", "partition", "qos", "constraint"):
+    for name in ("cluster", "account", "partition", "qos", "constraint"):
         value = getattr(place.site.slurm, name)
         said += f", {name} {value}" if value else ""
+    if checked.settings.nodes:
+        said += f"; driven by a job in {described(of_controller(place.site))}"
     return said
 
 

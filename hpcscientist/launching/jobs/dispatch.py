@@ -30,7 +30,7 @@ def is_controlled(config: CampaignConfig) -> bool:
 
 def open_slurm(config: CampaignConfig) -> Slurm:
     """Slurm as this campaign's site profile says it is to be called."""
-    return Slurm(config.site.watch.command_s)
+    return Slurm.of(config.site)
 
 
 def nodes_of(settings: Settings, specs: Mapping[Role, str]) -> int:

@@ -116,7 +116,12 @@ class Follower:
             return kind(self._stopped.reason)
         log = self.paths.controller_log(job_id)
         printed = read_tail(log, _LOG_BYTES).strip()
-        self.tell(f"the last lines of {log}:\n{printed}" if printed else f"{log}: is empty")
+        missing = (
+            f"{log}: is not there, though Slurm makes it as a job starts: compute nodes may not "
+            "see this folder; `hpcsci doctor --run-dir DIR` tries one that they may see"
+        )
+        nothing = f"{log}: is empty" if log.exists() else missing
+        self.tell(f"the last lines of {log}:\n{printed}" if printed else nothing)
         return CampaignError(
             f"controller job {job_id} is gone, and the campaign has not ended; mend what the log "
             f"above or `sacct -j {job_id}` names, and run `hpcsci resume {self.paths.root}` (with "

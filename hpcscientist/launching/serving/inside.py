@@ -56,7 +56,7 @@ def open_backend(
     """Return the backend that runs trials as steps of a job. Raises SchedulerError, UsageError."""
     held = site.controller.gpus
     gpus = NodeGpus(held=held, kept=held - engines.gpus)
-    allocation = find_allocation(Slurm(site.watch.command_s), job_id, gpus)
+    allocation = find_allocation(Slurm.of(site), job_id, gpus)
     slots = len(allocation.nodes) * slots_of_node(site, resources, engines)
     return StepsBackend(paths, site, allocation, campaign_id, MODULE, slots=slots)
 

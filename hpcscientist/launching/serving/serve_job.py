@@ -151,7 +151,8 @@ class Follower:
     def _why(self) -> str:
         log = self.paths.job_log(self.job_id)
         printed = read_tail(log, _LOG_BYTES).strip().splitlines()
-        last = one_line(printed[-1]) if printed else "it printed nothing"
+        nothing = "it printed nothing" if log.exists() else "it left no log: do nodes see it?"
+        last = one_line(printed[-1]) if printed else nothing
         return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
 
 
@@ -160,5 +161,5 @@ def describe(row: QueueRow) -> str:
     if row.phase is Phase.RUNNING:
         return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
     reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
-    never = "; it will not start by itself" if can_never_run(row.reason) else ""
+    never = "; it will not start by itself" if can_never_run(row.reason, row.partition) else ""
     return f"job {row.job_id} is queued{reason}{never}"

@@ -40,7 +40,8 @@ class ArrayTask:
     ended_at: float = 0.0
     started: bool = False
     stopping: bool = False
-    absences: int = 0  # rounds in a row in which Slurm did not know it
+    absences: int = 0  # answers in a row in which Slurm did not know it
+    missed_at: float | None = None  # when squeue began to know nothing of it
 
     def end(self, cause: EndState, state: str) -> None:
         """Note that the task will never run again under its job id."""
@@ -57,6 +58,8 @@ class ArrayTask:
 class LiveBatch:
     """One array. `job_id` None: whether it was submitted is still to be found out.
 
+    `confirmed`: Slurm showed that id with our name. One that sbatch alone named may be a number of
+    a notice beside it, and another job's: nothing is cancelled by it.
     `by_name`: there was no record of it, so what its tasks came to was told before, or was ended
     by us, or no task ever found what to run.
     """
@@ -65,7 +68,9 @@ class LiveBatch:
     folder: BatchFolder
     job_id: str | None
     tasks: list[ArrayTask]
-    hopeless: int = 0
+    hopeless: int = 0  # answers in a row in which it waited for what never comes
+    hopeless_at: float = 0.0
+    confirmed: bool = False
     by_name: bool = False
 
     def live_tasks(self) -> list[ArrayTask]:
