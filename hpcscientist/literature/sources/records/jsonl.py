@@ -96,7 +96,7 @@ def read_records(
 def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | Trouble]:
     value, problem = parse(text)
     values = [value] if not problem else _amid(text)
-    if problem and not values and not _GAP.fullmatch(text):
+    if problem and not values and text.strip() not in ("[", "]"):
         yield from complaints.of(
             place, "not a line of JSON, one record a line is expected", problem
         )
