@@ -84,10 +84,14 @@ def read_records(
             yield Found(f"{origin}: record {number}", value)
         return
     complaints = Complaints(origin)
+    array = False  # one record a line, in an array that is longer than a line may be
     for line in lines.read_lines(path, origin, start, end):
         if isinstance(line, Trouble):
             yield line
-        elif line.text and not line.text.isspace():
+            continue
+        bare = line.text.strip()
+        array = array or (line.start == 0 and bare.startswith("["))
+        if bare and not (array and bare in "[]"):
             place = f"{origin}: byte {line.start}" if line.start else f"{origin}:{line.number}"
             yield from _of_line(line.text, place, complaints)
     yield from complaints.rest()
@@ -96,7 +100,7 @@ def read_records(
 def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | Trouble]:
     value, problem = parse(text)
     values = [value] if not problem else _amid(text)
-    if problem and not values and text.strip() not in ("[", "]"):
+    if problem and not values:
         yield from complaints.of(
             place, "not a line of JSON, one record a line is expected", problem
         )
