@@ -8,6 +8,9 @@ before each line are added here, as the sources and public logs of those launche
 from __future__ import annotations
 
 import itertools
+import json
+import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -764,6 +767,11 @@ LABELS = {
     "epoch-seconds": ("179567{S}582.9910 ", "a time in seconds"),
     "logger": ("2026-11-26 07:12:0{S},123 ERROR    stderr: ", "logging, stderr sent to a logger"),
     "logger-line": ("ERROR 11-26 07:12:0{S} [engine.py:13{R}] ", "vLLM's logger"),
+    "parallel": ("{R}\t", "GNU parallel --tag"),
+    "kernel-time": ("[  12{S}.345678] ", "seconds in brackets"),
+    "epoch-whole-seconds": ("179567583{S} ", "a time in whole seconds"),
+    "moreutils": ("[2026-11-26 07:12:0{S}] ", "ts '[%Y-%m-%d %H:%M:%S]'"),
+    "absl": ("E1126 07:12:0{S}.123456 1405{R} train.py:57] ", "absl, a record for each line"),
     "logger-counter": ("#12 {S}.123 ", "docker build"),
 }
 
@@ -815,6 +823,15 @@ def cases() -> Iterator[Case]:
             files = {"experiment.py": PROGRAMS[program], **BESIDE}
             labelled = _ranks(_log(name), "[1,{R}]<stderr>:", 2)
             yield _case(f"open-mpi-4-{name}", labelled, files, found, error, source)
+    lines = plain.rstrip("\n").split("\n")
+    docker = [json.dumps({"log": f"{x}\n", "stream": "stderr", "time": "2026"}) for x in lines]
+    yield _case("docker-json", "\n".join(docker), ROWS, _BOTH, _ROWS_ERROR, "Docker's json-file")
+    record = json.dumps({"event": "failed", "level": "error", "exception": plain.rstrip()})
+    yield _case("json-record", f"start\n{record}\nend", ROWS, _BOTH, _ROWS_ERROR, "structlog")
+    links = re.sub(r"(/scratch\S+py)", "\x1b]8;id=1;file://x\x1b\\\\\\1\x1b]8;;\x1b\\\\", plain)
+    yield _case("links", links, ROWS, _BOTH, _ROWS_ERROR, "a terminal's links to files")
+    doctest = textwrap.indent(plain, "    ")
+    yield _case("doctest", f"Exception raised:\n{doctest}", ROWS, _BOTH, _ROWS_ERROR, "doctest")
     for name in ("python-3.11", "rich", "ipython"):
         windows = _log(name).replace("\n", "\r\n")
         yield _case(f"crlf-{name}", windows, ROWS, _BOTH, _ROWS_ERROR, f"{name}, \\r\\n")

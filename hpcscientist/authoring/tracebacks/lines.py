@@ -7,6 +7,7 @@ whatever stands before a traceback's frame and before other lines, too; digits i
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,10 @@ _MAX_LABEL = 120
 _MAX_LABELS = 20  # kinds of labels in one log
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
-_TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # colours and moves of the cursor
+# Colours and moves of the cursor; links.
+_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _QUOTED = re.compile(r"Traceback \(most recent call last\):\\n")  # printed by repr or as JSON
+_QUOTE = re.compile(r"\(most recent call (?:last|first)\)")
 _RAY_REPEATED = re.compile(r" \[repeated [0-9]+x across cluster\].*$")
 
 # What a frame looks like after a label: Python's, loguru's, IPython's, and others'.
@@ -31,7 +34,7 @@ _MARGIN = re.compile(r"(?:  )+\| $")  # of an exception group; part of the trace
 _CLOCK = (
     r"(?:(?:\d{4}[-/]\d\d[-/]\d\d[T _])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
     r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: \d{4})?"
-    r"|(?<![\d.])\d+\.\d{3,}(?![\d.]))"
+    r"|(?<![\d.])\d+\.\d{3,}(?![\d.])|(?<!\d)1\d{9}(?:\d{3})?(?!\d))"
 )
 _VARIES = re.compile(rf"({_CLOCK})|\d+")
 _TIMES = re.compile(_CLOCK)
@@ -64,9 +67,23 @@ def _short(log: str) -> Iterator[str]:
 
 def _unquoted(line: str) -> list[str]:
     """Return a line as it was before a traceback in it was quoted."""
+    if line.startswith("{") and (texts := _in_json(line)):
+        return texts
     if not _QUOTED.search(line):
         return [line]
     return line.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'").split("\n")
+
+
+def _in_json(line: str) -> list[str]:
+    """Return the lines of a traceback in a logger's record, or of Docker's log."""
+    try:
+        record = json.loads(line, strict=False)
+    except (ValueError, RecursionError):
+        return []
+    texts = [text for text in record.values() if isinstance(text, str) and _QUOTE.search(text)]
+    if not texts and isinstance(record.get("log"), str):
+        texts = [record["log"].removesuffix("\n")]
+    return [part for text in texts for part in text.split("\n")]
 
 
 def _label(lines: Sequence[str]) -> re.Pattern[str] | None:
@@ -83,7 +100,7 @@ def _label(lines: Sequence[str]) -> re.Pattern[str] | None:
             kinds[kind] = min(len(label) - len(bare), kinds.get(kind, _MAX_LABEL))
     # Editors and loggers drop the blanks where nothing follows.
     known = [
-        kind + (rf"(?: {{{blanks}}}|\s*$)" if blanks else "") for kind, blanks in kinds.items()
+        kind + (rf"(?:[ \t]{{{blanks}}}|\s*$)" if blanks else "") for kind, blanks in kinds.items()
     ]
     real = [kind for kind in known if sum(1 for line in lines if re.match(kind, line)) > 1]
     return re.compile("|".join(sorted(real, key=len, reverse=True))) if real else None

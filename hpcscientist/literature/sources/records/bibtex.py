@@ -84,7 +84,7 @@ def entries_of(source: str, origin: str = "") -> Iterator[Entry | Trouble]:
 def entries(found: Iterable[lines.Line | Trouble], origin: str) -> Iterator[Entry | Trouble]:
     """Yield the entries in lines, with the line each begins at.
 
-    One that lacks a year or a venue and names a volume in `crossref` comes after that.
+    An entry that names a volume in `crossref` comes after it, and has its year and venue from it.
     """
     strings: dict[str, str] = {}
     volumes: dict[str, dict[str, str]] = {}
