@@ -81,6 +81,8 @@ class Integrity:
             for number, known in idea.code_hashes.items():
                 self._adopt(place.code(number), known)
         self._marks = dict.fromkeys(self._contents.names)
+        if self.journal.was_restored:
+            self._tell([self._name(self.paths.journal)])
         if self.exposed:
             self.look()
 
@@ -119,7 +121,10 @@ class Integrity:
             open_ideas = (self.paths.idea(idea_id).root for idea_id in self.state.progress.open)
             below = tuple(f"{self._name(folder)}/" for folder in open_ideas)
             names = [name for name in names if name.startswith(below)]
-        self._tell([*self._recipe(), *self._campaign(), *self._compared(names)])
+        changed = [*self._recipe(), *self._campaign(), *self._compared(names)]
+        if self.journal.restore():
+            changed.append(self._name(self.paths.journal))
+        self._tell(changed)
 
     def _adopt(self, path: Path, known: str) -> None:
         """Copy what an earlier version wrote, if it has the hash that the journal knows."""

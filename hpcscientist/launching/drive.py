@@ -31,7 +31,7 @@ from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
-from hpcscientist.history import frozen
+from hpcscientist.history import frozen, status
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import DriverLock
@@ -120,6 +120,7 @@ def _drive(
 
     journal = Journal(paths.journal, on_event, hold.check)
     try:
+        status.check_campaign(paths, state)
         live = True
         if not state.ended:
             paths.cancel_request.unlink(missing_ok=True)
