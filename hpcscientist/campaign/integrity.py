@@ -83,8 +83,7 @@ class Integrity:
         self._marks = dict.fromkeys(self._contents.names)
         if self.journal.was_restored:
             self._tell([self._name(self.paths.journal)])
-        if self.exposed:
-            self.look()
+        self.look()
 
     def keep(self, path: Path, text: str) -> None:
         """Copy a file that was just written."""
@@ -110,12 +109,13 @@ class Integrity:
     def trial_ended(self, idea_id: str) -> None:
         """Look at all that a trial may have changed. Raises OSError."""
         self._ran.add(idea_id)
-        if self.exposed:
-            self.look()
-            self._ran.clear()
+        self.look()
+        self._ran.clear()
 
     def look(self) -> None:
-        """Compare all that may be used again. Raises OSError."""
+        """Compare all that may be used again, where candidates can reach it. Raises OSError."""
+        if not self.exposed:
+            return
         names = list(self._marks)
         if len(names) > _LOOKED_AT:
             open_ideas = (self.paths.idea(idea_id).root for idea_id in self.state.progress.open)

@@ -39,7 +39,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.launching import likeness
 from hpcscientist.launching.halting import conduct, unheard
 from hpcscientist.launching.serving.beside import Beside, beside, serves
-from hpcscientist.launching.wiring import Wired, wire
+from hpcscientist.launching.wiring import Wired, restore, wire
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import (
@@ -122,9 +122,11 @@ def _drive(
     try:
         status.check_campaign(paths, state)
         live = True
-        if not state.ended:
+        session = Session(paths, journal, state, lock.generation, job_id, embedder)
+        if state.ended:
+            restore(session)
+        else:
             paths.cancel_request.unlink(missing_ok=True)
-            session = Session(paths, journal, state, lock.generation, job_id, embedder)
             _take_up(session, hold, tell)
     finally:
         journal.close()
