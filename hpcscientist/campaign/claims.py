@@ -195,7 +195,7 @@ def _evidence(
     own: Mapping[str, TrialState], baseline: Mapping[str, TrialState], metric: MetricSpec
 ) -> Evidence | None:
     """Return the trials of an idea and the baseline's with the same seeds; None if some lack."""
-    ours, theirs = _measured(own), _measured(baseline)
+    ours, theirs = _measured(own, metric), _measured(baseline, metric)
     if not ours or not ours.keys() <= theirs.keys():
         return None
     seeds = sorted(ours)
@@ -209,7 +209,7 @@ def _evidence(
     )
 
 
-def _measured(trials: Mapping[str, TrialState]) -> dict[int, Measured]:
+def _measured(trials: Mapping[str, TrialState], metric: MetricSpec) -> dict[int, Measured]:
     """Return the scored trials by seed; of several with one seed the last, as `state.scores`."""
     return {
         trial.seed: Measured(
@@ -221,5 +221,6 @@ def _measured(trials: Mapping[str, TrialState]) -> dict[int, Measured]:
         for trial in trials.values()
         if (report := trial.report) is not None
         and isinstance(report.outcome, Scored)
+        and is_measured(report.outcome.value(metric.name))
         and all(map(is_measured, report.outcome.metrics.values()))
     }

@@ -81,8 +81,9 @@ class Integrity:
             for number, known in idea.code_hashes.items():
                 self._adopt(place.code(number), known)
         self._marks = dict.fromkeys(self._contents.names)
-        if self.exposed:
-            self.look()
+        if self.journal.was_restored:
+            self._tell([self._name(self.paths.journal)])
+        self.look()
 
     def keep(self, path: Path, text: str) -> None:
         """Copy a file that was just written."""
@@ -108,18 +109,22 @@ class Integrity:
     def trial_ended(self, idea_id: str) -> None:
         """Look at all that a trial may have changed. Raises OSError."""
         self._ran.add(idea_id)
-        if self.exposed:
-            self.look()
-            self._ran.clear()
+        self.look()
+        self._ran.clear()
 
     def look(self) -> None:
-        """Compare all that may be used again. Raises OSError."""
+        """Compare all that may be used again, where candidates can reach it. Raises OSError."""
+        if not self.exposed:
+            return
         names = list(self._marks)
         if len(names) > _LOOKED_AT:
             open_ideas = (self.paths.idea(idea_id).root for idea_id in self.state.progress.open)
             below = tuple(f"{self._name(folder)}/" for folder in open_ideas)
             names = [name for name in names if name.startswith(below)]
-        self._tell([*self._recipe(), *self._campaign(), *self._compared(names)])
+        changed = [*self._recipe(), *self._campaign(), *self._compared(names)]
+        if self.journal.restore():
+            changed.append(self._name(self.paths.journal))
+        self._tell(changed)
 
     def _adopt(self, path: Path, known: str) -> None:
         """Copy what an earlier version wrote, if it has the hash that the journal knows."""

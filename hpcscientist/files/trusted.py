@@ -48,6 +48,11 @@ class TrustedCopy:
         return cls(max(ours, key=lambda folder: folder.stat().st_mtime)) if ours else None
 
     @property
+    def campaign_id(self) -> str:
+        """Whose copies they are."""
+        return self.root.name.rpartition("-")[0]
+
+    @property
     def campaign(self) -> Path:
         """The copy of campaign.toml."""
         return self.root / "campaign.toml"

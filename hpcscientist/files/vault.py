@@ -10,6 +10,7 @@ code that runs as the same user and searches; it only tells nobody the way.
 from __future__ import annotations
 
 import errno
+import hmac
 import os
 import secrets
 from pathlib import Path
@@ -80,6 +81,15 @@ def campaign_key(campaign_id: str) -> bytes | None:
             return None  # not remembered: the file may come back
         _known[path] = key
     return _known[path]
+
+
+def seal(campaign_id: str, content: bytes) -> str:
+    """Return what only who has a campaign's secret can write of a content; "" where it has none.
+
+    Raises OSError where that is not known.
+    """
+    key = campaign_key(campaign_id)
+    return "" if key is None else hmac.digest(key, content, "sha256").hex()
 
 
 def has_key(campaign_id: str) -> bool:

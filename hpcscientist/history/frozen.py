@@ -108,24 +108,28 @@ def write(paths: RunPaths, config: CampaignConfig) -> None:
     write_atomic(paths.campaign, content, mode=0o600)
 
 
-def content_of(paths: RunPaths) -> bytes:
-    """Return the content of campaign.toml, from its trusted copy where it says otherwise.
+def trusted_copy(paths: RunPaths) -> TrustedCopy | None:
+    """Return the trusted copies of the campaign in a run directory; None where it has none.
 
-    A run directory in whose place another campaign was put is that one's, by its key. Raises
+    Where another campaign was put in the place of theirs, it is that one's, by its key. Raises
     OSError.
     """
     copy = TrustedCopy.found(paths.root)
-    known = None if copy is None or paths.launching.exists() else read_regular(copy.campaign)
+    if copy is None or paths.launching.exists():
+        return None
     try:
-        content = read_regular(paths.campaign)
+        here = _id_in(read_regular(paths.campaign))
     except OSError:
-        if known is None or not paths.trials.is_dir():  # else nothing of the campaign is there
-            raise
-        return known
-    if known is None:
-        return content
-    theirs = _id_in(content)
-    return content if theirs != _id_in(known) and vault.has_key(theirs) else known
+        return copy if paths.trials.is_dir() else None  # else nothing of the campaign is there
+    return None if here != copy.campaign_id and vault.has_key(here) else copy
+
+
+def content_of(paths: RunPaths) -> bytes:
+    """Return the content of campaign.toml: of its trusted copy where there is one. Raises
+    OSError.
+    """
+    copy = trusted_copy(paths)
+    return read_regular(paths.campaign if copy is None else copy.campaign)
 
 
 def campaign_id(paths: RunPaths) -> str:

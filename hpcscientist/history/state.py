@@ -319,7 +319,7 @@ def _scores(trials: Mapping[str, TrialState], metric: str) -> dict[int, float]:
         for trial in trials.values()
         if (report := trial.report) is not None
         and isinstance(report.outcome, Scored)
-        and is_measured(value := report.outcome.metrics[metric])
+        and is_measured(value := report.outcome.value(metric))
     }
 
 

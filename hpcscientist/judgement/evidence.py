@@ -72,7 +72,7 @@ class Evidences:
         report = trial.report if trial is not None else None
         if report is None or not isinstance(report.outcome, Scored):
             return None
-        return report.outcome.metrics[self.spec.primary.name]
+        return report.outcome.value(self.spec.primary.name)
 
     def _symptom(self, idea_id: str, attempt: int) -> Symptom | None:
         """What its first seed's curve shows; nothing where the reference's shows the same."""

@@ -68,7 +68,8 @@ def read_rows(paths: RunPaths) -> Summary:
     config = frozen.read(paths)
     spec = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec
     metric = spec.primary
-    found = overview(paths, metric.name)
+    runs = {trial.trial_id: trial.run for trial in state.trials.values()}
+    found = overview(paths, metric.name, runs)
     ended = [idea for idea in state.in_order() if idea.ended is not None]
     lacking = missing(state, found, metric.name)
 

@@ -20,6 +20,7 @@ from hpcscientist.campaign.proposals.outlook import Outlook
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.together import pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.result_files import ResultFiles
 from hpcscientist.campaign.ruling import rules_of
 from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.running.due import DueTrials
@@ -77,6 +78,19 @@ class Wired:
         await self.backend.close()
         if self.model is not None:
             await self.model.close()
+
+
+def restore(session: Session) -> None:
+    """Have the files of a campaign that has ended be as they were recorded.
+
+    Raises RunDirectoryError and OSError.
+    """
+    paths, journal, state = session.paths, session.journal, session.state
+    config = frozen.read(paths)
+    recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
+    Integrity.of(paths, journal, state, config).begin()
+    ResultFiles(paths, journal, state, SpecFactory(config, recipe, paths)).restore()
+    Claims(paths, config, recipe, state).write_all()
 
 
 def wire(session: Session, plane: Beside | None = None) -> Wired:
@@ -165,7 +179,10 @@ def assemble(
         confirming=Confirming(
             session.paths, session.journal, session.state, specs, integrity, config.settings
         ),
-        compactor=Compactor(session.paths, session.journal, session.state),
+        compactor=Compactor(
+            *(session.paths, session.journal, session.state),
+            ResultFiles(session.paths, session.journal, session.state, specs),
+        ),
         claims=Claims(session.paths, config, recipe, session.state),
     )
     conductor = Conductor(rules, session.state, session.journal, performers)

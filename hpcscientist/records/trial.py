@@ -145,6 +145,7 @@ class TrialSpec(Record):
     tokens: int = 0
     alone: bool = False  # specs of earlier versions lack it
     queued_at: float
+    seal: str = ""  # of the file it is read from; specs of earlier versions lack it
 
     @field_serializer("stage", when_used="json")
     def _stage(self, stage: Stage) -> str:

@@ -54,6 +54,7 @@ def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
     free = {
         "run": spec.run,
         "queued_at": spec.queued_at,
+        "seal": "",
         "provenance": other.provenance.model_copy(update=own),
     }
     return other.model_copy(update=free) == spec

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.outcome import (
@@ -41,11 +42,11 @@ def write_result(paths: TrialPaths, spec: TrialSpec, report: TrialReport) -> Non
     write_atomic(paths.result, encode(spec, report))
 
 
-def read_result(paths: TrialPaths) -> TrialReport | None:
-    """Return the report of the trial that the folder's spec.json asks for.
+def read_result(paths: TrialPaths, spec: TrialSpec | None = None) -> TrialReport | None:
+    """Return the report of a run of a trial, None: of the one that spec.json asks for.
 
     None when there is no result, when the file is half-written or garbage, when its seal is
-    not the campaign's, or when it belongs to another trial or run. Without a spec.json,
+    not the campaign's, or when it belongs to another campaign, trial or run. Without a spec.json,
     whatever was written counts. Raises RunDirectoryError for a file of a newer schema.
     """
     table = read_table(paths.result)
@@ -59,6 +60,11 @@ def read_result(paths: TrialPaths) -> TrialReport | None:
     seal = _seal(first["campaign"], first["code_hash"], report)
     if not hmac.compare_digest(seal, _seal_in(paths.result)):
         return None
+    if spec is not None:
+        # A campaign that has no key bears no seal: anybody may name one.
+        source = (first["campaign"], report.trial_id, report.run)
+        ours = source == (spec.provenance.campaign_id, spec.trial_id, spec.run)
+        return report if ours else None
     wanted = wanted_run(paths)
     return report if wanted in (None, (report.trial_id, report.run)) else None
 
@@ -69,7 +75,7 @@ def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
     A spec.json that cannot be read asks for nothing that exists: ("", 0).
     """
     try:
-        spec = json.loads(paths.spec.read_bytes())
+        spec = json.loads(read_regular(paths.spec))
         return str(spec["trial_id"]), int(spec.get("run", 1))
     except FileNotFoundError:
         return None
@@ -96,7 +102,7 @@ def read_table(path: Path) -> Any | None:
     """
     try:
         # Read, not mapped: the file may be replaced while the table lives.
-        with pa.ipc.open_file(pa.BufferReader(path.read_bytes())) as reader:
+        with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
             version = version_of(reader.schema)
             refuse_newer(version, path)
             if version is None:
@@ -110,16 +116,13 @@ def read_table(path: Path) -> Any | None:
 
 def _seal(campaign_id: str, code_hash: str, report: TrialReport) -> bytes:
     """Return the seal of a report; b"" for a campaign without a key, such as a benchmark's."""
-    key = vault.campaign_key(campaign_id)
-    if key is None:
-        return b""
     text = f"{campaign_id}\n{code_hash}\n{report.model_dump_json()}"
-    return hmac.digest(key, text.encode(), "sha256").hex().encode()
+    return vault.seal(campaign_id, text.encode()).encode()
 
 
 def _seal_in(path: Path) -> bytes:
     try:
-        with pa.ipc.open_file(pa.BufferReader(path.read_bytes())) as reader:
+        with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
             seal: bytes = (reader.schema.metadata or {}).get(_SEAL, b"")
     except (pa.ArrowException, OSError, ValueError):
         return b""

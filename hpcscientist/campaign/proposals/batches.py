@@ -79,7 +79,7 @@ class Batches:
         async def find() -> Directions:
             return Directions(await self.finder.find(asked))
 
-        if self.paths is None or self.integrity is None:
+        if self.paths is None:
             return (await find()).root
         path = self.paths.idea(asked.first.idea_id).directions
         return (await once(path, Directions, find, self.integrity)).root

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hpcscientist.files import vault
+
 if TYPE_CHECKING:
     from hpcscientist.config.settings import Settings
 
@@ -16,8 +18,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def run_directory(command: F) -> F:
-    """Add the argument DIR."""
-    return click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))(command)
+    """Add the argument DIR. Its campaign's key and trusted copies are looked for where labels lie."""
+    kind = click.Path(path_type=Path)
+    return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
+
+
+def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
+    from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
+
+    vault.use_root(default_private_root(settings_from()))
+    return directory
 
 
 _SITE_OPTIONS = (
