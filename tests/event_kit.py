@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcscientist.bench.campaigns.tampering import reseal
+
 from hpcscientist.records.events import DriverStarted, IdeaProposed, TrialQueued
 from hpcscientist.records.idea import Arm
 from hpcscientist.records.trial import Stage

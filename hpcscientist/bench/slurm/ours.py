@@ -71,7 +71,9 @@ async def _run(
             reports = await asyncio.gather(*(runner.run(trials) for trials in ideas))
         else:
             waiting = iter(specs)
-            reports = await asyncio.gather(*(_one_by_one(runner, waiting) for _ in range(in_flight)))
+            reports = await asyncio.gather(
+                *(_one_by_one(runner, waiting) for _ in range(in_flight))
+            )
         seconds = time.perf_counter() - begin
     finally:
         await backend.close()
