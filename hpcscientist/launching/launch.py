@@ -120,7 +120,7 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
     found: dict[str, str] = {}
     for spec in serving.specs(specs):
         path = serving.folder_of(spec, folder)
-        weights.check(path)
+        weights.require_whole(path)
         found[spec] = f"vllm:{path}"
     return {role: found.get(spec, spec) for role, spec in specs.items()}
 
@@ -138,10 +138,10 @@ def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tup
     if place.backend == "local":
         resources = found.recipe.spec.resources
         said = sharing.said_here(settings.serving, place.site, resources, folders)
-    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes)
+    here = not settings.nodes
+    read = serving.require_engine(folders, nodes.launcher_of(place.site, "")) if here else {}
+    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes, read)
     going_out = remark(settings.serving.fan_out, place.site, settings.nodes)
-    if not settings.nodes:
-        serving.require_engine(folders, nodes.launcher_of(place.site, ""))
     return (*said, *([going_out] if going_out else []))
 
 

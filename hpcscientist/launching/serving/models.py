@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
@@ -24,6 +26,9 @@ from hpcscientist.models.serving.steps import SlurmSteps
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
+
+Read = Mapping[Path, Mapping[str, Any]]
+"""By a model's folder, what the serving engine reads in its config.json (`Engine.config`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,8 @@ def serve(
     is_slurm = isinstance(launcher.steps, SlurmSteps)
     machine = machine_of(site, allocation, is_slurm=is_slurm)
     left = request.keep(machine).taken_from(machine)
-    layouts = lay_out(request.folders, left, request.settings)
-    if is_slurm:  # elsewhere it was seen to before anything was made
-        require_engine(request.folders, launcher, check)
+    read = require_engine(request.folders, launcher, check)
+    layouts = lay_out(request.folders, left, request.settings, read)
     for line in said(layouts):
         tell(line)
     order = drafting.draft(
@@ -83,35 +87,51 @@ def serve(
 
 
 def lay_out(
-    folders: tuple[Path, ...], machine: Machine, settings: ServingSettings
+    folders: tuple[Path, ...],
+    machine: Machine,
+    settings: ServingSettings,
+    read: Read = MappingProxyType({}),
 ) -> dict[Path, Layout]:
-    """Return how each model is laid out on the nodes. Raises ServingError."""
-    layouts = shares.lay_out_all(_demands(folders), machine, settings)
+    """Return how each model is laid out on the nodes; `read` is what `require_engine` returned.
+
+    Raises ServingError.
+    """
+    layouts = shares.lay_out_all(_demands(folders, read), machine, settings)
     return {folder: layouts[str(folder)] for folder in folders}
 
 
-def doubt(folders: tuple[Path, ...], machine: Machine, settings: ServingSettings) -> str:
+def doubt(
+    folders: tuple[Path, ...],
+    machine: Machine,
+    settings: ServingSettings,
+    read: Read = MappingProxyType({}),
+) -> str:
     """Return why models that `lay_out` lays out may not fit after all, "" where they do."""
-    return shares.doubt(_demands(folders), machine, settings)
+    return shares.doubt(_demands(folders, read), machine, settings)
 
 
 def forecast(
-    folders: tuple[Path, ...], settings: ServingSettings, site: Site, count: int
+    folders: tuple[Path, ...],
+    settings: ServingSettings,
+    site: Site,
+    count: int,
+    read: Read = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return how models are laid out: on so many nodes of a site, 0 for this machine; a line each.
 
-    Raises ServingError where it is certain that they do not fit.
+    `read` is what `require_engine` returned. Raises ServingError where it is certain that they do
+    not fit.
     """
     machine, is_sure = nodes.foreseen(site, count)
     if machine is None:
         return unsettled(folders, settings, "the layout is made")
     try:
-        layouts = lay_out(folders, machine, settings)
+        layouts = lay_out(folders, machine, settings, read)
     except ServingError as error:
         if is_sure:
             raise
         return (f"perhaps too large: {error}",)
-    unsure = doubt(folders, machine, settings)
+    unsure = doubt(folders, machine, settings, read)
     return (*said(layouts), *([unsure] if unsure else []))
 
 
@@ -134,17 +154,24 @@ def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -
 
 def require_engine(
     folders: Iterable[Path], launcher: Launcher, check: Callable[[], None] = lambda: None
-) -> None:
-    """See that the serving interpreter can run each model; takes seconds, or minutes from a slow
-    file system. `check` is called before each. Raises ServingError, and what `check` does.
+) -> Read:
+    """See that the serving interpreter can run each model, and return what it reads in config.json.
+
+    It takes seconds, or minutes from a slow file system. `check` is called before each. Raises
+    ServingError, and what `check` does.
     """
-    python = launcher.interpreter()
-    for name in dict.fromkeys(weights.check(folder).architecture for folder in folders):
+    python, read = launcher.interpreter(), dict[Path, Mapping[str, Any]]()
+    for folder in folders:
         check()
-        problem = interpreter.unsupported(name, python)
+        engine = interpreter.ask(folder, python)
+        problem = interpreter.reason(folder, python, engine)
         if problem:
             raise ServingError(problem)
+        read[folder] = engine.config
+    return read
 
 
-def _demands(folders: tuple[Path, ...]) -> dict[str, shares.Demand]:
-    return {str(f): shares.Demand(checkpoint=weights.check(f)) for f in folders}
+def _demands(
+    folders: tuple[Path, ...], read: Read = MappingProxyType({})
+) -> dict[str, shares.Demand]:
+    return {str(f): shares.Demand(checkpoint=weights.check(f, read.get(f))) for f in folders}

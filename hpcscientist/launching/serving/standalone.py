@@ -70,7 +70,7 @@ def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
             raise UsageError(f"--model {spec}: only open weights are served here: give vllm:PATH")
     folders = dict.fromkeys(serving.folder_of(spec, folder) for spec in specs)
     for path in folders:
-        weights.check(path)
+        weights.require_whole(path)
     return Request(
         owner=f"plane-{secrets.token_hex(4)}",
         folders=tuple(map(str, folders)),
