@@ -210,8 +210,7 @@ async def sacct_that_never_answers(w: World) -> None:
     w.site(watch={"command_s": 2.0, "accounting_s": 600.0})
     await purged(w)
     await w.start()
-    for _ in range(3):
-        w.twist("sacct", w.silence)
+    w.twist("sacct", w.silence)
     await w.reached("it is noticed", lambda: "sacct did not end" in w.notes().get("accounting", ""))
     assert w.reports("a") == []
     await w.add("d")
