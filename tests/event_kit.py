@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.bench.campaigns.tampering import reseal
+from benchmarks.campaigns.tampering import reseal
 
 from hpcscientist.records.events import DriverStarted, IdeaProposed, TrialQueued
 from hpcscientist.records.idea import Arm

@@ -146,7 +146,7 @@ def test_an_id_is_taken_from_the_queue_where_the_name_stands(tmp_path: Path) -> 
     async def play() -> None:
         await rounds.ask(True)
         assert (live.job_id, live.confirmed) == ("99", False)
-        slurm = rounds._slurm  # noqa: SLF001
+        slurm = rounds._slurm
         slurm.squeue += queued("120", "0", "RUNNING") + queued("121", "0", "PENDING")
         found = await rounds.ask(True)
         assert (live.job_id, live.confirmed) == ("120", True)
