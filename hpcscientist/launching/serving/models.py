@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
+from hpcscientist.files.atomic import write_text
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
@@ -66,6 +68,10 @@ def serve(
     left = request.keep(machine).taken_from(machine)
     layouts = lay_out(request.folders, left, request.settings)
     if is_slurm:  # elsewhere it was seen to before anything was made
+        # Said where followers look: from a slow file system this takes minutes.
+        with contextlib.suppress(OSError):
+            request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
         require_engine(request.folders, launcher, check)
     for line in said(layouts):
         tell(line)
