@@ -62,16 +62,16 @@ def serve(
 
     Raises ServingError, and what `check` does.
     """
+    # Said where followers look: from a slow file system it takes minutes to try the engine.
+    with contextlib.suppress(OSError):
+        request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
     site = request.site
     is_slurm = isinstance(launcher.steps, SlurmSteps)
     machine = machine_of(site, allocation, is_slurm=is_slurm)
     left = request.keep(machine).taken_from(machine)
     layouts = lay_out(request.folders, left, request.settings)
     if is_slurm:  # elsewhere it was seen to before anything was made
-        # Said where followers look: from a slow file system this takes minutes.
-        with contextlib.suppress(OSError):
-            request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
         require_engine(request.folders, launcher, check)
     for line in said(layouts):
         tell(line)
