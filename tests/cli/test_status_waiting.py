@@ -8,7 +8,7 @@ import pytest
 from bench_campaign import CampaignBench
 
 from hpcscientist.cli.main import run
-from hpcscientist.history import waiting
+from hpcscientist.history import frozen, waiting
 from hpcscientist.history.journal import Journal
 from hpcscientist.records.events import CampaignEnded, CampaignStarted
 
@@ -18,7 +18,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignBench:
     """A campaign whose driver has gone, on a machine without any of Slurm's commands."""
     bench = CampaignBench(tmp_path, ideas=1)
     monkeypatch.setenv("PATH", str(tmp_path))
-    record(bench, CampaignStarted(campaign_id="c-1"))
+    campaign_id = frozen.read(bench.paths).campaign_id
+    record(bench, CampaignStarted(campaign_id=campaign_id))
     bench.paths.waiting.parent.mkdir(exist_ok=True)
     waiting.write(bench.paths, {"Priority": 2, "QOSMaxJobsPerUserLimit": 7})
     return bench

@@ -14,7 +14,6 @@ from hpcscientist.execution.backends.slurm.jobs import controller_job
 from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.models.open import parse_spec
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
@@ -39,6 +38,8 @@ def nodes_of(settings: Settings, specs: Mapping[Role, str]) -> int:
     To drive takes one. The job holds all of `--nodes` only where it serves models, or runs trials
     inside: nodes that it held otherwise would be idle, and its own trials might wait for them.
     """
+    from hpcscientist.models.open import parse_spec  # noqa: PLC0415 (`status` needs none of it)
+
     serves = any(parse_spec(spec).kind == "vllm" for spec in specs.values())
     return settings.nodes if serves or settings.serving.trials_inside else min(1, settings.nodes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
+from hpcscientist.files.atomic import write_text
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
@@ -65,6 +67,10 @@ def serve(
 
     Raises ServingError, and what `check` does.
     """
+    # Said where followers look: from a slow file system it takes minutes to try the engine.
+    with contextlib.suppress(OSError):
+        request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
     site = request.site
     is_slurm = isinstance(launcher.steps, SlurmSteps)
     machine = machine_of(site, allocation, is_slurm=is_slurm)

@@ -19,6 +19,7 @@ from hpcscientist.execution.backends.slurm.watching.states import Phase, can_nev
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request
+from hpcscientist.models.serving.news import PlaneNews
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
@@ -104,10 +105,15 @@ class Follower:
     tell: Tell
     wait: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    _plane: PlaneNews = field(init=False)
+    _is_running: bool = False
     _said: dict[str, str] = field(default_factory=dict)
     _every: float = ASK_FIRST_S
     _next: float = 0.0
     _empty: int = 0
+
+    def __post_init__(self) -> None:
+        self._plane = PlaneNews(self.paths, self.clock)
 
     def until_ready(self) -> Endpoint:
         """Wait until models answer; return where. Raises ServingError when the job has gone."""
@@ -124,8 +130,7 @@ class Follower:
 
     def _look(self) -> None:
         """Tell news of the plane and of the queue. Raises ServingError when the job has gone."""
-        state = one_line(read_tail(self.paths.state, _LOG_BYTES).strip())
-        self._tell("plane", f"model plane: {state}" if state else "")
+        self._tell("plane", self._plane.look(is_running=self._is_running))
         if self.clock() < self._next:
             return
         try:
@@ -135,6 +140,7 @@ class Follower:
             self._next = self.clock() + ASK_S
             return
         self._said.pop("silence", None)
+        self._is_running = row is not None and row.phase is Phase.RUNNING
         self._empty = 0 if row else self._empty + 1
         self._every = min(ASK_S, self._every * 1.5)
         self._next = self.clock() + (self._every if row else SETTLE_S)
