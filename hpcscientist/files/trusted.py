@@ -68,6 +68,11 @@ class TrustedCopy:
         return self.root / "contents.jsonl"
 
     @property
+    def launched(self) -> Path:
+        """Its existence says that nothing of the campaign is older than its copies."""
+        return self.root / "launched"
+
+    @property
     def is_there(self) -> bool:
         """Whether there are copies."""
         return self.root.is_dir()

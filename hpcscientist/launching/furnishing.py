@@ -124,7 +124,9 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             settings=settings.model_copy(update={"paths": PathSettings()}),
         )
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
-        TrustedCopy.of(paths.root, campaign_id).make()
+        copy = TrustedCopy.of(paths.root, campaign_id)
+        copy.make()
+        copy.launched.touch()
         frozen.write(paths, config)
         remains.give_back(paths, claimed.lock)
     except OSError as error:
