@@ -21,7 +21,7 @@ from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts, tree_files
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.trusted import Contents, TrustedCopy
+from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -32,7 +32,6 @@ from hpcscientist.records.trial import Isolation
 
 _LOOKED_AT = 500  # files and folders after a trial; of more than that, those of open ideas
 _ENTRIES = 10_000  # no folder of ours has as many
-_FILE = ""  # stands for the name of a file that was copied alone
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class Integrity:
 
     def keep(self, path: Path, text: str) -> None:
         """Copy a file that was just written."""
-        self.keep_folder(path, {_FILE: text})
+        self.keep_folder(path, {FILE: text})
 
     def keep_folder(self, path: Path, files: Mapping[str, str]) -> None:
         """Copy a folder that was just written, in which nothing else is to lie."""
@@ -132,7 +131,7 @@ class Integrity:
             return
         with contextlib.suppress(OSError, UnicodeDecodeError):
             files = _read(path)
-            found = hash_bytes(files[_FILE].encode()) if _FILE in files else hash_texts(files)
+            found = hash_bytes(files[FILE].encode()) if FILE in files else hash_texts(files)
             if found == known:
                 self._contents.put(self._name(path), files)
 
@@ -180,8 +179,8 @@ class Integrity:
         top, *inner = Path(self._name(path)).parts
         if resolved(path) != resolved(self.paths.root / top).joinpath(*inner):
             return False
-        if _FILE in files:
-            return _is_file_of(path, files[_FILE].encode())
+        if FILE in files:
+            return _is_file_of(path, files[FILE].encode())
         try:
             found = {file.relative_to(path).as_posix() for file in tree_files(path)}
         except OSError:
@@ -228,7 +227,7 @@ def make_way(paths: RunPaths, path: Path) -> Path:
 def _read(path: Path) -> dict[str, str]:
     """Read a file, or a folder, as it is kept. Raises OSError and UnicodeDecodeError."""
     if not path.is_dir():
-        return {_FILE: read_regular(path, follow=False).decode()}
+        return {FILE: read_regular(path, follow=False).decode()}
     return {
         file.relative_to(path).as_posix(): read_regular(file, follow=False).decode()
         for file in tree_files(path)

@@ -21,6 +21,7 @@ from hpcscientist.files import log, vault
 from hpcscientist.files.handed.place import resolved
 
 FOLDER = "trusted"  # below the root of labels
+FILE = ""  # the name of a text that is no folder's
 _FILES = b', "files": '
 
 
