@@ -18,7 +18,8 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.actions import Judge, Spend
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -102,7 +103,7 @@ class Confirming:
         code = place.code(number)
         for path in (code, place.idea):
             self.integrity.check(path)
-        if not code.is_dir() or hash_tree(code) != idea.code_hashes[number]:
+        if not holds(code, idea.code_hashes[number], LARGEST_TEXT):
             raise IdeaDamaged(
                 f"{code}: is not the code that was measured; restore it from a backup"
             )

@@ -21,7 +21,7 @@ from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts, tree_files
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.trusted import Contents, TrustedCopy
+from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -32,7 +32,6 @@ from hpcscientist.records.trial import Isolation
 
 _LOOKED_AT = 500  # files and folders after a trial; of more than that, those of open ideas
 _ENTRIES = 10_000  # no folder of ours has as many
-_FILE = ""  # stands for the name of a file that was copied alone
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class Integrity:
 
     def keep(self, path: Path, text: str) -> None:
         """Copy a file that was just written."""
-        self.keep_folder(path, {_FILE: text})
+        self.keep_folder(path, {FILE: text})
 
     def keep_folder(self, path: Path, files: Mapping[str, str]) -> None:
         """Copy a folder that was just written, in which nothing else is to lie."""
@@ -132,7 +131,7 @@ class Integrity:
             return
         with contextlib.suppress(OSError, UnicodeDecodeError):
             files = _read(path)
-            found = hash_bytes(files[_FILE].encode()) if _FILE in files else hash_texts(files)
+            found = hash_bytes(files[FILE].encode()) if FILE in files else hash_texts(files)
             if found == known:
                 self._contents.put(self._name(path), files)
 
@@ -144,7 +143,7 @@ class Integrity:
                 continue
             files = self._contents.get(name)
             if files is not None and not self._holds(path, files):
-                self._clear_the_way(path)
+                folders.remove(make_way(self.paths, path))
                 for file, text in files.items():
                     target = path / file if file else path
                     target.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +158,7 @@ class Integrity:
             return
         changed = self.recipe.changed()
         if changed:
-            self._clear_the_way(place)
+            folders.remove(make_way(self.paths, place))
             self.recipe.restore()
             yield from (f"{name}/{file}" for file in changed)
         self._marks[name] = _mark(place)
@@ -170,17 +169,18 @@ class Integrity:
             return
         known = read_regular(self._copy.campaign)
         if not _is_file_of(place, known):
-            self._clear_the_way(place)
+            folders.remove(make_way(self.paths, place))
             write_atomic(place, known, mode=0o600)
             yield name
         self._marks[name] = _mark(place)
 
     def _holds(self, path: Path, files: Mapping[str, str]) -> bool:
-        """Whether these files lie there and nothing else does, below no link."""
-        if resolved(path) != resolved(self.paths.root) / self._name(path):
+        """Whether these files lie there and nothing else does, below no link of a candidate's."""
+        top, *inner = Path(self._name(path)).parts
+        if resolved(path) != resolved(self.paths.root / top).joinpath(*inner):
             return False
-        if _FILE in files:
-            return _is_file_of(path, files[_FILE].encode())
+        if FILE in files:
+            return _is_file_of(path, files[FILE].encode())
         try:
             found = {file.relative_to(path).as_posix() for file in tree_files(path)}
         except OSError:
@@ -188,14 +188,6 @@ class Integrity:
         return found == files.keys() and all(
             _is_file_of(path / name, text.encode()) for name, text in files.items()
         )
-
-    def _clear_the_way(self, path: Path) -> None:
-        """Remove what lies at a path, and what lies on the way there and is no folder."""
-        above = [p for p in path.parents if p != self.paths.root and self.paths.root in p.parents]
-        for folder in (*reversed(above), path):
-            if folder == path or folder.is_symlink() or not folder.is_dir():
-                folders.remove(folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
 
     def _tell(self, changed: Iterable[str]) -> None:
         names = tuple(changed)
@@ -215,10 +207,27 @@ class Integrity:
         return path.relative_to(self.paths.root).as_posix()
 
 
+def make_way(paths: RunPaths, path: Path) -> Path:
+    """Return a path of the run directory at which a file can be written: what candidates put in the
+    place of its folders, or a folder in its own place, is removed. Raises OSError.
+
+    The run directory's own folders may be links: people keep them on other disks.
+    """
+    above = [folder for folder in path.parents if paths.root in folder.parents]
+    for folder in reversed(above):
+        is_link = folder.is_symlink() and folder.parent != paths.root
+        if is_link or not folder.is_dir():
+            folders.remove(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and not path.is_symlink():
+        folders.remove(path)
+    return path
+
+
 def _read(path: Path) -> dict[str, str]:
     """Read a file, or a folder, as it is kept. Raises OSError and UnicodeDecodeError."""
     if not path.is_dir():
-        return {_FILE: read_regular(path, follow=False).decode()}
+        return {FILE: read_regular(path, follow=False).decode()}
     return {
         file.relative_to(path).as_posix(): read_regular(file, follow=False).decode()
         for file in tree_files(path)

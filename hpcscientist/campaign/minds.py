@@ -13,6 +13,7 @@ from hpcscientist.authoring.review.advisor import Advisor
 from hpcscientist.authoring.runs.reading import RunAnalyst
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.session import Session
+from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.feasibility import FeasibilityJudge
@@ -102,7 +103,9 @@ def model_minds(
             )
         )
 
-    model = RecordedModel(inner, session.paths, on_reply)
+    copy = TrustedCopy.of(session.paths.root, config.campaign_id)
+    sealed = config.campaign_id if copy.launched.exists() else ""
+    model = RecordedModel(inner, session.paths, on_reply, sealed)
     return _minds(model, config, recipe, windows or {}, library, session.note, python)
 
 

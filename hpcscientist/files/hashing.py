@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import hpcscientist
+from hpcscientist.files.handed.regular import open_regular
 
 _SKIPPED = {"__pycache__"}
 # The recipes in an installed package: in a clone they lie elsewhere, and each has a hash.
@@ -15,8 +16,8 @@ _SHIPPED = "shipped"
 
 
 def hash_file(path: Path) -> str:
-    """Return the hash of a file's content."""
-    with path.open("rb") as file:
+    """Return the hash of a regular file's content. Raises OSError."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -21,6 +21,7 @@ from hpcscientist.files import log, vault
 from hpcscientist.files.handed.place import resolved
 
 FOLDER = "trusted"  # below the root of labels
+FILE = ""  # the name of a text that is no folder's
 _FILES = b', "files": '
 
 
@@ -66,6 +67,11 @@ class TrustedCopy:
     def contents(self) -> Path:
         """The copies of ideas' files; see `Contents`."""
         return self.root / "contents.jsonl"
+
+    @property
+    def launched(self) -> Path:
+        """Its existence says that nothing of the campaign is older than its copies."""
+        return self.root / "launched"
 
     @property
     def is_there(self) -> bool:

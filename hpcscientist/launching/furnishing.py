@@ -21,7 +21,7 @@ from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.trusted import TrustedCopy
+from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history import frozen, remains
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.checked import Checked
@@ -124,7 +124,12 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             settings=settings.model_copy(update={"paths": PathSettings()}),
         )
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
-        TrustedCopy.of(paths.root, campaign_id).make()
+        copy = TrustedCopy.of(paths.root, campaign_id)
+        copy.make()
+        contents = Contents(copy.contents)
+        for file in filter(Path.is_file, paths.root.iterdir()):  # playbooks, earlier ideas
+            contents.put(file.name, {FILE: file.read_text(encoding="utf-8")})
+        copy.launched.touch()
         frozen.write(paths, config)
         remains.give_back(paths, claimed.lock)
     except OSError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
+from hpcscientist.files.handed.regular import open_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
 from hpcscientist.records.asked.playbook import PlaybookEntry
@@ -64,7 +65,7 @@ def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
 
 def _calls(path: Path) -> Iterator[Call]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for call, _ in log.read(file, Call.model_validate_json):
                 yield call
     except FileNotFoundError:

@@ -17,6 +17,7 @@ from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
 from hpcscientist.config.extent import Extent
 from hpcscientist.errors import PlaybookExhausted, ReplyError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.standing import IdeaState
@@ -95,7 +96,7 @@ class Admission:
         if idea.knobs is None:  # embedded beside the loop, and beside those before it
             await asyncio.to_thread(self.bank.prepare, idea.proposal.summary)
         idea_hash = record_idea(path, idea)
-        self.integrity.keep(path, path.read_text(encoding="utf-8"))
+        self.integrity.keep(path, read_regular(path).decode())
         self.journal.record(proposed(idea, idea_hash))
 
     async def admit(self, number: int) -> None:

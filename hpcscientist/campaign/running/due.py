@@ -12,7 +12,8 @@ from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.hashing import holds
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.idea import BASELINE_ID, Attempt
@@ -49,7 +50,7 @@ class DueTrials:
         code, known = paths.code(number), standing.code_hashes[number]
         for path in (code, paths.idea):
             self.integrity.check(path)
-        if not code.is_dir() or hash_tree(code) != known:
+        if not holds(code, known, LARGEST_TEXT):
             raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "
                 "launch anew"

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def run_directory(command: F) -> F:
-    """Add the argument DIR. Its campaign's key and trusted copies lie where labels lie."""
+    """Add the argument DIR. Keys and trusted copies of campaigns lie where the labels do."""
     kind = click.Path(path_type=Path)
     return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
 

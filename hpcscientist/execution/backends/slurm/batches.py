@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from hpcscientist.config.partitions import Need
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.records.base import Record
 from hpcscientist.records.runs import Batch, Capacity, RunId
 from hpcscientist.records.site import SlurmSite
@@ -81,14 +82,14 @@ class BatchFolder:
     def read(self) -> ArrayRecord | None:
         """Return the batch; None if it is unreadable. Raises OSError but for a missing file."""
         try:
-            return ArrayRecord.model_validate_json(self.record.read_bytes())
+            return ArrayRecord.model_validate_json(read_regular(self.record))
         except (FileNotFoundError, ValidationError):
             return None
 
     def job_id(self) -> str | None:
         """Return the array's job id if it is known."""
         try:
-            return Submitted.model_validate_json(self.submitted.read_bytes()).job_id
+            return Submitted.model_validate_json(read_regular(self.submitted)).job_id
         except (FileNotFoundError, ValidationError):
             return None
 
