@@ -16,7 +16,7 @@ from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.records.site import Site, SlurmSite
+from hpcscientist.records.site import PartitionChoice, Site, SlurmSite
 from hpcscientist.records.trial import Isolation, Split
 
 
@@ -42,7 +42,11 @@ CONFIG = CampaignConfig(
     steps=("directions", "plan"),
     isolation=Isolation.NONE,
     backend="slurm",
-    site=Site(name="ours", slurm=SlurmSite(account="a", extra=("--hold",))),
+    site=Site(
+        name="ours",
+        slurm=SlurmSite(account="a", extra=("--hold",)),
+        partitions=(PartitionChoice(name="p", max_time="1-0", gpus=0, extra=("--nice",)),),
+    ),
     slots=3,
     in_flight=4,
     lag=2,

@@ -1,4 +1,4 @@
-"""Accounting is asked beside the rounds: they go on while it is slow, and do not trust it blindly."""
+"""Accounting is asked beside the rounds: they go on while it is slow, and check what it says."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def make(slurm: Slurm, tmp_path: Path, job: str | None = "7") -> tuple[Rounds, L
 async def answered(rounds: Rounds) -> None:
     """Wait until accounting has answered, and heed it."""
     async with asyncio.timeout(60):
-        while rounds.heed_accounting() is None:
+        while rounds.heed_accounting() is None:  # noqa: ASYNC110 (a thread answers)
             await asyncio.sleep(0.01)
 
 
@@ -141,12 +141,12 @@ def test_a_row_counts_by_its_name_and_not_by_its_number(
 
 
 def test_an_id_is_taken_from_the_queue_where_the_name_stands(tmp_path: Path) -> None:
-    rounds, live = make(Answers(queued("99", "0", "RUNNING", name="mine")), tmp_path, "99")
+    slurm = Answers(queued("99", "0", "RUNNING", name="mine"))
+    rounds, live = make(slurm, tmp_path, "99")
 
     async def play() -> None:
         await rounds.ask(True)
         assert (live.job_id, live.confirmed) == ("99", False)
-        slurm = rounds._slurm
         slurm.squeue += queued("120", "0", "RUNNING") + queued("121", "0", "PENDING")
         found = await rounds.ask(True)
         assert (live.job_id, live.confirmed) == ("120", True)
