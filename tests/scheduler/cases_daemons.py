@@ -197,9 +197,8 @@ async def purged_records_and_accounting_down_for_good(w: World) -> None:
     await w.reached("it is given up", lambda: "accounting lost" in w.notes())
     await w.submitted("a")
     await w.begin("a")
-    await w.tell("finish", "a", "c")
-    await w.ended()
     await w.fault("accounting", "start")
+    await w.tell("finish", "a", "c")
     await w.end()
     w.check(a="lost scored", b="scored", c="scored", jobs=2)
 

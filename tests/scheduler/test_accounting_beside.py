@@ -12,6 +12,7 @@ from turned_loop import TurnedLoop
 from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.stops import Stops
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import Ledger, LiveBatch, live_batch
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES, Rounds
@@ -153,6 +154,26 @@ def test_an_id_is_taken_from_the_queue_where_the_name_stands(tmp_path: Path) -> 
         assert live.folder.job_id() == "120"
         assert found.unwanted == ["121"]  # a wrapper submitted it twice
         assert live.tasks[0].state == "RUNNING"
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_nothing_is_cancelled_by_an_id_that_only_sbatch_named(
+    confirmed: bool, tmp_path: Path
+) -> None:
+    slurm = Answers(queued("7", "0", "RUNNING") if confirmed else "")
+    rounds, live = make(slurm, tmp_path)
+    ledger = Ledger()
+    ledger.add(live)
+
+    async def play() -> None:
+        await rounds.ask(False)
+        ledger.give_up([RunId(trial_id="t", run=1)])
+        stops = Stops(slurm, ledger)
+        await stops.carry_out()
+        assert bool(stops)
+        assert slurm.counts["scancel"] == confirmed
 
     asyncio.run(play())
 
