@@ -19,6 +19,7 @@ _LAYERS = (
     *("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers"),
     "num_blocks",
 )
+_MOST_LAYERS = 10_000
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim", "embedding_dim", "n_embed")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_query_heads", "num_heads")
 _KV_HEADS = (
@@ -137,6 +138,9 @@ def read_shape(
         lacks.append("config.json: names no architecture (architectures)")
     words = _words(said)
     layers = needed(_LAYERS, _number(said, _LAYERS) or len(words))
+    if layers > _MOST_LAYERS:
+        lacks.append(f"config.json: {layers} layers, which no model has")
+        return None, lacks
     hidden = needed(_HIDDEN, _number(said, _HIDDEN))
     alone = any(part in str(said.get("model_type")) for part in _ALONE)
     heads = 0 if alone else math.gcd(*_numbers(said, _HEADS))
@@ -191,8 +195,8 @@ def _number(said: Mapping[str, Any], keys: Sequence[str]) -> int:
 
 def _words(said: Mapping[str, Any]) -> list[str]:
     """Return a word for each layer, where the layers are listed."""
-    if isinstance(blocks := said.get("block_configs"), list):
-        return [_word(block) for block in blocks if _table(block)]
+    if blocks := _blocks(said):
+        return [_word(block) for block in blocks]
     for key in ("layers_block_type", "layer_types"):
         if isinstance(listed := said.get(key), list):
             return [str(word) for word in listed]
@@ -201,6 +205,12 @@ def _words(said: Mapping[str, Any]) -> list[str]:
     if isinstance(listed := said.get("hybrid_layer_pattern"), list):  # MiMo V2
         return ["sliding" if kind else "attention" for kind in listed]
     return list(str(said.get("hybrid_override_pattern") or "").replace("|", ""))
+
+
+def _blocks(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    blocks = said.get("block_configs")
+    listed = blocks if isinstance(blocks, list) else []
+    return listed if all(_table(block) for block in listed) else []
 
 
 def _word(block: Mapping[str, Any]) -> str:
@@ -244,9 +254,10 @@ def _with_attention(said: Mapping[str, Any], layers: int) -> set[int] | None:
     """Return which layers have attention where others have a state; None where all have."""
     for key in ("attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids"):
         if isinstance(listed := said.get(key), list):
-            return set(listed)
-    if _table(linear := said.get("linear_attn_config")) and "full_attn_layers" in linear:
-        return {n - 1 for n in linear["full_attn_layers"]}  # Kimi Linear counts from 1
+            return {n for n in listed if isinstance(n, int)}
+    linear = said.get("linear_attn_config")
+    if _table(linear) and isinstance(listed := linear.get("full_attn_layers"), list):
+        return {n - 1 for n in listed if isinstance(n, int)}  # Kimi Linear counts from 1
     period, offset = _number(said, ("attn_layer_period",)), _number(said, ("attn_layer_offset",))
     if period:
         return {n for n in range(layers) if n % period == offset}
@@ -309,8 +320,8 @@ def _attention(said: Mapping[str, Any], layer: int, kind: str, hidden: int) -> t
     key = (rope + nope if rank else 0) or own(f"{other}head_dim", *_HEAD_DIM)
     key = key or max(1, hidden // heads)
     value = key if rank else own(f"{other}v_head_dim", "v_head_dim") or key
-    blocks = said.get("block_configs")
-    if isinstance(blocks, list) and _table(block := blocks[layer].get("attention")):
+    blocks = _blocks(said)
+    if layer < len(blocks) and _table(block := blocks[layer].get("attention")):
         return max(1, heads // (_number(block, ("n_heads_in_group",)) or 1)), key + value
     if said.get("multi_query") is True and not said.get("new_decoder_architecture"):
         return 1, key + value  # Falcon 7B, GPTBigCode
