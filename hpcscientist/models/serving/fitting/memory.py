@@ -108,10 +108,14 @@ class KvCache:
         states = [kept.state for kept in checkpoint.kept[stage] if kept.state]
         fills = _filled([*counts.values(), *([len(states)] if states else [])])
         whole = {window: math.ceil(sums[window] * fills(n) / n) for window, n in counts.items()}
-        # A request has two states in each layer, the last one and that of a prefix, and its last
-        # block of each other layer is as large as a state is.
+        # Beside attention all pages are as large as a state, in whole blocks of tokens. A request has
+        # three pages of each state, since prefixes are kept, and fills no last page of tokens.
         page = math.ceil(max(states, default=0) / tensor) * _STATE_NUMBER
-        pages = sum(map(fills, counts.values())) + 2 * (fills(len(states)) if states else 0)
+        pages = fills(len(states)) if states else 0
+        if counts and states:
+            block = max(tokens[stage]) * number * CPU_BLOCK
+            page = math.ceil(page / block) * block
+            pages = 3 * pages + sum(map(fills, counts.values()))
         return cls(
             fixed=page * pages,
             a_token=whole.pop(0, 0),
