@@ -139,8 +139,8 @@ def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tup
         resources = found.recipe.spec.resources
         said = sharing.said_here(settings.serving, place.site, resources, folders)
     here = not settings.nodes
-    read = serving.require_engine(folders, nodes.launcher_of(place.site, "")) if here else {}
-    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes, read)
+    engine = serving.require_engine(folders, nodes.launcher_of(place.site, "")) if here else {}
+    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes, engine)
     going_out = remark(settings.serving.fan_out, place.site, settings.nodes)
     return (*said, *([going_out] if going_out else []))
 

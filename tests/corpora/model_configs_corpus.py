@@ -42,11 +42,13 @@ def _kept(config: dict[str, Any]) -> dict[str, int] | list[str]:
         return lacks
     return {
         "layers": shape.layers,
-        "all": sum(kept.heads > 0 and not kept.window for kept in shape.kept),
-        "window": sum(kept.window > 0 for kept in shape.kept),
-        "state": sum(kept.state > 0 for kept in shape.kept),
-        "kv_heads": max(kept.heads for kept in shape.kept),
-        "kv_bytes": sum(kept.heads * kept.size for kept in shape.kept) * (shape.kv_bits or 16) // 8,
+        "all": sum(kept.heads > 0 and not kept.window for kept in shape.caches),
+        "window": sum(kept.window > 0 for kept in shape.caches),
+        "state": sum(kept.state > 0 for kept in shape.caches),
+        "kv_heads": max(kept.heads for kept in shape.caches),
+        "kv_bytes": sum(kept.heads * kept.size for kept in shape.caches)
+        * (shape.kv_bits or 16)
+        // 8,
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving.checking.shape import Kept
+from hpcscientist.models.serving.checking.shape import LayerCache
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
 from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
@@ -22,7 +22,7 @@ MIB, GIB = 2**20, 2**30
 DEFAULT = ServingSettings()
 
 
-WHOLE = Kept(heads=8, size=256)  # a layer of Llama 3
+WHOLE = LayerCache(heads=8, size=256)  # a layer of Llama 3
 
 
 def checkpoint(billions: float = 8.0, layers: int = 32, **given: object) -> Checkpoint:
@@ -33,7 +33,7 @@ def checkpoint(billions: float = 8.0, layers: int = 32, **given: object) -> Chec
         "hidden": 4096,
         "inner": 14336,
         "heads": 32,
-        "kept": (WHOLE,) * layers,
+        "caches": (WHOLE,) * layers,
         "vocab": 128_256,
         "dtype": "bfloat16",
         "context": 131_072,
@@ -144,7 +144,7 @@ def test_published_kv_sizes() -> None:
     assert a_token(checkpoint()) == 128 * 1024
     assert a_token(checkpoint(), 8) == 16 * 1024
     assert a_token(checkpoint(), 16) == 16 * 1024
-    latent = checkpoint(kept=(Kept(heads=1, size=576),) * 60)
+    latent = checkpoint(caches=(LayerCache(heads=1, size=576),) * 60)
     assert a_token(latent, 8) == 576 * 60 * 2
     eight = ServingSettings(engine={"kv_cache_dtype": "fp8"})
     assert a_token(checkpoint(), settings=eight) == 64 * 1024
@@ -155,7 +155,7 @@ def test_published_kv_sizes() -> None:
 
 def test_only_layers_with_keys_and_values_take_a_cache() -> None:
     """A Llama Nemotron of 49 billion parameters on two H100: 31 of 80 layers have no attention."""
-    shape = LARGE | {"kept": (WHOLE,) * 42 + (Kept(),) * 31 + (WHOLE,) * 7}
+    shape = LARGE | {"caches": (WHOLE,) * 42 + (LayerCache(),) * 31 + (WHOLE,) * 7}
     del shape["layers"]
     layout = lay_out(checkpoint(49.9, **shape), machine(gpus=2, gpu_gb=79.6), DEFAULT)
     every = lay_out(checkpoint(49.9, **LARGE), machine(gpus=2, gpu_gb=79.6), DEFAULT)
@@ -166,8 +166,8 @@ def test_only_layers_with_keys_and_values_take_a_cache() -> None:
 
 def test_layers_that_see_a_window_let_the_rest_go() -> None:
     """Of a request, vLLM holds a window and what is under way (`SlidingWindowSpec`)."""
-    near = Kept(heads=8, size=256, window=1024)
-    model = checkpoint(kept=(near, near, near, WHOLE) * 8)
+    near = LayerCache(heads=8, size=256, window=1024)
+    model = checkpoint(caches=(near, near, near, WHOLE) * 8)
     cache = KvCache.of(model, 1, 1, DEFAULT)
     layer, seen = 8 * 256 * 2, 1024 + 2 * 16_384
     assert cache.request_bytes(1000) == 32 * layer * 1000
@@ -180,48 +180,48 @@ def test_layers_that_see_a_window_let_the_rest_go() -> None:
     held = KvCache.of(model, 1, 1, few).request_bytes(131_072)
     assert held == 8 * layer * 131_072 + 24 * layer * (1024 + 2 * 2048)
     # A prompt is one batch of the CPU engine.
-    assert KvCache.of(model, 1, 1, DEFAULT, frees=False).request_bytes(131_072) == (
+    assert KvCache.of(model, 1, 1, DEFAULT, frees_windows=False).request_bytes(131_072) == (
         32 * layer * 131_072
     )
 
 
 def test_blocks_of_the_engine_are_of_one_size() -> None:
     """62 layers of Gemma 3 27B: 52 see a window, in six groups of ten of which the last has two."""
-    near = Kept(heads=16, size=256, window=1024)
+    near = LayerCache(heads=16, size=256, window=1024)
     shape = (near, near, near, near, near, WHOLE.model_copy(update={"heads": 16})) * 10 + (
         near,
     ) * 2
     layer = 16 * 256 * 2
-    assert KvCache.of(checkpoint(kept=shape), 1, 1, DEFAULT).request_bytes(1000) == (
+    assert KvCache.of(checkpoint(caches=shape), 1, 1, DEFAULT).request_bytes(1000) == (
         (10 + 60) * layer * 1000
     )
 
 
 def test_states_take_what_they_take_however_long_a_request_is() -> None:
     """A Mamba has nothing else; beside attention a state is a page of the cache, too."""
-    state = Kept(state=5120 * 25)
-    alone = KvCache.of(checkpoint(kept=(state,) * 64, heads=0, context=0), 1, 1, DEFAULT)
+    state = LayerCache(state=5120 * 25)
+    alone = KvCache.of(checkpoint(caches=(state,) * 64, heads=0, context=0), 1, 1, DEFAULT)
     assert alone.request_bytes(1) == alone.request_bytes(10**6) == 64 * 5120 * 25 * 4
     assert alone.tokens(3 * alone.request_bytes(1)) == 3 * 32_768
     assert alone.tokens(alone.request_bytes(1) - 1) == 0
-    hybrid = KvCache.of(checkpoint(kept=((state,) * 7 + (WHOLE,)) * 4), 1, 1, DEFAULT)
+    hybrid = KvCache.of(checkpoint(caches=((state,) * 7 + (WHOLE,)) * 4), 1, 1, DEFAULT)
     block = 128 * 8 * 256 * 2  # of tokens: a state is one, and that is a page
     assert block - 20_000 < 5120 * 25 * 4 < block
     fixed = (28 * 3 + 4) * block
     assert hybrid.request_bytes(1000) == fixed + 4 * 8 * 256 * 2 * 1000
-    layout = lay_out(checkpoint(kept=(state,) * 64, heads=0, context=0), machine(gpus=1), DEFAULT)
+    layout = lay_out(checkpoint(caches=(state,) * 64, heads=0, context=0), machine(gpus=1), DEFAULT)
     assert layout.context == 32_768
 
 
 def test_the_fullest_stage_of_a_pipeline_counts() -> None:
-    model = checkpoint(kept=(Kept(),) * 8 + (WHOLE,) * 8 + (Kept(),) * 16)
+    model = checkpoint(caches=(LayerCache(),) * 8 + (WHOLE,) * 8 + (LayerCache(),) * 16)
     assert KvCache.of(model, 1, 4, DEFAULT).request_bytes(1) == 8 * 8 * 256 * 2
     assert KvCache.of(model, 1, 8, DEFAULT).request_bytes(1) == 4 * 8 * 256 * 2
 
 
 def test_kv_heads_of_every_layer_are_cut_evenly() -> None:
     uneven = checkpoint(
-        heads=12, inner=1200, kept=(Kept(heads=3, size=128), Kept(heads=4, size=128))
+        heads=12, inner=1200, caches=(LayerCache(heads=3, size=128), LayerCache(heads=4, size=128))
     )
     assert divides(uneven, 1, DEFAULT)
     assert not divides(uneven, 2, DEFAULT)
@@ -258,7 +258,7 @@ def test_cpu_engine_has_a_replica_a_node() -> None:
 
 
 def test_cpu_engine_keeps_to_the_nodes_memory() -> None:
-    tiny = checkpoint(0.1, kept=(Kept(heads=1, size=128),) * 32)
+    tiny = checkpoint(0.1, caches=(LayerCache(heads=1, size=128),) * 32)
     layout = lay_out(tiny, machine(gpus=0, memory_gb=4), DEFAULT)
     assert layout.kv_cache_mb < 1024
     assert "memory ends there" in " ".join(layout.why)
@@ -401,7 +401,7 @@ models = st.builds(
     lambda billions, heads, groups, layers, context: checkpoint(
         billions,
         heads=heads * groups,
-        kept=(Kept(heads=heads, size=256),) * layers,
+        caches=(LayerCache(heads=heads, size=256),) * layers,
         context=context,
     ),
     billions=st.floats(1.2, 400),

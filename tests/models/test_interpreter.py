@@ -94,9 +94,9 @@ def test_real_engine_says_what_config_json_leaves_out(tmp_path: Path) -> None:
     config = {"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava"}
     write_json(llava / "config.json", config | {"text_config": text})
     whole = check(llava, ask(llava, (sys.executable,)).config)
-    assert [(kept.heads, kept.size) for kept in whole.kept] == [(32, 256)] * 32
+    assert [(kept.heads, kept.size) for kept in whole.caches] == [(32, 256)] * 32
     sizes = {"num_hidden_layers": 16, "attn_layer_period": 8, "attn_layer_offset": 4}
     jamba = write_model(tmp_path / "jamba", model_type="jamba", **sizes)
     found = ask(jamba, (sys.executable,)).config
-    assert [n for n, kept in enumerate(check(jamba, found).kept) if kept.heads] == [4, 12]
+    assert [n for n, kept in enumerate(check(jamba, found).caches) if kept.heads] == [4, 12]
     assert found["layers_block_type"][4] == "attention"

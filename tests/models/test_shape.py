@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.serving.checking.shape import Kept, read_shape
+from hpcscientist.models.serving.checking.shape import LayerCache, read_shape
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -18,13 +18,13 @@ LLAMA: dict[str, Any] = {
     "num_key_value_heads": 4,
     "vocab_size": 1000,
 }
-WHOLE, NOTHING = Kept(heads=4, size=128), Kept()
+WHOLE, NOTHING = LayerCache(heads=4, size=128), LayerCache()
 
 
-def kept(**said: Any) -> tuple[Kept, ...]:
+def kept(**said: Any) -> tuple[LayerCache, ...]:
     shape, lacks = read_shape(LLAMA | said)
     assert shape is not None, lacks
-    return shape.kept
+    return shape.caches
 
 
 def block(**attention: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def test_blocks_have_heads_of_their_own() -> None:
         block(n_heads_in_group=16),
     ]
     found = kept(block_configs=blocks, num_key_value_heads=None)
-    assert found == (WHOLE, NOTHING, NOTHING, Kept(heads=1, size=128))
+    assert found == (WHOLE, NOTHING, NOTHING, LayerCache(heads=1, size=128))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,10 @@ def test_windows_of_some_layers() -> None:
     said = {"sliding_window": 64, "use_sliding_window": True, "max_window_layers": 3}
     assert [layer.window for layer in kept(**said)] == [0, 0, 0, 64]
     assert [layer.window for layer in kept(**said | {"use_sliding_window": False})] == [0] * 4
+    # A family whose rule is not known here may have one in some layers alone.
+    for family, window in (("mistral", 64), ("unheard_of", 0)):
+        layers = kept(model_type=family, sliding_window=64)
+        assert [layer.window for layer in layers] == [window] * 4
 
 
 def test_null_in_the_text_s_part_is_no_default_and_hides_nothing() -> None:
@@ -70,7 +74,7 @@ def test_null_in_the_text_s_part_is_no_default_and_hides_nothing() -> None:
     said = {"architectures": ["LlavaForConditionalGeneration"], "dtype": "float16"}
     shape, _ = read_shape(said | {"model_type": "llava", "text_config": text})
     assert shape is not None
-    assert shape.kept == (Kept(heads=8, size=256),) * 32
+    assert shape.caches == (LayerCache(heads=8, size=256),) * 32
     assert shape.dtype == "float16"
 
 

@@ -11,7 +11,7 @@ from checkpoint_kit import CONFIG, FIRST, POINTER, SECOND, write_json, write_mod
 
 from hpcscientist.errors import WeightsError
 from hpcscientist.models.serving.checking.hub import resolve
-from hpcscientist.models.serving.checking.shape import Kept, read_shape
+from hpcscientist.models.serving.checking.shape import LayerCache, read_shape
 from hpcscientist.models.serving.checking.tokenizer import chat_template
 from hpcscientist.models.serving.checking.weights import check, require_whole
 
@@ -37,7 +37,7 @@ def test_whole_model_is_measured(model: Path) -> None:
     found = check(model)
     assert (found.folder, found.architecture) == (str(model), "LlamaForCausalLM")
     assert (found.layers, found.hidden, found.heads) == (2, 64, 4)
-    assert found.kept == (Kept(heads=2, size=32),) * 2
+    assert found.caches == (LayerCache(heads=2, size=32),) * 2
     assert (found.vocab, found.context, found.dtype) == (128, 2048, "bfloat16")
     numbers = 2 * (128 * 64 + 8 * 4)
     assert (found.weight_bytes, found.floats, found.other_bytes) == (2 * numbers, numbers, 0)
@@ -84,8 +84,8 @@ def test_what_gemma_3_leaves_unsaid_is_known(
     shape, lacks = read_shape(whole | {"text_config": text})
     assert not lacks
     assert shape is not None
-    assert (shape.heads, shape.kept[-1].heads) == heads
-    assert (shape.kept[-1].size, shape.vocab) == (2 * head_dim, 262_208)
+    assert (shape.heads, shape.caches[-1].heads) == heads
+    assert (shape.caches[-1].size, shape.vocab) == (2 * head_dim, 262_208)
     assert shape.context == 131_072
 
 
@@ -245,7 +245,7 @@ def test_quantization_and_long_context_are_noted(tmp_path: Path) -> None:
     found = check(folder)
     assert (found.quantization, found.quantization_block) == ("gptq", 64)
     assert found.context == 8192
-    assert found.kept == (Kept(state=4 * 128 * 128), Kept(heads=2, size=256))
+    assert found.caches == (LayerCache(state=4 * 128 * 128), LayerCache(heads=2, size=256))
 
 
 def test_experts_have_a_width_of_their_own(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_rank_without_a_latent_cache(tmp_path: Path) -> None:
     """MiniCPM 3 has a cache of whole heads, which are of two parts."""
     parts = {"kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32}
     found = check(write_model(tmp_path / "m", model_type="minicpm3", **parts))
-    assert found.kept[0] == Kept(heads=2, size=192)
+    assert found.caches[0] == LayerCache(heads=2, size=192)
 
 
 def test_mistral_s_own_tokenizer_alone_says_what_to_add(model: Path) -> None:
@@ -285,7 +285,7 @@ def test_mistral_s_own_tokenizer_alone_says_what_to_add(model: Path) -> None:
 
 def test_latent_attention_is_measured(tmp_path: Path) -> None:
     found = check(write_model(tmp_path / "l", kv_lora_rank=512, qk_rope_head_dim=64))
-    assert found.kept[0] == Kept(heads=1, size=576)
+    assert found.caches[0] == LayerCache(heads=1, size=576)
 
 
 def test_what_the_engine_reads_is_believed(model: Path) -> None:
@@ -297,8 +297,8 @@ def test_what_the_engine_reads_is_believed(model: Path) -> None:
     engine = {"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": [2, 2, 1, 1]}
     more = {"head_dim": [64] * 4, "hidden_size": 512, "vocab_size": 1000, "layer_types": None}
     found = check(model, engine | more)
-    assert [kept.heads for kept in found.kept] == [2, 2, 1, 1]
-    assert {kept.size for kept in found.kept} == {128}
+    assert [kept.heads for kept in found.caches] == [2, 2, 1, 1]
+    assert {kept.size for kept in found.caches} == {128}
 
 
 def test_what_is_lacking_in_config_json_is_all_named(model: Path) -> None:

@@ -29,7 +29,7 @@ from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
 
-Read = Mapping[Path, Mapping[str, Any]]
+EngineConfigs = Mapping[Path, Mapping[str, Any]]
 """By a model's folder, what the serving engine reads in its config.json (`Engine.config`)."""
 
 
@@ -75,8 +75,8 @@ def serve(
     is_slurm = isinstance(launcher.steps, SlurmSteps)
     machine = machine_of(site, allocation, is_slurm=is_slurm)
     left = request.keep(machine).taken_from(machine)
-    read = require_engine(request.folders, launcher, check)
-    layouts = lay_out(request.folders, left, request.settings, read)
+    engine = require_engine(request.folders, launcher, check)
+    layouts = lay_out(request.folders, left, request.settings, engine)
     for line in said(layouts):
         tell(line)
     order = drafting.draft(
@@ -96,13 +96,13 @@ def lay_out(
     folders: tuple[Path, ...],
     machine: Machine,
     settings: ServingSettings,
-    read: Read = MappingProxyType({}),
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> dict[Path, Layout]:
-    """Return how each model is laid out on the nodes; `read` is what `require_engine` returned.
+    """Return how each model is laid out on the nodes; `engine` is what `require_engine` returned.
 
     Raises ServingError.
     """
-    layouts = shares.lay_out_all(_demands(folders, read), machine, settings)
+    layouts = shares.lay_out_all(_demands(folders, engine), machine, settings)
     return {folder: layouts[str(folder)] for folder in folders}
 
 
@@ -110,10 +110,10 @@ def doubt(
     folders: tuple[Path, ...],
     machine: Machine,
     settings: ServingSettings,
-    read: Read = MappingProxyType({}),
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> str:
     """Return why models that `lay_out` lays out may not fit after all, "" where they do."""
-    return shares.doubt(_demands(folders, read), machine, settings)
+    return shares.doubt(_demands(folders, engine), machine, settings)
 
 
 def forecast(
@@ -121,23 +121,23 @@ def forecast(
     settings: ServingSettings,
     site: Site,
     count: int,
-    read: Read = MappingProxyType({}),
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return how models are laid out: on so many nodes of a site, 0 for this machine; a line each.
 
-    `read` is what `require_engine` returned. Raises ServingError where it is certain that they do
+    `engine` is what `require_engine` returned. Raises ServingError where it is certain that they do
     not fit.
     """
     machine, is_sure = nodes.foreseen(site, count)
     if machine is None:
         return unsettled(folders, settings, "the layout is made")
     try:
-        layouts = lay_out(folders, machine, settings, read)
+        layouts = lay_out(folders, machine, settings, engine)
     except ServingError as error:
         if is_sure:
             raise
         return (f"perhaps too large: {error}",)
-    unsure = doubt(folders, machine, settings, read)
+    unsure = doubt(folders, machine, settings, engine)
     return (*said(layouts), *([unsure] if unsure else []))
 
 
@@ -160,7 +160,7 @@ def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -
 
 def require_engine(
     folders: Iterable[Path], launcher: Launcher, check: Callable[[], None] = lambda: None
-) -> Read:
+) -> EngineConfigs:
     """See that the serving interpreter can run each model, and return what it reads in config.json.
 
     It takes seconds, or minutes from a slow file system. `check` is called before each. Raises
@@ -178,6 +178,6 @@ def require_engine(
 
 
 def _demands(
-    folders: tuple[Path, ...], read: Read = MappingProxyType({})
+    folders: tuple[Path, ...], engine: EngineConfigs = MappingProxyType({})
 ) -> dict[str, shares.Demand]:
-    return {str(f): shares.Demand(checkpoint=weights.check(f, read.get(f))) for f in folders}
+    return {str(f): shares.Demand(checkpoint=weights.check(f, engine.get(f))) for f in folders}

@@ -47,6 +47,7 @@ _SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_
 # These have a rank and whole keys and values in their cache all the same.
 _NOT_LATENT = ("minicpm3",)
 _TWICE = ("longcat_flash",)  # two attentions a layer
+_ALL_WINDOWS = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2")  # every layer sees one
 _BESIDE = ("falcon_h1",)  # attention beside a state in every layer
 _ALONE = ("mamba", "rwkv", "xlstm")  # no layer of these has attention; no heads are said
 # Parts of the words for layers, and what such a layer keeps; the first that is found counts.
@@ -74,7 +75,7 @@ _KERNEL = (
 )
 
 
-class Kept(Record):
+class LayerCache(Record):
     """What one layer keeps of a sequence in the KV cache, in numbers.
 
     Of each token `heads` times `size`, which is a head's key and value together, or the one latent
@@ -91,7 +92,7 @@ class Kept(Record):
 class Shape(Record):
     """Counts of a decoder; `context` in tokens, 0 where the model sets no limit.
 
-    `kept` is what its layers keep, in their order. `inner` is the widest of a layer,
+    `caches` are those of its layers, in their order. `inner` is the widest of a layer,
     `expert_inner` that of one of its experts; 0 where there are none, or where they are as wide as
     `inner`. `heads`, which tensor parallelism divides, is 0 where no layer has attention.
     `kv_bits` is the size of a number in the KV cache where the weights come with scales for that,
@@ -103,7 +104,7 @@ class Shape(Record):
     inner: int
     expert_inner: int = 0
     heads: int
-    kept: tuple[Kept, ...]
+    caches: tuple[LayerCache, ...]
     vocab: int
     dtype: str
     context: int
@@ -114,7 +115,7 @@ class Shape(Record):
     @property
     def layers(self) -> int:
         """The number of layers, whatever they keep."""
-        return len(self.kept)
+        return len(self.caches)
 
 
 def read_shape(
@@ -124,7 +125,7 @@ def read_shape(
 
     `engine` is what the serving engine makes of the text model's part, and is believed.
     """
-    said = _flat(config) | dict(engine or {})
+    said = _flattened(config) | dict(engine or {})
     lacks: list[str] = []
 
     def needed(keys: tuple[str, ...], value: int) -> int:
@@ -136,7 +137,7 @@ def read_shape(
     named = isinstance(architectures, list) and architectures and isinstance(architectures[0], str)
     if not named:
         lacks.append("config.json: names no architecture (architectures)")
-    words = _words(said)
+    words = _layer_words(said)
     layers = needed(_LAYERS, _number(said, _LAYERS) or len(words))
     if layers > _MOST_LAYERS:
         lacks.append(f"config.json: {layers} layers, which no model has")
@@ -144,7 +145,7 @@ def read_shape(
     hidden = needed(_HIDDEN, _number(said, _HIDDEN))
     alone = any(part in str(said.get("model_type")) for part in _ALONE)
     heads = 0 if alone else math.gcd(*_numbers(said, _HEADS))
-    keeps = ["state"] * layers if alone else _keeps(said, words, layers)
+    keeps = ["state"] * layers if alone else _layer_kinds(said, words, layers)
     if set(keeps) - {"state", ""}:
         needed(_HEADS, heads)
     vocab = needed(_VOCAB, _number(said, _VOCAB))
@@ -157,7 +158,7 @@ def read_shape(
         inner=_number(said, _INNER) or 4 * hidden,
         expert_inner=_number(said, _EXPERT_INNER),
         heads=heads,
-        kept=_kept(said, keeps, hidden),
+        caches=_layer_caches(said, keeps, hidden),
         vocab=vocab,
         dtype=str(said.get("dtype") or said.get("torch_dtype") or "float32").removeprefix("torch."),
         context=_context(said, str(config.get("model_type"))),
@@ -167,7 +168,7 @@ def read_shape(
     ), []
 
 
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+def _flattened(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that is said of the text model, however deep, and what its class leaves unsaid."""
     said = dict(config)
     while parts := [part for key in _NESTED if _table(part := said.pop(key, None))]:
@@ -193,10 +194,10 @@ def _number(said: Mapping[str, Any], keys: Sequence[str]) -> int:
     return max(_numbers(said, keys), default=0)
 
 
-def _words(said: Mapping[str, Any]) -> list[str]:
+def _layer_words(said: Mapping[str, Any]) -> list[str]:
     """Return a word for each layer, where the layers are listed."""
     if blocks := _blocks(said):
-        return [_word(block) for block in blocks]
+        return [_block_word(block) for block in blocks]
     for key in ("layers_block_type", "layer_types"):
         if isinstance(listed := said.get(key), list):
             return [str(word) for word in listed]
@@ -213,7 +214,7 @@ def _blocks(said: Mapping[str, Any]) -> list[dict[str, Any]]:
     return listed if all(_table(block) for block in listed) else []
 
 
-def _word(block: Mapping[str, Any]) -> str:
+def _block_word(block: Mapping[str, Any]) -> str:
     """Return the word for a block of Nemotron-NAS, whose attention may be left out or replaced."""
     attention = block.get("attention")
     if not _table(attention):
@@ -222,7 +223,7 @@ def _word(block: Mapping[str, Any]) -> str:
     return "none" if gone else "attention"
 
 
-def _keeps(said: Mapping[str, Any], words: list[str], layers: int) -> list[str]:
+def _layer_kinds(said: Mapping[str, Any], words: list[str], layers: int) -> list[str]:
     """Return for each layer what it keeps: of all tokens, of a window, a state, both, or nothing.
 
     Where that is not known, it is taken to be all.
@@ -237,12 +238,12 @@ def _keeps(said: Mapping[str, Any], words: list[str], layers: int) -> list[str]:
         return kinds + ["all"] * (layers - len(kinds))
     if said.get("model_type") in _BESIDE:
         return ["both"] * layers
-    full = _with_attention(said, layers)
+    full = _attention_layers(said, layers)
     if full is not None:
         kind = "both" if "hybrid_layer_ids" in said else "all"
         return [kind if n in full else "state" for n in range(layers)]
     crossing = _numbers(said, ("cross_attention_layers",))  # these keep what is seen, not said
-    sliding = _sliding(said, layers)
+    sliding = _window_layers(said, layers)
     return ["" if n in crossing else "window" if n in sliding else "all" for n in range(layers)]
 
 
@@ -250,7 +251,7 @@ def _kind(word: str) -> str:
     return next((kind for part, kind in _KEEPS if part in word.lower()), "all")
 
 
-def _with_attention(said: Mapping[str, Any], layers: int) -> set[int] | None:
+def _attention_layers(said: Mapping[str, Any], layers: int) -> set[int] | None:
     """Return which layers have attention where others have a state; None where all have."""
     for key in ("attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids"):
         if isinstance(listed := said.get(key), list):
@@ -269,7 +270,7 @@ def _with_attention(said: Mapping[str, Any], layers: int) -> set[int] | None:
     return {n for n in range(layers) if (n + 1) % group == 0 or n >= rest}
 
 
-def _sliding(said: Mapping[str, Any], layers: int) -> set[int]:
+def _window_layers(said: Mapping[str, Any], layers: int) -> set[int]:
     """Return which layers see a window alone."""
     if not _number(said, _WINDOW) or said.get("use_sliding_window") is False:
         return set()
@@ -278,19 +279,21 @@ def _sliding(said: Mapping[str, Any], layers: int) -> set[int]:
         return {n for n in range(layers) if pattern[n % len(pattern)] == "L"}
     if isinstance(pattern, int):
         return {n for n in range(layers) if (n + 1) % pattern}
-    return set(range(_number(said, ("max_window_layers",)), layers))
+    if said.get("use_sliding_window") or said.get("model_type") in _ALL_WINDOWS:
+        return set(range(_number(said, ("max_window_layers",)), layers))
+    return set()  # some do, by a rule of their class that is not known here
 
 
-def _kept(said: Mapping[str, Any], keeps: list[str], hidden: int) -> tuple[Kept, ...]:
-    window, state = _number(said, _WINDOW), _state(said, hidden)
+def _layer_caches(said: Mapping[str, Any], keeps: list[str], hidden: int) -> tuple[LayerCache, ...]:
+    window, state = _number(said, _WINDOW), _state_size(said, hidden)
     own = len(keeps) - _number(said, ("num_kv_shared_layers",))  # the last see others' (Gemma 3n)
     found = []
     for n, kind in enumerate(keeps):
         heads, size = 0, 0
         if n < own and kind in ("all", "window", "both"):
-            heads, size = _attention(said, n, kind, hidden)
+            heads, size = _attention_size(said, n, kind, hidden)
         found.append(
-            Kept(
+            LayerCache(
                 heads=heads,
                 size=size,
                 window=window if heads and kind == "window" else 0,
@@ -300,7 +303,7 @@ def _kept(said: Mapping[str, Any], keeps: list[str], hidden: int) -> tuple[Kept,
     return tuple(found)
 
 
-def _attention(said: Mapping[str, Any], layer: int, kind: str, hidden: int) -> tuple[int, int]:
+def _attention_size(said: Mapping[str, Any], layer: int, kind: str, hidden: int) -> tuple[int, int]:
     """Return a layer's KV heads, and the numbers of a head's key and value together."""
 
     def own(*keys: str) -> int:
@@ -332,7 +335,7 @@ def _attention(said: Mapping[str, Any], layer: int, kind: str, hidden: int) -> t
     return own(few, *_KV_HEADS) or heads, times * (key + value)
 
 
-def _state(said: Mapping[str, Any], hidden: int) -> int:
+def _state_size(said: Mapping[str, Any], hidden: int) -> int:
     """Return at most how many numbers a layer's state has, its convolution's included."""
     linear = said.get("linear_attn_config")  # Kimi Linear
     own = dict(said) | (linear if _table(linear) else {})

@@ -74,6 +74,7 @@ def _read(config: str) -> dict[str, Any]:
         whole = reading.get_config(folder, trust_remote_code=False)
     text = reading.get_hf_text_config(whole)
     said: dict[str, Any] = text.to_dict()
+    said.pop("dtype", None)  # of the part alone: config.json tells that of the weights
     for name in _COMPUTED:
         with contextlib.suppress(Exception):
             said[name] = getattr(text, name)
@@ -88,13 +89,17 @@ def _counts(whole: Any, text: Any) -> dict[str, Any]:
     kind = counting.MODEL_ARCH_CONFIG_CONVERTORS.get(whole.model_type, base)
     found = kind(whole, text).convert()
     layers = [found[n] for n in range(found.total_num_hidden_layers)]
+    # What vLLM runs by transformers has a latent cache wherever it has a rank.
+    registry = importlib.import_module("vllm.model_executor.models.registry")
+    is_own = set(found.architectures) & set(registry.ModelRegistry.get_supported_archs())
+    has_rank = getattr(text, "kv_lora_rank", None) is not None
     said: dict[str, Any] = {
         "num_hidden_layers": found.total_num_hidden_layers,
         "num_attention_heads": found.total_num_attention_heads,
         "num_key_value_heads": [layer.total_num_kv_heads for layer in layers],
-        "is_deepseek_mla": found.is_deepseek_mla,
+        "is_deepseek_mla": found.is_deepseek_mla if is_own else has_rank,
     }
-    if not getattr(text, "kv_lora_rank", None):
+    if not has_rank:
         said["head_dim"] = [layer.head_size for layer in layers]
     return said
 

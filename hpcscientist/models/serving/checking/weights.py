@@ -57,7 +57,7 @@ def check(folder: Path, engine: Mapping[str, Any] | None = None) -> Checkpoint:
     mends it.
     """
     folder = folder.absolute()
-    config, tally, found = _look(folder)
+    config, tally, found = _inspect(folder)
     shape, lacks = read_shape(config, engine) if config else (None, [])
     if shape is None or found:
         _refuse(folder, [*lacks, *found])
@@ -79,7 +79,7 @@ def require_whole(folder: Path) -> None:
 
     Raises WeightsError as `check` does.
     """
-    _, _, found = _look(folder.absolute())
+    _, _, found = _inspect(folder.absolute())
     if found:
         _refuse(folder.absolute(), found)
 
@@ -99,7 +99,7 @@ def architecture(config: str) -> str:
     return ""
 
 
-def _look(folder: Path) -> tuple[dict[str, Any], Tally, list[str]]:
+def _inspect(folder: Path) -> tuple[dict[str, Any], Tally, list[str]]:
     """Return config.json, what the weights amount to, and what is wrong with any of the files."""
     if not folder.is_dir():
         raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")

@@ -37,7 +37,7 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
     together = math.ceil(replicas / machine.nodes)
     weights = memory.weight_bytes(checkpoint, workers, 1, memory.number_bytes(settings))
     # A prompt is one batch there (`drafting`), so that no window lets anything go.
-    cache = memory.KvCache.of(checkpoint, workers, 1, settings, frees=False)
+    cache = memory.KvCache.of(checkpoint, workers, 1, settings, frees_windows=False)
     reserve = CPU_RESERVE + (workers - 1) * CPU_WORKER
     asked = room = int(settings.kv_cache_gb * GIB) // workers
     if machine.memory_mb:

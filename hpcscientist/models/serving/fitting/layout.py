@@ -69,7 +69,7 @@ def divides(checkpoint: Checkpoint, tensor: int, settings: ServingSettings) -> b
     padded to 64 and the inner widths, in whole blocks of a quantization. Experts are not cut where
     each is on one GPU (serving.engine.enable_expert_parallel).
     """
-    kv_heads = {kept.heads for kept in checkpoint.kept if kept.heads}
+    kv_heads = {kept.heads for kept in checkpoint.caches if kept.heads}
     padded = math.ceil(checkpoint.vocab / 64) * 64
     block = checkpoint.quantization_block or 1
     widths = [checkpoint.inner]

@@ -80,9 +80,9 @@ class KvCache:
         pipeline: int,
         settings: ServingSettings,
         *,
-        frees: bool = True,
+        frees_windows: bool = True,
     ) -> KvCache:
-        """Return the cache of a layout; `frees` false: windows are as good as no windows.
+        """Return the cache of a layout; without `frees_windows` layers that see a window keep all.
 
         Heads are divided between GPUs and repeated where there are more GPUs than heads; a latent
         vector is held whole by each (a head, as it were). vLLM's blocks are of one size: it puts
@@ -91,31 +91,31 @@ class KvCache:
         """
         number = _kv_number_bytes(checkpoint, settings)
         size = math.ceil(checkpoint.layers / pipeline)
-        tokens = [math.ceil(kept.heads / tensor) * kept.size for kept in checkpoint.kept]
+        tokens = [math.ceil(kept.heads / tensor) * kept.size for kept in checkpoint.caches]
         batch = settings.engine.get("max_num_batched_tokens")
         batch = batch if isinstance(batch, int) and batch > 0 else _LARGEST_BATCH
-        frees = frees and not settings.engine.get("disable_hybrid_kv_cache_manager")
+        frees_windows = frees_windows and not settings.engine.get("disable_hybrid_kv_cache_manager")
         below = list(accumulate(tokens, initial=0))
         starts = range(checkpoint.layers - size + 1)
         start = max(starts, key=lambda n: below[n + size] - below[n])
         stage = slice(start, start + size)
         counts, sums = Counter[int](), Counter[int]()  # by window, 0 for all tokens
-        for kept, token in zip(checkpoint.kept[stage], tokens[stage], strict=True):
-            if kept.heads:
-                window = kept.window + _BATCHES * batch if kept.window and frees else 0
+        for cache, token in zip(checkpoint.caches[stage], tokens[stage], strict=True):
+            if cache.heads:
+                window = cache.window + _BATCHES * batch if cache.window and frees_windows else 0
                 counts[window] += 1
                 sums[window] += token * number
-        states = [kept.state for kept in checkpoint.kept[stage] if kept.state]
-        fills = _filled([*counts.values(), *([len(states)] if states else [])])
-        whole = {window: math.ceil(sums[window] * fills(n) / n) for window, n in counts.items()}
-        # Beside attention all pages are as large as a state, in whole blocks of tokens. A request has
-        # three pages of each state, since prefixes are kept, and fills no last page of tokens.
+        states = [cache.state for cache in checkpoint.caches[stage] if cache.state]
+        padded = _padding([*counts.values(), *([len(states)] if states else [])])
+        whole = {window: math.ceil(sums[window] * padded(n) / n) for window, n in counts.items()}
+        # Beside attention, a page is as large as a state, rounded up to whole blocks of tokens. A
+        # request takes three pages of each state (vLLM shares prefixes) and one that is not full.
         page = math.ceil(max(states, default=0) / tensor) * _STATE_NUMBER
-        pages = fills(len(states)) if states else 0
+        pages = padded(len(states)) if states else 0
         if counts and states:
             block = max(tokens[stage]) * number * CPU_BLOCK
             page = math.ceil(page / block) * block
-            pages = 3 * pages + sum(map(fills, counts.values()))
+            pages = 3 * pages + sum(map(padded, counts.values()))
         return cls(
             fixed=page * pages,
             a_token=whole.pop(0, 0),
@@ -137,7 +137,7 @@ class KvCache:
         return requests * self.longest + max(0, shorter)
 
 
-def _filled(counts: Sequence[int]) -> Callable[[int], int]:
+def _padding(counts: Sequence[int]) -> Callable[[int], int]:
     """Return by how many layers vLLM counts so many that keep the same."""
     least, most = min(counts, default=1), max(counts, default=1)
     group = most if most < 1.5 * least else least
