@@ -29,14 +29,15 @@ class ClientSettings(Record):
 class RoleSettings(Record):
     """A role's model and how its replies are sampled. Tokens.
 
-    `model` is a SPEC as of `--model`; "" means the campaign's. `max_tokens` bounds one reply,
+    `model` is a SPEC as of `--model`; "" means the campaign's. `top_p` is sent only if it is set;
+    else the server takes its own, which it may have from the model's files. `max_tokens` bounds one reply,
     a reasoning model's thinking included. `context` is the model's context length where the
     endpoint does not tell it; 0 leaves it to the endpoint.
     """
 
     model: str = ""
     temperature: float = Field(default=1.0, ge=0)
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int = Field(default=4096, ge=1)
     context: int = Field(default=0, ge=0)
 
