@@ -30,9 +30,9 @@ class RoleSettings(Record):
     """A role's model and how its replies are sampled. Tokens.
 
     `model` is a SPEC as of `--model`; "" means the campaign's. `top_p` is sent only if it is set;
-    else the server takes its own, which it may have from the model's files. `max_tokens` bounds one reply,
-    a reasoning model's thinking included. `context` is the model's context length where the
-    endpoint does not tell it; 0 leaves it to the endpoint.
+    else the server takes its own, which it may have from the model's files. `max_tokens` bounds
+    one reply, a reasoning model's thinking included. `context` is the model's context length
+    where the endpoint does not tell it; 0 leaves it to the endpoint.
     """
 
     model: str = ""
