@@ -17,11 +17,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import checks
-from hpcscientist.authoring.checks.syntax import parsed
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Window
@@ -35,6 +34,7 @@ from hpcscientist.records.asked.authoring import Draft, GaveUp
 from hpcscientist.records.asked.replies import CodeReply, FixReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
+from hpcscientist.system.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -71,9 +71,15 @@ class Reviser:
     """Has a model edit code of a recipe until the edits fit and the result compiles."""
 
     def __init__(
-        self, model: Model, recipe: Recipe, settings: RoleSettings, window: Window
+        self,
+        model: Model,
+        recipe: Recipe,
+        settings: RoleSettings,
+        window: Window,
+        python: Interpreter | None = None,
     ) -> None:
         self._model, self._settings, self._window = model, settings, window
+        self._python = python or Interpreter()
         self._reference, self._editable = dict(recipe.reference), recipe.spec.editable
         self._packages = available(recipe.reference)
 
@@ -115,9 +121,9 @@ class Reviser:
         files = apply(asked.files, reply.edits, self._editable)
         if isinstance(files, EditError):
             return _Rejected(str(files))
-        problems = checks.check(files, self._packages, self._reference)
-        if problems and not _compiles(files, self._reference):
-            return _Rejected(_listed(problems))
+        if broken := checks.syntax_problems(files, self._reference, self._python):
+            return _Rejected(_listed(broken))
+        problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
         objection = self._objection(asked, files)
         if objection is not None:
             return _Rejected(objection) if isinstance(objection, str) else objection
@@ -147,13 +153,6 @@ class _Rejected:
     spare: Draft | None = None
 
 
-def _compiles(files: Mapping[str, str], reference: Mapping[str, str]) -> bool:
-    """Whether all of a version does that is not the reference's, as it is."""
-    own = ((name, text) for name, text in files.items() if reference.get(name) != text)
-    sources = ((name, text) for name, text in own if name.endswith(".py"))
-    return not any(isinstance(parsed(name, text), checks.Problem) for name, text in sources)
-
-
 def _listed(problems: Sequence[checks.Problem]) -> str:
     return "\n".join(map(str, problems[:_PROBLEMS]))
 
@@ -179,7 +178,7 @@ def _code_hash(text: str) -> str | None:
     """
     try:
         return hash_bytes(ast.dump(syntax_tree(text)).encode())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         return None
 
 

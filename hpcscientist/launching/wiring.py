@@ -29,6 +29,7 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.execution.sandbox.interpreter import of_candidates
 from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
@@ -122,7 +123,8 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
         library = None
         if shelf.is_read(config.steps):
             library = shelf.reopen(config, paths, session.teller("literature"), embedder)
-        minds = model_minds(roles, config, recipe, session, roles.windows, library)
+        python = of_candidates(config.isolation, config.image, config.python)
+        minds = model_minds(roles, config, recipe, session, roles.windows, library, python)
         if config.settings.control:
             minds = with_control(minds, recipe, config.settings.seed)
     return assemble(
