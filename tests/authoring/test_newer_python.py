@@ -81,3 +81,10 @@ def test_what_reads_code_reads_the_rest_of_it() -> None:
     assert [frame.line for frame in found] == [line]
     assert any(d.name.endswith("first") for d in local_structure(files, found).definitions)
     assert any(d.name.endswith("first") for d in outline(files).definitions)
+
+
+def test_what_this_python_reads_and_that_of_trials_does_not_costs_no_trial() -> None:
+    files = {"experiment.py": "try:\n    pass\nexcept* ValueError:\n    pass\n"}  # since 3.11
+    assert check(files) == []
+    older = check(files, python=Interpreter((python((3, 7), (3, 10)),)))
+    assert [(p.file, p.line) for p in older] == [("experiment.py", 3)]
