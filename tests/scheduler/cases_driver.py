@@ -6,8 +6,6 @@ from case_table import case
 from case_world import World
 from command_server import Answer, Asked
 
-from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES
-
 TWO = ("a", "b")
 
 
@@ -205,21 +203,6 @@ async def squeue_that_prints_nothing_once(w: World) -> None:
     await w.tell("finish", *TWO)
     await w.end()
     w.check(a="scored", b="scored", jobs=1)
-
-
-@case()
-async def array_that_squeue_hides_for_a_while(w: World) -> None:
-    """It counts as lost, and is looked for by its name all the same before the driver leaves."""
-    w.site(slurm={"accounting": "no"})
-    w.retries = 0
-    await w.start("a")
-    await w.begin("a")
-    await w.look("it runs", lambda q: q.are(a="RUNNING"))
-    for _ in range(ABSENCES):
-        w.twist("squeue", lambda asked, answer: Answer())
-    await w.ended("a")
-    await w.leave()
-    w.check(a="lost", jobs=1)
 
 
 @case()

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trialkit import Bench
 from turned_loop import TurnedLoop
 
 from hpcscientist.errors import SchedulerSilent
+from hpcscientist.execution import presence
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.stops import Stops
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
-from hpcscientist.execution.backends.slurm.watching.ledger import Ledger, LiveBatch, live_batch
+from hpcscientist.execution.backends.slurm.watching.ledger import (
+    ArrayTask,
+    Ledger,
+    LiveBatch,
+    live_batch,
+)
+from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES, Rounds
-from hpcscientist.records.runs import EndState, RunId
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.runs import Ended, EndState, RunId, Started
+from hpcscientist.records.site import WatchSite
+from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.results.store import write_result
 
 SEP = "\x1f"
 NAME, COMMENT = "hpcsci-c1-b1", "hpcsci:c1:b1"
+
+
+Believe = Callable[[LiveBatch, ArrayTask], object]
+
+
+def doubt(live: LiveBatch, task: ArrayTask) -> None:
+    """No result lies on disk."""
 
 
 class Answers(Slurm):
@@ -50,12 +70,14 @@ def queued(job: str, task: str, state: str, *, name: str = NAME, partition: str 
     return SEP.join(fields) + "\n"
 
 
-def make(slurm: Slurm, tmp_path: Path, job: str | None = "7") -> tuple[Rounds, LiveBatch]:
+def make(
+    slurm: Slurm, tmp_path: Path, job: str | None = "7", tasks: int = 1, believe: Believe = doubt
+) -> tuple[Rounds, LiveBatch]:
     batch = ArrayRecord(
         batch_id="b1",
         campaign_id="c1",
         trials_folder="",
-        tasks=((RunId(trial_id="t", run=1),),),
+        tasks=tuple((RunId(trial_id=f"t{number}", run=1),) for number in range(tasks)),
         cpus=1,
         gpus=0,
         memory_mb=1,
@@ -70,7 +92,7 @@ def make(slurm: Slurm, tmp_path: Path, job: str | None = "7") -> tuple[Rounds, L
     rounds = Rounds(
         *(slurm, ledger, "c1"),
         accounting=Accounting(slurm, "c1", lambda: None),
-        believe=lambda live, task: None,
+        believe=believe,
         silence_s=300.0,
     )
     return rounds, live
@@ -101,9 +123,9 @@ def test_rounds_go_on_while_sacct_is_slow(tmp_path: Path) -> None:
 
 
 def test_a_task_that_came_back_meanwhile_is_not_ended_by_an_old_answer(tmp_path: Path) -> None:
-    slurm = Answers(sacct=account("7_0", "NODE_FAIL"))
+    slurm = Answers(sacct=account("7_0", "NODE_FAIL") + account("7_1", "TIMEOUT"))
     slurm.slow.clear()
-    rounds, live = make(slurm, tmp_path)
+    rounds, live = make(slurm, tmp_path, tasks=2)
 
     async def play() -> None:
         await rounds.ask(True)
@@ -111,9 +133,36 @@ def test_a_task_that_came_back_meanwhile_is_not_ended_by_an_old_answer(tmp_path:
         await rounds.ask(True)
         slurm.slow.set()
         await answered(rounds)
-        assert live.tasks[0].cause is None
+        assert [task.cause for task in live.tasks] == [None, EndState.TIMEOUT]
 
     asyncio.run(play())
+
+
+def test_results_on_disk_are_believed_before_accounting_is_asked(tmp_path: Path) -> None:
+    """Its log is hidden yet, and its result is there."""
+    bench = Bench(tmp_path / "bench").prepare()
+    spec = bench.trial("predict()", "t0")
+    trial = bench.run.trial("t0")
+    presence.announce(trial, spec.run)
+    report = TrialReport(
+        trial_id="t0",
+        run=spec.run,
+        outcome=Scored(metrics={"accuracy": 0.5}),
+        usage=Usage(started_at=1.0, ended_at=2.0),
+    )
+    write_result(trial, spec, report)
+    slurm, ledger, told = Answers(), Ledger(), list[Started | Ended]()
+    progress = Progress(bench.run, WatchSite(), ledger, told.append)
+    rounds, live = make(slurm, tmp_path, believe=progress.believe)
+    ledger.add(live)
+
+    async def play() -> None:
+        await rounds.ask(True)
+        assert slurm.counts["sacct"] == 0
+        assert live.has_ended()
+
+    asyncio.run(play())
+    assert [change.state for change in told if isinstance(change, Ended)] == [EndState.ENDED]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +218,7 @@ def test_nothing_is_cancelled_by_an_id_that_only_sbatch_named(
 
     async def play() -> None:
         await rounds.ask(False)
-        ledger.give_up([RunId(trial_id="t", run=1)])
+        ledger.give_up([RunId(trial_id="t0", run=1)])
         stops = Stops(slurm, ledger)
         await stops.carry_out()
         assert bool(stops)
