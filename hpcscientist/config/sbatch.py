@@ -9,6 +9,7 @@ Source: the sections "OPTIONS" of sbatch(1), releases 20.11 to 25.11.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,10 +157,15 @@ def extra_of_controller(site: Site) -> Extra:
 def cluster_of(slurm: SlurmSite) -> str:
     """Return the cluster that every command is to be asked of; "" for the one that is here.
 
-    Raises SiteError where several are named.
+    Nothing else is judged: a campaign of an earlier release, whose profile would be refused today,
+    can be looked at and cancelled. Raises SiteError where several clusters are named.
     """
-    named = extra_of_trials(slurm).cluster
-    return one_cluster(slurm.cluster, "slurm.cluster") or named
+    if slurm.cluster:
+        return one_cluster(slurm.cluster, "slurm.cluster")
+    with contextlib.suppress(SiteError):  # said where a job is made
+        named = [value or "" for name, value in options(slurm.extra) if name == "clusters"]
+        return one_cluster(",".join(dict.fromkeys(named)), "slurm.extra")
+    return ""
 
 
 def one_cluster(name: str, where: str) -> str:

@@ -81,5 +81,6 @@ def _check(site: Site) -> str:
             raise SiteError(
                 "gpu_option", f"gres = {gres!r}: begin it with gpu: where gpu_option is not gres"
             )
+    sbatch.extra_of_trials(site.slurm)
     sbatch.extra_of_controller(site)
     return sbatch.cluster_of(site.slurm)

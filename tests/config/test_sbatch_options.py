@@ -164,6 +164,16 @@ def test_a_cluster_is_named_by_its_key_or_as_sbatch_has_it(
     sbatch.extra_of_controller(site)
 
 
+@pytest.mark.parametrize("extra", [("--time=1", "-Ma"), ("--time=1", "a word", "-Ma")])
+def test_a_campaign_whose_profile_would_be_refused_today_can_be_cancelled(
+    extra: tuple[str, ...],
+) -> None:
+    slurm = SlurmSite(extra=extra)
+    assert sbatch.cluster_of(slurm) == ("a" if len(extra) == 2 else "")
+    with pytest.raises(SiteError):
+        sbatch.extra_of_trials(slurm)
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

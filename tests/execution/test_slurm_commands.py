@@ -67,6 +67,20 @@ def test_every_command_is_asked_of_the_profile_s_cluster(
             assert line[1] == "--clusters=teach", line
 
 
+@pytest.mark.parametrize(
+    ("cluster", "shown"),
+    [("", "scancel 7"), ("teach", "scancel --clusters=teach 7")],
+)
+def test_what_people_are_told_to_run_names_the_cluster_too(cluster: str, shown: str) -> None:
+    assert Slurm(cluster=cluster).hint("scancel 7") == shown
+
+
+def test_a_command_may_be_given_less_time(commands: Path) -> None:
+    (commands / "sacctmgr").write_text("#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(SchedulerSilent, match=r"did not end within 0\.1 s"):
+        Slurm().run("sacctmgr", "show", at_most_s=0.1)
+
+
 def test_without_a_cluster_nothing_is_said_of_one(commands: Path) -> None:
     Slurm.of(Site()).run("squeue", "--me")
     assert called(commands) == [["squeue", "--me", "False"]]

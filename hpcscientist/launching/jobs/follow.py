@@ -81,7 +81,7 @@ class Follower:
             self._is_running = bool(rows) and rows[0].phase is Phase.RUNNING
             job_id = rows[0].job_id if rows else job_id
             if queue.empty_twice and not self._read_events(queue):
-                raise self._verdict(job_id)
+                raise self._verdict(job_id, slurm.hint(f"sacct -j {job_id}"))
         return self.state
 
     def _read_events(self, queue: _Queue) -> bool:
@@ -103,8 +103,8 @@ class Follower:
             self.tell(text)
         self._said = text
 
-    def _verdict(self, job_id: str) -> Exception:
-        """Nobody drives and nobody will: say why."""
+    def _verdict(self, job_id: str, sacct: str) -> Exception:
+        """Nobody drives and nobody will: say why. `sacct`: what tells more."""
         if self._stopped is not None:
             kind = CampaignError if self._stopped.failed else Interrupted
             return kind(self._stopped.reason)
@@ -118,7 +118,7 @@ class Follower:
         self.tell(f"the last lines of {log}:\n{printed}" if printed else nothing)
         return CampaignError(
             f"controller job {job_id} is gone, and the campaign has not ended; mend what the log "
-            f"above or `sacct -j {job_id}` names, and run `hpcsci resume {self.paths.root}` (with "
+            f"above or `{sacct}` names, and run `hpcsci resume {self.paths.root}` (with "
             "--site FILE where the site profile was to blame)"
         )
 

@@ -62,8 +62,8 @@ def require_none(slurm: Slurm, former: Request) -> None:
     row = serving_job.find(slurm, former.owner)
     if row is not None:
         raise UsageError(
-            f"job {row.job_id} serves from this folder, or will; end it with `scancel "
-            f"{row.job_id}`, or give another --dir"
+            f"job {row.job_id} serves from this folder, or will; end it with "
+            f"`{slurm.hint(f'scancel {row.job_id}')}`, or give another --dir"
         )
 
 
@@ -78,7 +78,8 @@ def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
     except SchedulerSilent as error:
         name = naming.job_name(request.owner, naming.SERVE)
         raise SchedulerSilent(
-            f"the job may run on ({error}); once Slurm answers, run `scancel --name={name}`"
+            f"the job may run on ({error}); once Slurm answers, run "
+            f"`{slurm.hint(f'scancel --name={name}')}`"
         ) from error
     paths.endpoint.unlink(missing_ok=True)
 

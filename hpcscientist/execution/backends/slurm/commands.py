@@ -6,6 +6,7 @@ A command that fails is one of two things, and they are different types: Slurm d
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -86,6 +87,11 @@ class Slurm:
         """Return the commands as a site profile has them called. Raises SiteError."""
         return cls(site.watch.command_s, cluster_of(site.slurm))
 
+    def hint(self, command: str) -> str:
+        """Return a command line for people, with the cluster where it is another one."""
+        program, _, rest = command.partition(" ")
+        return f"{program} --clusters={self.cluster} {rest}" if self.cluster else command
+
     @staticmethod
     def is_there() -> bool:
         """Tell whether this machine has Slurm's commands."""
@@ -104,13 +110,16 @@ class Slurm:
         *arguments: str,
         stdin: str | None = None,
         environment: Mapping[str, str] | None = None,
+        at_most_s: float = math.inf,
     ) -> str:
-        """Return what a command printed. `environment`: instead of this process's.
+        """Return what a command printed. `environment`: instead of this process's. `at_most_s`:
+        after so many seconds it counts as unanswered, if that is less than is usual.
 
         Raises SchedulerSilent when Slurm does not answer (the request may have been carried
         out all the same), SchedulerRefused when it says no or the command is missing.
         """
-        code, out, err = self._call(program, arguments, stdin, environment)
+        limit_s = min(at_most_s, self._command_s)
+        code, out, err = self._call(program, arguments, stdin, environment, limit_s)
         if code != 0:
             raise failure(err or out or f"{program}: exit {code}")
         return _HEADING.sub("", out) if self.cluster else out
@@ -126,7 +135,8 @@ class Slurm:
         Raises SchedulerSilent when it is not known whether the job was made, or under which id;
         SchedulerRefused when it was not.
         """
-        code, out, err = self._call("sbatch", ("--parsable", *arguments), stdin, environment)
+        line = ("--parsable", *arguments)
+        code, out, err = self._call("sbatch", line, stdin, environment, self._command_s)
         found = {found[1] or found[2] for line in out.splitlines() if (found := _JOB.match(line))}
         if code != 0 and not found:
             raise failure(err or out or f"sbatch: exit {code}")
@@ -141,6 +151,7 @@ class Slurm:
         arguments: tuple[str, ...],
         stdin: str | None,
         environment: Mapping[str, str] | None,
+        limit_s: float,
     ) -> tuple[int, str, str]:
         self.counts[program] += 1
         given = dict(os.environ if environment is None else environment)
@@ -155,12 +166,12 @@ class Slurm:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=self._command_s,
+                timeout=limit_s,
                 env=_environment(given),
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise SchedulerSilent(f"{program} did not end within {self._command_s:g} s") from error
+            raise SchedulerSilent(f"{program} did not end within {limit_s:g} s") from error
         except FileNotFoundError as error:
             raise SchedulerRefused(
                 f"there is no {program} on PATH: load your site's Slurm module, or use "

@@ -15,6 +15,8 @@ from hpcscientist.records.site import SlurmSite
 _NO_MAXIMUM = 10**9
 # Seconds until limits are read again: four commands, so rarely; and after Slurm gave no answer.
 READ_AGAIN_S, ASK_AGAIN_S = 600.0, 60.0
+# A database that hangs must not hold up what is submitted; sbatch says when a limit is reached.
+_DATABASE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
             "sacctmgr",
             *("--noheader", "--parsable2", "show", "associations", f"user={user}"),
             "format=Account,Partition,MaxSubmitJobs,DefaultQOS",
+            at_most_s=_DATABASE_S,
         )
         rows = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
         mine = [row for row in rows if not site.account or row[0] == site.account]
@@ -154,6 +157,7 @@ def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
                 "sacctmgr",
                 *("--noheader", "--parsable2", "show", "qos", *names),
                 "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount",
+                at_most_s=_DATABASE_S,
             )
             for line in text.splitlines():
                 found += [int(field) for field in line.split("|")[1:] if field.isdigit()]
