@@ -35,7 +35,8 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     # For people alone: what a power cut takes of these, both versions tell too, and the journal.
     for name, text in beside(draft, previous_files).items():
         write_text(folder / name, text, durable=False)
-    if code.is_symlink() or not holds(code, code_hash, LARGEST_TEXT):
+    is_folder = code.is_dir() and not code.is_symlink()
+    if not (is_folder and holds(code, code_hash, LARGEST_TEXT)):
         _replace(code, draft.files)
     sync_folder(folder)
     idea_id = paths.root.name

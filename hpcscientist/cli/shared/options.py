@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hpcscientist.errors import HpcsciError
 from hpcscientist.files import vault
 
 if TYPE_CHECKING:
@@ -26,7 +28,10 @@ def run_directory(command: F) -> F:
 def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
 
-    vault.use_root(default_private_root(settings_from()))
+    # To stop a campaign needs no configuration, and must not fail for want of one.
+    needless = (HpcsciError, OSError) if context.info_name == "cancel" else ()
+    with contextlib.suppress(*needless):
+        vault.use_root(default_private_root(settings_from()))
     return directory
 
 

@@ -122,7 +122,7 @@ def reseal(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Write a journal's lines with the seals that only the campaign's key makes."""
     chain, sealed = Chain(), list[bytes]()
     for line in lines:
-        if not sealed and line["event"]["type"] == "campaign_started":
+        if not sealed and line["event"].get("type") == "campaign_started":
             chain.begin(line["event"]["campaign_id"])
         bare = {name: value for name, value in line.items() if name not in ("k", "h")}
         sealed.append(chain.seal(json.dumps(bare, separators=(",", ":")).encode()) + b"\n")
