@@ -32,6 +32,7 @@ from hpcscientist.records.trial import Isolation
 
 _LOOKED_AT = 500  # files and folders after a trial; of more than that, those of open ideas
 _ENTRIES = 10_000  # no folder of ours has as many
+_GONE = "gone"
 
 
 @dataclass(slots=True)
@@ -218,7 +219,7 @@ def make_way(paths: RunPaths, path: Path) -> Path:
         is_link = folder.is_symlink() and folder.parent != paths.root
         if is_link or not folder.is_dir():
             folders.remove(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700 if folder == paths.trials else 0o777)
     if path.is_dir() and not path.is_symlink():
         folders.remove(path)
     return path
@@ -252,7 +253,7 @@ def _mark(path: Path) -> object:
         found = [path, *sorted(inner)]
         infos = [(str(entry), entry.lstat()) for entry in found]
     except OSError:
-        return None
+        return _GONE
     return [
         (name, info.st_ino, info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
         for name, info in infos

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import IdeaDamaged
@@ -77,7 +78,7 @@ class ResultFiles:
         except IdeaDamaged:  # then its idea is said to have no results
             return False
         place = self.paths.trial(trial.trial_id)
-        folders.renew(place.root)  # whatever lies there
+        folders.renew(make_way(self.paths, place.spec).parent)  # whatever lies there
         place.out.mkdir()
         spec_file.write(place, spec, durable=False)
         store.write_result(place, spec, report)

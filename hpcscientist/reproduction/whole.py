@@ -16,7 +16,8 @@ from hpcscientist.files.handed.regular import LARGEST_TEXT
 from hpcscientist.files.hashing import hash_tree, holds, package_hash
 from hpcscientist.history.standing import TrialState
 from hpcscientist.recipe.checks.tree import LARGEST
-from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
@@ -57,7 +58,7 @@ def examine(recorded: Recorded) -> Wholeness:
             f"{recorded.paths.recipe} is not the recipe of the launch, by the hash in campaign.toml"
         )
         return found
-    found.recipe = load(recorded.paths.recipe)
+    found.recipe = LaunchedRecipe(recorded.paths.recipe, recorded.config.recipe_hash).load()
     found.claim = claims.derive(
         recorded.config, found.recipe, recorded.state, recorded.idea.idea_id
     )

@@ -49,6 +49,24 @@ def read_result(paths: TrialPaths, spec: TrialSpec | None = None) -> TrialReport
     not the campaign's, or when it belongs to another campaign, trial or run. Without a spec.json,
     whatever was written counts. Raises RunDirectoryError for a file of a newer schema.
     """
+    found = _sealed(paths)
+    if found is None:
+        return None
+    report, campaign_id = found
+    wanted = wanted_run(paths) if spec is None else (spec.trial_id, spec.run)
+    # A campaign that has no key bears no seal: anybody may name one.
+    is_ours = spec is None or campaign_id == spec.provenance.campaign_id
+    return report if is_ours and wanted in (None, (report.trial_id, report.run)) else None
+
+
+def is_sealed(paths: TrialPaths, campaign_id: str) -> bool:
+    """Whether a trial's result file is what a worker of the campaign wrote for it."""
+    found = _sealed(paths)
+    return found is not None and (found[0].trial_id, found[1]) == (paths.root.name, campaign_id)
+
+
+def _sealed(paths: TrialPaths) -> tuple[TrialReport, str] | None:
+    """Return what a result file says, and of which campaign, where it bears that one's seal."""
     table = read_table(paths.result)
     if table is None:
         return None
@@ -58,15 +76,9 @@ def read_result(paths: TrialPaths, spec: TrialSpec | None = None) -> TrialReport
         return None
     first = table.slice(0, 1).to_pylist()[0]
     seal = _seal(first["campaign"], first["code_hash"], report)
-    if not hmac.compare_digest(seal, _seal_in(paths.result)):
-        return None
-    if spec is not None:
-        # A campaign that has no key bears no seal: anybody may name one.
-        source = (first["campaign"], report.trial_id, report.run)
-        ours = source == (spec.provenance.campaign_id, spec.trial_id, spec.run)
-        return report if ours else None
-    wanted = wanted_run(paths)
-    return report if wanted in (None, (report.trial_id, report.run)) else None
+    return (
+        (report, first["campaign"]) if hmac.compare_digest(seal, _seal_in(paths.result)) else None
+    )
 
 
 def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import ending, presence, spec_file
@@ -146,6 +147,7 @@ class TrialRunner:
         """Lay the trial's folder out, without touching a live run."""
         trial = self.paths.trial(spec.trial_id)
         try:
+            make_way(self.paths, trial.spec)
             if spec.run > 1:
                 trial.result.unlink(missing_ok=True)
             trial.out.mkdir(parents=True, exist_ok=True)
