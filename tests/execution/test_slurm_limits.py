@@ -20,7 +20,7 @@ class Telling(Slurm):
     array: int | None = 1001
     queue = 100
 
-    def run(self, program: str, *arguments: str, stdin: str | None = None) -> str:  # type: ignore[override]
+    def run(self, program: str, *arguments: str, **_: object) -> str:  # type: ignore[override]
         self.counts[program] += 1
         if self.array is None:
             raise SchedulerSilent("it does not answer")
