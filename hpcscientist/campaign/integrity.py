@@ -69,10 +69,6 @@ class Integrity:
         """
         with contextlib.suppress(OSError):  # where there is no room, there are no copies
             self.recipe.keep()
-            if not self._copy.campaign.is_file():
-                self._copy.make()
-                write_atomic(self._copy.campaign, read_regular(self.paths.campaign), mode=0o600)
-                self._contents = Contents(self._copy.contents)
         for idea in self.state.ideas.values():
             place = self.paths.idea(idea.idea_id)
             plan_hash = idea.planned.plan_hash if idea.planned else ""
@@ -251,7 +247,7 @@ def _mark(path: Path) -> object:
     try:
         inner = itertools.islice(path.rglob("*"), _ENTRIES) if path.is_dir() else ()
         found = [path, *sorted(inner)]
-        infos = [(str(entry), entry.lstat()) for entry in found]
+        infos = [(str(entry), entry.lstat()) for entry in (*found, resolved(path))]
     except OSError:
         return _GONE
     return [

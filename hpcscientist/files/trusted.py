@@ -22,6 +22,7 @@ from hpcscientist.files.handed.place import resolved
 
 FOLDER = "trusted"  # below the root of labels
 FILE = ""  # the name of a text that is no folder's
+_PLACE = "run_dir"  # a file that names it
 _FILES = b', "files": '
 
 
@@ -78,16 +79,19 @@ class TrustedCopy:
         """Whether there are copies."""
         return self.root.is_dir()
 
-    def make(self) -> None:
-        """Make the folder, and remove the copies of earlier campaigns in the same run directory.
+    def make(self, run_dir: Path) -> None:
+        """Make the folder for a run directory. Raises OSError.
 
-        Raises OSError.
+        Copies of earlier campaigns in the same place, and of run directories that are gone, are
+        removed.
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        place = self.root.name.rpartition("-")[2]
-        for other in self.root.parent.glob(f"*-{place}"):
-            if other != self.root:
-                shutil.rmtree(other, ignore_errors=True)
+        (self.root / _PLACE).write_bytes(os.fsencode(resolved(run_dir.absolute())))
+        for place in self.root.parent.glob(f"*/{_PLACE}"):
+            same = place.parent.name.endswith(f"-{_place(run_dir)}")
+            gone = not Path(os.fsdecode(place.read_bytes())).exists()
+            if place.parent != self.root and (same or gone):
+                shutil.rmtree(place.parent, ignore_errors=True)
 
     def remove(self) -> None:
         """Remove the copies of a campaign that came to nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import tomllib
 from collections.abc import Mapping
@@ -122,6 +123,19 @@ def trusted_copy(paths: RunPaths) -> TrustedCopy | None:
     except OSError:
         return copy if paths.trials.is_dir() else None  # else nothing of the campaign is there
     return None if here != copy.campaign_id and vault.has_key(here) else copy
+
+
+def make_copy(paths: RunPaths) -> None:
+    """Begin the trusted copies of a campaign that has none, unless there is no room for them.
+
+    It was launched by an earlier version, or it was moved.
+    """
+    with contextlib.suppress(OSError):
+        content = read_regular(paths.campaign)
+        if trusted_copy(paths) is None and vault.has_key(_id_in(content)):
+            copy = TrustedCopy.of(paths.root, _id_in(content))
+            copy.make(paths.root)
+            write_atomic(copy.campaign, content, mode=0o600)
 
 
 def content_of(paths: RunPaths) -> bytes:

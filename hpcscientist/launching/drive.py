@@ -118,6 +118,7 @@ def _drive(
         if live:
             observe(event, state)
 
+    frozen.make_copy(paths)
     journal = Journal(paths.journal, on_event, hold.check)
     try:
         status.check_campaign(paths, state)

@@ -125,7 +125,7 @@ def furnish(checked: Checked, claimed: Claim) -> None:
         )
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
         copy = TrustedCopy.of(paths.root, campaign_id)
-        copy.make()
+        copy.make(paths.root)
         contents = Contents(copy.contents)
         for file in filter(Path.is_file, paths.root.iterdir()):  # playbooks, earlier ideas
             contents.put(file.name, {FILE: file.read_text(encoding="utf-8")})

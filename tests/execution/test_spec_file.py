@@ -80,7 +80,7 @@ def test_a_spec_of_a_campaign_without_a_key_is_none_of_this_run_directory(
     spec_file.write(paths, spec.model_copy(update={"provenance": source}))
     spec_file.read(paths)  # nobody knows better
     copy = TrustedCopy.of(paths.root.parent.parent, CAMPAIGN)
-    copy.make()
+    copy.make(paths.root.parent.parent)
     copy.campaign.touch()
     with pytest.raises(spec_file.Unsealed, match="another campaign"):
         spec_file.read(paths)

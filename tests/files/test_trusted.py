@@ -16,8 +16,9 @@ def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(run_dir: Path, campaign_id: str) -> TrustedCopy:
+    run_dir.mkdir(exist_ok=True)
     copy = TrustedCopy.of(run_dir, campaign_id)
-    copy.make()
+    copy.make(run_dir)
     copy.campaign.write_text("")
     return copy
 
@@ -38,8 +39,12 @@ def test_the_campaign_that_came_last_to_a_place_has_it(tmp_path: Path) -> None:
     assert TrustedCopy.found(tmp_path / "run") == second
     assert not first.is_there
     assert elsewhere.is_there
-    second.remove()
-    assert TrustedCopy.found(tmp_path / "run") is None
+    (tmp_path / "other").rmdir()
+    third = made(tmp_path / "third", "tiny-4")
+    assert not elsewhere.is_there, "its run directory is gone"
+    assert second.is_there
+    third.remove()
+    assert TrustedCopy.found(tmp_path / "third") is None
 
 
 def test_what_was_put_last_is_got_by_this_driver_and_the_next(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def copied(path: Path) -> Path:
     """The same where there is a trusted copy."""
     copy = TrustedCopy.of(path.parent, "tiny-1")
-    copy.make()
+    copy.make(path.parent)
     copy.campaign.write_text('campaign_id = "tiny-1"\n')
     return path
 
