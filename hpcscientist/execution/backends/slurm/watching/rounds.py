@@ -115,7 +115,10 @@ class Rounds:
         self._unread = self._unread + 1 if table.unread else 0
         found = Findings()
         mine = self._sort(table.rows, found)
-        is_busy = any(row.phase is Phase.RUNNING for row in table.rows)
+        # The job that drives waits for its trials: it makes no room for them.
+        is_busy = any(
+            row.phase is Phase.RUNNING and not self._is_controller(row) for row in table.rows
+        )
         self._missing = {}
         for live in self._ledger.batches:
             _confirm(live, mine.get(live.batch.batch_id, {}), found)
@@ -165,6 +168,9 @@ class Rounds:
         for live, tasks in late.items():
             found.lost += len(tasks)
             _lose(live, tasks, found)
+
+    def _is_controller(self, row: QueueRow) -> bool:
+        return naming.marked(self._campaign_id, row.name, row.comment) == naming.CONTROLLER
 
     def _sort(self, rows: Iterable[QueueRow], found: Findings) -> _Mine:
         """Return the campaign's rows by batch and job; count what is not a trial's."""

@@ -1,4 +1,4 @@
-"""Accounting is asked beside the rounds: they go on while it is slow, and check what it says."""
+"""Rounds by name and not by number, accounting beside them, and when waiting is given up."""
 
 from __future__ import annotations
 
@@ -205,6 +205,35 @@ def test_an_id_is_taken_from_the_queue_where_the_name_stands(tmp_path: Path) -> 
         assert live.tasks[0].state == "RUNNING"
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("others", "reason", "partition", "after_s"),
+    [
+        ("", "QOSMaxGRESPerNode", "p", 60),
+        ("", "QOSMaxGRESPerNode", "p,q", 1800),
+        ("", "QOSMaxJobsPerUserLimit", "p", 600),
+        (queued("9", "N/A", "RUNNING", name="hpcsci-c1-controller"), "QOSMaxCpuPerUser", "p", 600),
+        (queued("9", "N/A", "RUNNING", name="another"), "QOSMaxCpuPerUser", "p", None),
+        ("", "Priority", "p", None),
+    ],
+)
+def test_when_waiting_is_given_up(
+    others: str, reason: str, partition: str, after_s: int | None, tmp_path: Path
+) -> None:
+    row = queued("7", "0", "PENDING", partition=partition).replace("Priority", reason)
+    rounds, _ = make(Answers(row + others), tmp_path)
+
+    async def play() -> float | None:
+        loop = asyncio.get_running_loop()
+        while loop.time() < 2000:
+            if (await rounds.ask(False)).hopeless:
+                return loop.time()
+            await asyncio.sleep(30)
+        return None
+
+    with asyncio.Runner(loop_factory=TurnedLoop) as runner:
+        assert runner.run(play()) == after_s
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
