@@ -12,7 +12,7 @@ from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.structured import ask
+from hpcscientist.models.structured import ask, warmer
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelRequest, Role
 from hpcscientist.records.idea import idea_seed
@@ -58,12 +58,18 @@ class Voice:
         self._window = window or Window(settings.context)
 
     async def ask(
-        self, call: Call, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
+        self,
+        call: Call,
+        reply_type: type[T],
+        prompt: Prompt,
+        limits: Limits | None = None,
+        warmer_by: float = 0.0,
     ) -> T:
         """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
 
         `limits` say what its fields may hold for this one question, where a server heeds a schema.
-        Raises ReplyError where there is no usable one, and what the model raises.
+        `warmer_by` is added to the role's temperature. Raises ReplyError where there is no usable
+        reply, and what the model raises.
         """
         settings = self._settings
         request = ModelRequest(
@@ -72,7 +78,7 @@ class Voice:
             role=self._role,
             ordinal=call.ordinal,
             messages=(),
-            temperature=settings.temperature,
+            temperature=warmer(settings.temperature, warmer_by),
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=call.seed(self._seed),

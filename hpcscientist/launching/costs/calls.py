@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from hpcscientist.authoring.coder import FIX_REPAIRS, WRITE_REPAIRS
+from hpcscientist.authoring.coder import REPLIES
 from hpcscientist.authoring.planner import REPAIRS as PLAN_REPAIRS
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
@@ -48,13 +48,13 @@ def _of_versions(settings: Settings, steps: tuple[Step, ...], mends: int) -> lis
     repairs = ideas * (own.beside + (1 + own.runs_at_most) * settings.loop.debug_rounds)
     first = ideas * own.first
     found = [
-        Calls("code", first, first * _TRIES * (1 + WRITE_REPAIRS)),
-        Calls("debug", ideas * mends, repairs * _TRIES * (1 + FIX_REPAIRS)),
+        Calls("code", first, first * _TRIES * REPLIES),
+        Calls("debug", ideas * mends, repairs * _TRIES * REPLIES),
     ]
     if authoring.analysis and authoring.debugging != "none":
         found.append(Calls("structure", ideas * mends, repairs * _TRIES))
     if own.beside:
-        most = ideas * own.beside * _TRIES * (1 + FIX_REPAIRS)
+        most = ideas * own.beside * _TRIES * REPLIES
         found.append(Calls("improve", ideas * own.improvements, most))
     if own.ablates:
         found.append(_further(ideas * own.runs, ideas * own.runs_at_most))
@@ -62,7 +62,7 @@ def _of_versions(settings: Settings, steps: tuple[Step, ...], mends: int) -> lis
 
 
 def _further(guess: int, runs: int) -> Calls:
-    return Calls("extend", guess, runs * _TRIES * (1 + FIX_REPAIRS))
+    return Calls("extend", guess, runs * _TRIES * REPLIES)
 
 
 def _of_step(step: Step, settings: Settings) -> list[Calls]:
@@ -117,7 +117,7 @@ def _of_advice(settings: Settings) -> list[Calls]:
     return [
         # An attempt that was mended after all seeds were asked for is reviewed again.
         Calls("advise", reviews * (1 + min(1, rounds)), reviews * most * _TRIES),
-        Calls("complete", ideas * min(1, rounds), ideas * rounds * _TRIES * (1 + FIX_REPAIRS)),
+        Calls("complete", ideas * min(1, rounds), ideas * rounds * _TRIES * REPLIES),
     ]
 
 
