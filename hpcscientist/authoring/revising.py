@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hpcscientist.authoring import checks, quoted
 from hpcscientist.authoring.edits import EditError, apply
@@ -91,7 +91,10 @@ class Reviser:
         window: Window,
         python: Interpreter | None = None,
         form: Literal["auto", "search", "unit"] = "auto",
+        drafts: Callable[[], int] = lambda: 1,
     ) -> None:
+        """`drafts` tells how many first replies to a question may be asked for side by side."""
+        self._drafts = drafts
         self._forms = Forms(form, recipe.spec.editable)
         self._model, self._settings, self._window = model, settings, window
         self._python = python or Interpreter()
@@ -106,23 +109,16 @@ class Reviser:
         spare: Draft | None = None
         for again, ordinal in enumerate(asked.ordinals):
             call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again)
-            try:
-                reply = await voice.ask(
-                    call, asked.reply_type, now.prompt, now.limits, again * WARMER
-                )
-            except PlaybookExhausted:
-                return spare or GaveUp(reason=_exhausted(call, problem))
-            except ReplyError as error:
-                return spare or GaveUp(reason=one_line(str(error)))
-            repeats = reply.edits in refused
-            tries += not repeats
-            # In a thread: finding the place of an edit may take a while.
-            found = await asyncio.to_thread(self._read, asked, reply, now)
-            self._forms.record(now.offer, not isinstance(found, Rejected) or bool(found.spare))
-            if isinstance(found, GaveUp) and not _gives_up(reply):
+            drafts = 1 if again else max(1, self._drafts())
+            reply, found = await self._first_usable(voice, asked, now, call, drafts, problem)
+            if isinstance(found, GaveUp) and not (reply and _gives_up(reply)):
                 return spare or found
+            self._forms.record(now.offer, not isinstance(found, Rejected) or bool(found.spare))
             if not isinstance(found, Rejected):
                 return found
+            assert reply is not None
+            repeats = reply.edits in refused
+            tries += not repeats
             problem, spare = found.problem, found.spare or spare
             refused.append(reply.edits)
             if tries == TRIES:
@@ -130,11 +126,49 @@ class Reviser:
             if tries == TRIES - 1 and found.fault is not None:
                 now = _Asking.of_unit(asked, found.fault, problem)
             elif repeats:
-                now = _Asking.first(asked, self._forms.offer(asked.files, unlike=now.offer))
+                offer = self._forms.offer(asked.files, unlike=now.offer)
+                now = first = _Asking.first(asked, offer)
             else:
                 # The latest reply alone is shown, so the prompt does not grow with each repair.
                 now = first.again(reply, problem)
         return spare or GaveUp(reason=_useless(len(refused) - 1, problem))
+
+    async def _first_usable(
+        self, voice: Voice, asked: Question, now: _Asking, call: Call, drafts: int, problem: str
+    ) -> _Answer:
+        """Ask for some drafts side by side and return the first of them that can be used.
+
+        The first by number, whichever comes first, so that a campaign that is replayed takes the
+        same. Where none can be used it is the one that is nearest to that.
+        """
+        calls = [replace(call, draft=draft) for draft in range(drafts)]
+        tasks = [
+            asyncio.ensure_future(self._answer(voice, asked, now, one, problem)) for one in calls
+        ]
+        answers = list[_Answer]()
+        try:
+            for task in tasks:
+                answers.append(await task)
+                if isinstance(answers[-1].found, Draft):
+                    break
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return max(answers, key=_Answer.rank)
+
+    async def _answer(
+        self, voice: Voice, asked: Question, now: _Asking, call: Call, problem: str
+    ) -> _Answer:
+        warmth = (call.sample + call.draft) * WARMER
+        try:
+            reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits, warmth)
+        except PlaybookExhausted:
+            return _Answer(None, GaveUp(reason=_exhausted(call, problem)))
+        except ReplyError as error:
+            return _Answer(None, GaveUp(reason=one_line(str(error))))
+        # In a thread: finding the place of an edit may take a while.
+        return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
 
     def _read(
         self, asked: Question, reply: CodeReply | FixReply, now: _Asking
@@ -185,6 +219,19 @@ class Rejected:
     problem: str
     spare: Draft | None = None
     fault: Fault | None = None
+
+
+class _Answer(NamedTuple):
+    """A reply, and what it comes to; without one, it is a GaveUp."""
+
+    reply: CodeReply | FixReply | None
+    found: Draft | GaveUp | Rejected
+
+    def rank(self) -> int:
+        """How much it is worth: code that can be used most, no reply least."""
+        if isinstance(self.found, Rejected):
+            return 2 + bool(self.found.spare)
+        return 4 if isinstance(self.found, Draft) else int(self.reply is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +296,17 @@ def _code_hash(text: str) -> str | None:
     cannot be compared. Kept, for each version is compared with the reference and with its parent.
     """
     try:
-        return hash_bytes(ast.dump(syntax_tree(text)).encode())
+        return hash_bytes(ast.dump(_without_docstrings(syntax_tree(text))).encode())
     except UNREADABLE:
         return None
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+    return tree
 
 
 def _gives_up(reply: CodeReply | FixReply) -> bool:

@@ -44,7 +44,8 @@ class Call(Record):
     tokens_estimated: bool
     latency_s: float
     time: float
-    reasoning: str = ""  # lines of earlier versions lack these
+    draft: int = 0  # lines of earlier versions lack this and what follows
+    reasoning: str = ""
     finish: str = ""
     question: str | None = None
     task: str | None = None

@@ -57,7 +57,8 @@ class PlaybookModel:
         await asyncio.sleep(0)  # as any model would, let others run and be cancelled
         found = _NUMBER.search(request.idea_id)
         number = int(found.group()) if found else 0
-        entry = self._entries.get((number, request.stage, request.ordinal, request.repair))
+        call = (number, request.stage, request.ordinal, request.draft, request.repair)
+        entry = self._entries.get(call)
         if entry is None:
             over = number > max(idea for idea, *_ in self._entries)
             raise (PlaybookExhausted if over else ReplyError)(

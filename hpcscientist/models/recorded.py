@@ -143,6 +143,7 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
         key=request.key,
         stage=request.stage,
         ordinal=request.ordinal,
+        draft=request.draft,
         repair=request.repair,
         prompt=request.messages,
         reply=reply.text,

@@ -28,7 +28,8 @@ UNANSWERED = (ReplyError, PlaybookExhausted)
 class Call:
     """What a request is for; `number` is the idea's, 0 for the campaign as a whole.
 
-    Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
+    Calls that ask the same of a model more than once have a `sample` each, and so a seed each;
+    those that ask it side by side have a `draft` each besides.
     """
 
     idea_id: str
@@ -36,11 +37,13 @@ class Call:
     stage: str
     ordinal: int = 1
     sample: int = 0
+    draft: int = 0
 
     def seed(self, campaign: int) -> int:
-        """Return the call's seed, from the campaign's, the idea's number and the sample."""
+        """Return the call's seed, from the campaign's, the idea's number, sample and draft."""
         of_idea = idea_seed(campaign, self.number)
-        return idea_seed(of_idea, self.sample) if self.sample else of_idea
+        of_call = idea_seed(of_idea, self.sample) if self.sample else of_idea
+        return idea_seed(of_call, self.draft) if self.draft else of_call
 
 
 class Voice:
@@ -77,6 +80,7 @@ class Voice:
             stage=call.stage,
             role=self._role,
             ordinal=call.ordinal,
+            draft=call.draft,
             messages=(),
             temperature=warmer(settings.temperature, warmer_by),
             top_p=settings.top_p,

@@ -154,6 +154,12 @@ def test_what_comes_with_a_function_finds_its_place() -> None:
     compile(text, NAME, "exec")
 
 
+def test_what_stands_for_the_rest_of_the_file_is_nothing() -> None:
+    new = "def start(size):\n    return [1.0] * size"
+    code = f"import math\n\n# ... existing code ...\n\n{new}\n\n# rest unchanged\n"
+    assert edited(f"{NAME}: start", code) == edited(f"{NAME}: start", new)
+
+
 def test_a_constant_may_be_given_by_its_value_alone() -> None:
     assert "RATE = 0.5\n" in edited(f"{NAME}: RATE", "0.5")
     assert "RATE = 0.5\n" in edited("RATE", "RATE = 0.5")

@@ -83,7 +83,12 @@ async def test_what_is_no_step_forward_ends_it(
 
 @pytest.mark.parametrize(
     "comments",
-    [rate("0.2  # the rate"), edit("\n\n\ndef main", "\n\n\n\n# start\ndef main"), rate("(0.2)")],
+    [
+        rate("0.2  # the rate"),
+        edit("main():\n", 'main():\n    "Say so."\n'),
+        edit("\n\n\ndef main", "\n\n\n\n# start\ndef main"),
+        rate("(0.2)"),
+    ],
 )
 async def test_comments_alone_go_back(comments: dict[str, Any]) -> None:
     found, model = await revise({"complete/4": code(comments), "complete/1004": code(rate("0.3"))})
@@ -274,3 +279,38 @@ def test_whatever_a_model_says_the_port_holds(
             assert any(fnmatchcase(name, pattern) for pattern in editable)
     assert found.files not in (NOW, REFERENCE)
     assert all("syntax error" not in str(problem) for problem in checks.check(found.files))
+
+
+async def drafted(replies: dict[str, Any], drafts: int = 3) -> tuple[Draft | GaveUp, ScriptedModel]:
+    model = ScriptedModel(replies)
+    reviser = Reviser(model, toy_recipe(), SETTINGS, Window(), drafts=lambda: drafts)
+    return await reviser.revise(FIVE), model
+
+
+async def test_of_several_drafts_the_first_that_can_be_used_is_taken() -> None:
+    bad, good = code(rate("= 0.3")), code(rate("0.3"))
+    found, model = await drafted({"complete/4": bad, "complete/4/draft1": good})
+    assert isinstance(found, Draft)
+    assert model.keys == ["complete/4", "complete/4/draft1", "complete/4/draft2"]
+    assert len({request.seed for request in model.asked}) == 3
+    assert len({request.temperature for request in model.asked}) == 3
+    found, model = await drafted({"complete/4": good})
+    assert isinstance(found, Draft)
+
+
+async def test_where_no_draft_can_be_used_the_nearest_is_mended_alone() -> None:
+    """Code that compiles and will fail is nearer than code that does not compile."""
+    broken, spare = code(rate("= 0.3")), code(edit("RATE = 0.2", "import torch\nRATE = 0.3"))
+    replies = {"complete/4": broken, "complete/4/draft1": spare, "complete/1004": code(rate("3"))}
+    found, model = await drafted(replies)
+    assert isinstance(found, Draft)
+    assert "RATE = 3" in found.files["experiment.py"]
+    assert model.keys[3:] == ["complete/1004"]
+    assert "torch" in model.asked[3].messages[2].content
+
+
+async def test_drafts_that_nobody_answers_end_it_as_one_does() -> None:
+    found, model = await drafted({})
+    assert isinstance(found, GaveUp)
+    assert "stage complete/4" in found.reason
+    assert len(model.keys) == 3

@@ -190,9 +190,12 @@ class _Merge:
         code = textwrap.dedent(code).strip("\n")
         if not code.strip():
             return Refusal("the code is empty; write the whole unit")
-        if elision.markers(code.split("\n"), {line.strip() for line in self.old.split("\n")}):
-            return Refusal("the code leaves lines out; write the whole unit from its first line on")
         tree = _tree(code)
+        known = {line.strip() for line in self.old.split("\n")}
+        # Beside definitions a marker stands for the rest of the file, which stays anyway.
+        inside = [code] if tree is None else map("\n".join, _definitions(code, tree))
+        if any(elision.markers(text.split("\n"), known) for text in inside):
+            return Refusal("the code leaves lines out; write the whole unit from its first line on")
         if tree is None:  # what is wrong with it is said of the whole file
             if adds:
                 self._add(unit, code.split("\n"))
@@ -309,11 +312,16 @@ def _pieces(code: str, tree: ast.Module) -> list[_Piece]:
     for node in tree.body:
         end = _end(node)
         mine = lines[start:end]
-        while mine and not mine[0].strip():
+        while mine and (not mine[0].strip() or elision.is_marker(mine[0])):
             mine.pop(0)
         found.append(_Piece(node, tuple(mine)))
         start = end
     return found
+
+
+def _definitions(code: str, tree: ast.Module) -> list[list[str]]:
+    lines = code.split("\n")
+    return [lines[_first(n) - 1 : _end(n)] for n in tree.body if isinstance(n, _DEFINITION)]
 
 
 def _name(node: ast.stmt) -> str | None:

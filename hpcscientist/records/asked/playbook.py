@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import MOST
 
-Call = tuple[int, str, int, int]
+Call = tuple[int, str, int, int, int]  # idea, stage, ordinal, draft, repair
 
 LARGEST = 2**30  # bytes of a playbook
 
@@ -24,6 +24,7 @@ class PlaybookEntry(Record):
     idea: int = Field(ge=0)  # 0: asked for the campaign, before its first idea
     stage: str = Field(min_length=1)
     ordinal: int = Field(default=1, ge=1)
+    draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
     reply: dict[str, Any] | None = None
     text: str | None = None
@@ -42,7 +43,7 @@ class PlaybookEntry(Record):
     @property
     def call(self) -> Call:
         """The call that this line answers."""
-        return self.idea, self.stage, self.ordinal, self.repair
+        return self.idea, self.stage, self.ordinal, self.draft, self.repair
 
     @property
     def answer(self) -> str:
