@@ -261,7 +261,6 @@ class _Asking:
             written=fault.written,
             names=fault.names,
             problem=problem,
-            offer=offer,
             mends=asked.reply_type is FixReply,
         )
         return cls(prompt, offer, offer.limits(1, len(offer.units)), fault.files)

@@ -54,15 +54,16 @@ async def ask(
 
     `prompt` is asked in place of the request's messages, as much of it as fits into
     `window` beside the answer; so too with each repair. The type's JSON schema goes with the
-    request, narrowed by `limits`, and, because not every endpoint heeds it, into the prompt.
+    request, narrowed by `limits`, and where not every endpoint heeds it, into the prompt.
     Raises ReplyError after the last repair or where the shortest prompt does not fit, and what
     `model` raises.
     """
     schema = _schema(reply_type)
-    told = in_forms(schema, limits or {})
-    note = render("reply_format", schema=json.dumps(told, ensure_ascii=False))
-    asked = (prompt or fixed(request.messages)).noted(note)
-    now, problem, window = asked, "", window or Window()
+    window = window or Window()
+    told = json.dumps(in_forms(schema, limits or {}), ensure_ascii=False)
+    told = "" if window.holds_schemas else told
+    asked = (prompt or fixed(request.messages)).noted(render("reply_format", schema=told))
+    now, problem = asked, ""
     for repair in range(repairs + 1):
         call = request.model_copy(
             update={

@@ -7,6 +7,7 @@ import ast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from newer_python import NEWER
 
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.units import Unit, find_unit, unit_at, unit_like, units_of
@@ -214,8 +215,14 @@ def test_new_code_comes_after_the_unit() -> None:
     assert "return [0.0] * size" in text
 
 
-def test_code_that_does_not_compile_stands_where_it_was_meant() -> None:
-    assert "def start(size:\n    return" in edited(f"{NAME}: start", "def start(size:\n    return")
+def test_code_for_a_newer_python_stands_where_it_was_meant() -> None:
+    code = f"def start(size):\n    return f'{{size}}'\n\n\n{NEWER[0]}"
+    assert NEWER[0] in edited(f"{NAME}: start", code)
+
+
+def test_a_docstring_that_is_half_closed_is_closed() -> None:
+    code = 'def start(size):\n    """Return the state.""\n    return []'
+    assert '"""Return the state."""\n' in edited(f"{NAME}: start", code)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +235,7 @@ def test_code_that_does_not_compile_stands_where_it_was_meant() -> None:
         ("start", "x = [0.0] * size\nreturn x"),
         ("start", "def start(size):\n    # ... existing code ...\n    return 1"),
         ("start", "x = '\ud800'"),
+        ("start", "def start(size:\n    return"),
     ],
 )
 def test_what_names_no_unit_or_is_no_whole_one_is_refused(unit: str, code: str) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from hpcscientist.authoring.edits.finding import elision, exact
 from hpcscientist.authoring.edits.outcome import Changed, Refusal
-from hpcscientist.authoring.edits.syntax import is_python
+from hpcscientist.authoring.edits.syntax import fault, is_python
 from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.records.asked.replies import UnitEdit
 
@@ -156,7 +156,7 @@ def apply_unit(
     if unit.name == WHOLE:
         whole = exact.whole_file(old, edit.code, unit.file, python)
         return whole if isinstance(whole, Refusal) else (unit.file, whole)
-    bare = exact.whole_file(None, edit.code, unit.file, python)
+    bare = exact.whole_file(None, textwrap.dedent(edit.code), unit.file, python)
     if isinstance(bare, Refusal):
         return bare
     own = {other.name: other for other in units if other.file == unit.file}
@@ -196,7 +196,9 @@ class _Merge:
         inside = [code] if tree is None else map("\n".join, _definitions(code, tree))
         if any(elision.markers(text.split("\n"), known) for text in inside):
             return Refusal("the code leaves lines out; write the whole unit from its first line on")
-        if tree is None:  # what is wrong with it is said of the whole file
+        if tree is None and (broken := fault(code)) is not None:
+            return Refusal(f"the code of {unit.name} cannot be read: {broken}")
+        if tree is None:  # for a newer Python than this one
             if adds:
                 self._add(unit, code.split("\n"))
             else:
