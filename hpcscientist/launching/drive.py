@@ -52,6 +52,7 @@ from hpcscientist.records.events import (
     PlaneStopped,
 )
 from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.system.inherited import limit_met
 
 Observer = Callable[[Event, CampaignState], None]
 
@@ -196,7 +197,8 @@ def _run(
         _record_stop(journal, generation, known, lets_go=wired.lets_go)
         raise known from error
     except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
-        unknown = HpcsciError(f"unexpected {type(error).__name__}: {one_line(str(error))}")
+        said = limit_met(error) or f"unexpected {type(error).__name__}: {one_line(str(error))}"
+        unknown = HpcsciError(said)
         _record_stop(journal, generation, unknown, lets_go=wired.lets_go)
         raise
 
@@ -227,5 +229,7 @@ def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
     """The run directory's disk failed somewhere in the loop: say so in one line."""
     if error.errno in NO_SPACE:
         return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
+    if said := limit_met(error):
+        return HpcsciError(f"{said}, then run `hpcsci resume`")
     where = error.filename or paths.root
     return RunDirectoryError(f"{where}: {error.strerror}; mend that and run `hpcsci resume`")

@@ -54,6 +54,7 @@ def test_sound_recipes_have_no_problems(folder):
         ('entry = "experiment.py"', 'entry = "main.py"', "reference/main.py does not exist"),
         ('editable = ["experiment.py"]', 'editable = ["a.py"]', "reference/a.py does not exist"),
         ('predictions = "p', 'predictions = "a/../../p', "leads out of its folder"),
+        ('predictions = "p', f'predictions = "{"p" * 256}', "pattern"),
         ('name = "DEGREE"', 'name = "DEGREES"', "add a line DEGREES = VALUE"),
     ],
 )
