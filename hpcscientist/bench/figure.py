@@ -8,6 +8,7 @@ said by the other modules of this folder.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -104,6 +105,10 @@ def as_json(figures: list[Figure]) -> str:
 def _run(call: Call) -> dict[str, float]:
     target = f"{call.function.__module__}:{call.function.__qualname__}"
     command = [sys.executable, "-m", _CHILD, target, json.dumps(call.arguments)]
-    reply = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    # The function may lie in a package that only this process has on its path.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    reply = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+    ).stdout
     taken = json.loads(reply.splitlines()[-1])
     return {what: float(taken[what]) for what in _WHAT}

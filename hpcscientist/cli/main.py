@@ -48,13 +48,13 @@ def cli(debug: bool) -> None:
     """Closed-loop automated research, on a laptop or a Slurm cluster."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], command: click.Command = cli) -> int:
     """Run a command line and return its exit code; errors become one line on stderr."""
     debug = "--debug" in arguments
     rest = [a for a in arguments if a != "--debug"] or ["--help"]
     try:
         _check_working_directory()
-        code = cli.main(rest, prog_name="hpcsci", standalone_mode=False)
+        code = command.main(rest, prog_name="hpcsci", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # the reader of our output has gone, as in `hpcsci results | head`
         sys.stderr.close()

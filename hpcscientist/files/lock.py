@@ -12,6 +12,7 @@ that long and was replaced finds out before it writes again: see `Lock.replaced`
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -107,6 +108,10 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
             content, modified = read_regular(path), path.stat().st_mtime
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EISDIR, errno.EFBIG):
+                raise
+            content, modified = b"", path.lstat().st_mtime  # no file of a holder's
         if (holder := _record(content)) is not None:
             break
         # Created and not yet filled, or its writer died in between: young means alive.

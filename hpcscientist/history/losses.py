@@ -18,7 +18,7 @@ from hpcscientist.records.trial import TrialReport
 TWICE = 2  # so many losses of a trial tell, and so many failed runs of an idea
 IDEAS = 3  # that failed like that in a row, before the machine is said to
 
-_NOBODYS = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED)
+_NOBODYS = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED, MachineFailure.TAMPERED)
 _BY_ITSELF = (None, "", "FAILED", "COMPLETED")  # Slurm's states of a task that nobody ended
 
 

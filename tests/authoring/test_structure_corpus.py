@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from benchmarks.tracebacks import BROKEN, Case, cases
 
 from hpcscientist.authoring.structure import LocalStructure, local_structure, outline
 from hpcscientist.authoring.tracebacks.log import Frame
-from hpcscientist.bench.tracebacks import BROKEN, Case, cases
 
 CASES = cases()
 

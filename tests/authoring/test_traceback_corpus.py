@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 
 import pytest
+from benchmarks.tracebacks import Case, Failed, cases, fail, fail_all
 
 from hpcscientist.authoring.tracebacks.log import frames, last_error
-from hpcscientist.bench.tracebacks import Case, Failed, cases, fail, fail_all
 
 CASES = cases()
 

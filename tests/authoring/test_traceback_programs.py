@@ -7,11 +7,11 @@ import traceback
 from pathlib import PurePosixPath
 from types import TracebackType
 
+from benchmarks.tracebacks import Case, Place, cases
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.tracebacks.log import MAX_FRAMES, frames
-from hpcscientist.bench.tracebacks import Case, Place, cases
 
 FOLDER = PurePosixPath("/scratch/trials/t-1/code")
 HEAD = "import contextlib\n\nprint = lambda *_: None\n"

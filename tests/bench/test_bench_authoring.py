@@ -1,4 +1,4 @@
-"""`hpcsci bench authoring`: three modes of debugging on ideas that are really run."""
+"""`benchmarks authoring`: three modes of debugging on ideas that are really run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 from authoring_bench_kit import LIMITS, PLAYBOOK, endpoint, executed, recipe
+from benchmarks.authoring.outcomes import MODES
+from benchmarks.command_line import run
+from campaigns import BENCHMARKS
 
-from hpcscientist.bench.authoring.outcomes import MODES
-from hpcscientist.cli.main import run
 from hpcscientist.feedback.statistics import wilson
 
 KILL_DRIVER = Path(__file__).parent.parent / "e2e" / "kill_driver.py"
 FIELDS = ["name", "value", "unit", "compared_with", "ratio", "target", "spread", "runs"]
-SCRIPT = ["bench", "authoring", "--recipe", "./tiny", *LIMITS]
+SCRIPT = ["authoring", "--recipe", "./tiny", *LIMITS]
 RECORDED = [*SCRIPT, "--model", "playbook", "--ideas", "9", "--rounds", "4", "--dir", "run"]
 
 Recorded = tuple[Path, list[Any], str]
@@ -84,7 +85,7 @@ def asked_for(folder: Path) -> Counter[str]:
 
 def drive(folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
     """Run the bench in a process that dies at a moment (see kill_driver) or `never`."""
-    command = [sys.executable, str(KILL_DRIVER), str(folder / "asked"), moment, "--"]
+    command = [sys.executable, str(KILL_DRIVER), str(folder / "asked"), moment, "--", "benchmarks"]
     return subprocess.run(
         [*command, *RECORDED, "--json"],
         cwd=folder,
@@ -170,7 +171,7 @@ def test_modes_differ_where_the_model_needs_what_they_show(
     def intrude(stage: str) -> None:
         """A second bench in the same folder, while this one writes code."""
         if stage == "code" and not refused:
-            own = [sys.executable, "-m", "hpcscientist.cli.main", *SCRIPT, *model, "--dir", "run"]
+            own = [*BENCHMARKS, *SCRIPT, *model, "--dir", "run"]
             refused.append(subprocess.run(own, capture_output=True, text=True, check=False))
 
     with endpoint() as server:
@@ -297,7 +298,7 @@ def test_bad_input_is_refused_before_anything_is_made(
         ([*tiny, *own, LIMITS[0], "--dir", "a\tb"], 2, "unprintable characters"),
         ([*tiny, *own, "--rounds", "0"], 2, "--rounds"),
     ):
-        assert run(["bench", "authoring", *arguments]) == code
+        assert run(["authoring", *arguments]) == code
         out, err = capsys.readouterr()
         assert words in err
         assert out == ""

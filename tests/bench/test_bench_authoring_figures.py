@@ -7,12 +7,12 @@ import math
 from itertools import product
 
 import pytest
+from benchmarks.authoring.figures import figures, table
+from benchmarks.authoring.outcomes import MODES, Measured, Mended, Mode, Written
+from benchmarks.authoring.paired import compare
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.bench.authoring.figures import figures, table
-from hpcscientist.bench.authoring.outcomes import MODES, Measured, Mended, Mode, Written
-from hpcscientist.bench.authoring.paired import compare
 from hpcscientist.bench.figure import as_json
 
 Pair = tuple[bool, bool]

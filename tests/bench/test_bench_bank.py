@@ -6,9 +6,8 @@ import json
 
 import numpy as np
 import pytest
-
-from hpcscientist.bench import bank
-from hpcscientist.cli.main import run
+from benchmarks import bank
+from benchmarks.command_line import run
 
 
 def test_both_sides_work_on_the_same_vectors() -> None:
@@ -37,7 +36,7 @@ def test_sizes_that_mean_nothing_are_refused(sizes: dict[str, int]) -> None:
 
 def test_it_prints_the_contract_s_fields(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--rows", "3000", "--width", "64", "--ideas", "5", "--runs", "1"]
-    assert run(["bench", "bank", "--json", *sizes]) == 0
+    assert run(["bank", "--json", *sizes]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["unit"] for row in rows] == ["s", "s", "s", "MiB"]
     assert all(row["value"] > 0 and row["ratio"] > 0 and row["runs"] == 1 for row in rows)

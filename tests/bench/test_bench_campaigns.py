@@ -11,10 +11,10 @@ from statistics import fmean
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-from campaigns import PLAIN, TinyCampaign, hpcsci
+from benchmarks.campaigns import loop, steady
+from benchmarks.campaigns.measuring import Ran
+from campaigns import PLAIN, TinyCampaign, benchmark
 
-from hpcscientist.bench.campaigns import loop, steady
-from hpcscientist.bench.campaigns.measuring import Ran
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.statistics import wilson
@@ -93,9 +93,9 @@ class TestFigures:
 class TestReal:
     def test_an_arm_beside_the_whole_loop(self, tmp_path: Path) -> None:
         TinyCampaign.prepare(tmp_path)
-        command = ["bench", "loop", "--recipe", "./tiny", "--model", "playbook", "--ideas", "5"]
+        command = ["loop", "--recipe", "./tiny", "--model", "playbook", "--ideas", "5"]
         command += ["--repeats", "1", "--arm", "no-debugging", "--allow-unsandboxed", "--json"]
-        done = hpcsci(*command, cwd=tmp_path)
+        done = benchmark(*command, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         rows = json.loads(done.stdout)
         assert all(list(row) == CONTRACT for row in rows)
@@ -106,7 +106,7 @@ class TestReal:
         assert "tell nothing of a model" in done.stderr
         # The same command again runs nothing and says the same.
         trials = set((tmp_path / "executed").read_text().split())
-        again = hpcsci(*command, cwd=tmp_path)
+        again = benchmark(*command, cwd=tmp_path)
         assert json.loads(again.stdout) == rows
         assert set((tmp_path / "executed").read_text().split()) == trials
 
@@ -114,9 +114,9 @@ class TestReal:
         TinyCampaign.prepare(tmp_path)
         loop_of = '[loop]\ndecision = "point"\nconfirm = false\ndrift_every = 0\n'
         (tmp_path / "hpcsci.toml").write_text(PLAIN + loop_of)
-        command = ["bench", "loop", "--recipe", "./tiny", "--model", "playbook", "--ideas", "3"]
+        command = ["loop", "--recipe", "./tiny", "--model", "playbook", "--ideas", "3"]
         command += ["--repeats", "3", "--seed", "3", "--arm", "no-debugging", "--backend", "local"]
-        done = hpcsci(*command, "--allow-unsandboxed", "--json", cwd=tmp_path)
+        done = benchmark(*command, "--allow-unsandboxed", "--json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         found = {row["name"]: row for row in json.loads(done.stdout)}
 
@@ -141,8 +141,8 @@ class TestReal:
 
     def test_steady_beside_rounds(self, tmp_path: Path) -> None:
         TinyCampaign.prepare(tmp_path)
-        command = ["bench", "steady", "--recipe", "./tiny", "--ideas", "4", "--each", "2", "--json"]
-        done = hpcsci(*command, cwd=tmp_path)
+        command = ["steady", "--recipe", "./tiny", "--ideas", "4", "--each", "2", "--json"]
+        done = benchmark(*command, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         time, *costs = json.loads(done.stdout)
         assert time["value"] > 0

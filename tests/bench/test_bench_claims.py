@@ -6,9 +6,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from benchmarks.campaigns import claims
+from benchmarks.campaigns.claims import Claim, Judged
 
-from hpcscientist.bench.campaigns import claims
-from hpcscientist.bench.campaigns.claims import Claim, Judged
 from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from benchmarks.command_line import run
+from benchmarks.conduct import figures, history
 
-from hpcscientist.bench.conduct import figures, history
-from hpcscientist.cli.main import cli
 from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.conduct.decide import decide
 from hpcscientist.history.state import fold
@@ -34,8 +34,8 @@ def test_a_decision_is_timed_for_each_open_idea() -> None:
 
 
 def test_the_command_prints_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", "conduct", "--json", "--at", "3", "--at", "5", "--driven", "2"]
-    cli.main(arguments, standalone_mode=False)
+    arguments = ["conduct", "--json", "--at", "3", "--at", "5", "--driven", "2"]
+    assert run(arguments) == 0
     names = [figure["name"] for figure in json.loads(capsys.readouterr().out)]
     assert names == [
         "a decision after 3 ideas",

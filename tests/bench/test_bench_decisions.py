@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from hpcscientist.bench.decisions import effort, null, plot, power
-from hpcscientist.bench.decisions.allocating import (
+from benchmarks.command_line import run
+from benchmarks.decisions import effort, null, plot, power
+from benchmarks.decisions.allocating import (
     ALLOCATIONS,
     Allocation,
     allocate,
     most,
     settings_of,
 )
-from hpcscientist.bench.decisions.counting import Share
-from hpcscientist.bench.decisions.judging import Claim
-from hpcscientist.bench.decisions.world import FRESH, LEVEL, Ideas, World
-from hpcscientist.cli.main import run
+from benchmarks.decisions.counting import Share
+from benchmarks.decisions.judging import Claim
+from benchmarks.decisions.world import FRESH, LEVEL, Ideas, World
+
 from hpcscientist.errors import UsageError
 
 FIELDS = ["name", "value", "unit", "compared_with", "ratio", "target", "spread", "runs"]
@@ -242,7 +242,7 @@ def test_equal_power_is_interpolated() -> None:
 
 
 def test_null_prints_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["bench", "null", "--campaigns", "3", "--ideas", "8", "--seed", "7", "--json"]
+    command = ["null", "--campaigns", "3", "--ideas", "8", "--seed", "7", "--json"]
     assert run(command) == 0
     out, err = capsys.readouterr()
     rows = json.loads(out)
@@ -257,7 +257,7 @@ def test_null_prints_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
 def test_power_prints_a_table_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "power.svg"
-    command = ["bench", "power", "--campaigns", "3", "--ideas", "12", "--seeds", "4"]
+    command = ["power", "--campaigns", "3", "--ideas", "12", "--seeds", "4"]
     assert run([*command, "--figure", str(path)]) == 0
     out, err = capsys.readouterr()
     assert "sign errors" in out

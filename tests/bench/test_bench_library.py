@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-
-from hpcscientist.bench.library.abstracts import questions, write_abstracts
-from hpcscientist.bench.library.figures import MEMORY_MB, PDF_TARGET, Options, figures
-from hpcscientist.bench.library.memory import PeakMemory, tree_mb
-from hpcscientist.bench.library.sides import text_length
+from benchmarks.library.abstracts import questions, write_abstracts
+from benchmarks.library.figures import MEMORY_MB, PDF_TARGET, Options, figures
+from benchmarks.library.memory import PeakMemory, tree_mb
+from benchmarks.library.sides import text_length
 
 
 def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_memory_is_that_of_all_processes_below() -> None:
 
 
 def test_memory_is_looked_at_a_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcscientist.bench.library.memory._EVERY_S", 3600)
+    monkeypatch.setattr("benchmarks.library.memory._EVERY_S", 3600)
     before = tree_mb(os.getpid())
     with PeakMemory() as peak:
         held = b"x" * (96 << 20)

@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from hpcscientist.bench import ranking
-from hpcscientist.bench.figure import as_json
-from hpcscientist.bench.ranking import (
+from benchmarks import ranking
+from benchmarks.command_line import run
+from benchmarks.ranking import (
     NAIVE,
     NAIVE_AS_MANY,
     TARGET,
@@ -21,8 +20,9 @@ from hpcscientist.bench.ranking import (
     arms,
     figures,
 )
-from hpcscientist.bench.retrieval.labelled import labelled
-from hpcscientist.cli.main import run
+from benchmarks.retrieval.labelled import labelled
+
+from hpcscientist.bench.figure import as_json
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.literature.ranking import ordinals
 
@@ -89,7 +89,7 @@ def test_the_command_prints_figures(
     monkeypatch.setattr(ranking, "SEEDS", (10,))
     seen: list[Options] = []
     monkeypatch.setattr(ranking, "figures", lambda options, tell: seen.append(options) or [])
-    assert run(["bench", "ranking", "--topics", "2", "--model", "playbook:x", "--json"]) == 0
+    assert run(["ranking", "--topics", "2", "--model", "playbook:x", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert (seen[0].topics, seen[0].model) == (2, "playbook:x")
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-from campaigns import TinyCampaign, hpcsci
+from benchmarks.campaigns import reproducing, spoiling
+from benchmarks.campaigns.reproducing import Verdicts
+from benchmarks.campaigns.tampering import KINDS, change_journal, copy_campaign
+from benchmarks.campaigns.verdicts import Tampered, kept
+from campaigns import TinyCampaign, benchmark, hpcsci
 from reproducible import prepare
 from tiny_recipe import RATE, edit, idea, propose
 
-from hpcscientist.bench.campaigns import reproducing, spoiling
-from hpcscientist.bench.campaigns.reproducing import Verdicts
-from hpcscientist.bench.campaigns.tampering import KINDS, change_journal, copy_campaign
-from hpcscientist.bench.campaigns.verdicts import Tampered, kept
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.errors import UsageError
 from hpcscientist.files.hashing import hash_tree
@@ -106,8 +106,8 @@ class TestCounting:
 
 
 def bench(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = ["bench", "claims", "--recipe", "./tiny", "--campaigns", "1", "--ideas", "2"]
-    done = hpcsci(*command, "--allow-unsandboxed", "--json", *options, cwd=folder)
+    command = ["claims", "--recipe", "./tiny", "--campaigns", "1", "--ideas", "2"]
+    done = benchmark(*command, "--allow-unsandboxed", "--json", *options, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -237,6 +237,6 @@ def test_a_journal_is_changed_though_a_model_wrote_odd_line_ends(tmp_path: Path)
     paths.journal.write_text(text, encoding="utf-8")
     change_journal(paths, "t", lambda given: given["outcome"].update(value=2.0))
     lines = paths.journal.read_bytes().splitlines()
-    assert json.loads(lines[0]) == before[0]
+    assert json.loads(lines[0])["event"] == before[0]["event"]
     assert json.loads(lines[1])["event"]["report"]["outcome"]["value"] == 2.0
     assert len(lines) == 2

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from benchmarks.results import figures, read_bare
 
 from hpcscientist.bench.figure import Call, Figure, as_json, measure
-from hpcscientist.bench.results import figures, read_bare
 
 
 def test_each_figure_stands_beside_what_it_is_compared_with(tmp_path: Path) -> None:

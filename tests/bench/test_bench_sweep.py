@@ -1,4 +1,4 @@
-"""`hpcsci bench sweep`: what is made of samples, and a small sweep for real."""
+"""`benchmarks sweep`: what is made of samples, and a small sweep for real."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-from campaigns import hpcsci
+from benchmarks.sweep import figures as sweep
+from benchmarks.sweep import samples
+from benchmarks.sweep.samples import Sample
+from campaigns import benchmark
 
-from hpcscientist.bench.sweep import figures as sweep
-from hpcscientist.bench.sweep import samples
-from hpcscientist.bench.sweep.samples import Sample
 from hpcscientist.recipe.checks.check import check
 
 CONTRACT = ["name", "value", "unit", "compared_with", "ratio", "target", "spread", "runs"]
@@ -72,13 +72,13 @@ def test_its_recipe_is_sound() -> None:
 @pytest.mark.e2e
 @pytest.mark.full
 def test_a_small_sweep(tmp_path: Path) -> None:
-    command = ["bench", "sweep", "--at", "3", "--at", "8", "--allow-unsandboxed", "--json"]
-    done = hpcsci(*command, cwd=tmp_path)
+    command = ["sweep", "--at", "3", "--at", "8", "--allow-unsandboxed", "--json"]
+    done = benchmark(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert all(list(row) == CONTRACT for row in rows)
     found = {row["name"]: row for row in rows}
     assert len(found) == 5 * 2
     assert found["driver's fsyncs an idea, 8 ideas"]["value"] > 0
-    again = hpcsci(*command, cwd=tmp_path)  # it has ended: nothing runs, the same is said
+    again = benchmark(*command, cwd=tmp_path)  # it has ended: nothing runs, the same is said
     assert json.loads(again.stdout) == rows

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-
-from hpcscientist.bench import tracebacks
-from hpcscientist.bench.tracebacks import (
+from benchmarks import tracebacks
+from benchmarks.command_line import run
+from benchmarks.tracebacks import (
     PLAIN,
     READ,
     Case,
@@ -19,7 +19,6 @@ from hpcscientist.bench.tracebacks import (
     read,
     tally,
 )
-from hpcscientist.cli.main import run
 
 LOG = """Traceback (most recent call last):
   File "/s/code/experiment.py", line 3, in <module>
@@ -119,7 +118,7 @@ def test_the_command_prints_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tracebacks, "cases", lambda: [CASE])
-    assert run(["bench", "tracebacks", "--json"]) == 0
+    assert run(["tracebacks", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows][1] == f"precision, {READ}"
     assert rows[1]["value"] == 1.0

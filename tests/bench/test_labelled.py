@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hpcscientist.bench.retrieval.labelled import labelled
+from benchmarks.retrieval.labelled import labelled
 
 
 def test_the_same_seed_gives_the_same_papers_and_another_others() -> None:

@@ -1,13 +1,12 @@
-"""`hpcsci bench retrieval`: the table, and what it must show on a small library."""
+"""`benchmarks retrieval`: the table, and what it must show on a small library."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-
-from hpcscientist.bench.figure import as_json
-from hpcscientist.bench.retrieval.figures import (
+from benchmarks.command_line import run
+from benchmarks.retrieval.figures import (
     SEARCHES,
     Measured,
     Options,
@@ -15,7 +14,8 @@ from hpcscientist.bench.retrieval.figures import (
     measure,
     table,
 )
-from hpcscientist.cli.main import run
+
+from hpcscientist.bench.figure import as_json
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,9 @@ def test_one_table_and_the_figures_of_the_contract(measured: Measured) -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", "retrieval", "--size", "40", "--seeds", "1"]) == 0
+    assert run(["retrieval", "--size", "40", "--seeds", "1"]) == 0
     out, err = capsys.readouterr()
     assert "recall@50" in out
     assert "latent semantic analysis" in out
     assert "library 1 of 1" in err
-    assert run(["bench", "retrieval", "--embedding-model", "/nowhere"]) == 2
+    assert run(["retrieval", "--embedding-model", "/nowhere"]) == 2

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks.campaigns import loop
 from test_grounded import Grounded, Jittery, playbook
 
-from hpcscientist.bench.campaigns import loop
 from hpcscientist.campaign.proposals import shelf
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks.retrieval.files import write_openalex
+from benchmarks.retrieval.labelled import labelled
 
-from hpcscientist.bench.retrieval.files import write_openalex
-from hpcscientist.bench.retrieval.labelled import labelled
 from hpcscientist.cli.main import run
 
 CODE = (

@@ -271,6 +271,7 @@ def test_followed_from_the_queue_to_the_endpoint(folder: Path, slurm: Path) -> N
         "job 41 is queued, reason Priority",
         "job 41 runs on n1",
         "model plane: 1 of 2 nodes have joined",
+        "model plane: 1 of 2 nodes have joined, for 1 minute so far",
     ]
 
 

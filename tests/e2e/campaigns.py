@@ -18,6 +18,7 @@ from hpcscientist.results import store
 
 LIMIT_S = 540  # a hang, not a slow machine; below the limit that pytest has for a test
 HPCSCI = [sys.executable, "-c", "from hpcscientist.cli.main import main; main()"]
+BENCHMARKS = [sys.executable, str(Path(__file__).resolve().parents[1] / "benchmarks")]
 # Ideas are proposed and written, and nothing in between.
 PLAIN = """\
 [proposing]
@@ -36,7 +37,18 @@ NOT_COMPARED = {"cpu_hours", "gpu_hours"}
 
 
 def hpcsci(*arguments: str | Path, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [*HPCSCI, *map(str, arguments)]
+    return _run([*HPCSCI, *map(str, arguments)], cwd, options)
+
+
+def benchmark(
+    *arguments: str | Path, cwd: Path, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    return _run([*BENCHMARKS, *map(str, arguments)], cwd, options)
+
+
+def _run(
+    command: list[str], cwd: Path, options: dict[str, Any]
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S, check=False, **options
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.campaigns.tampering import Change, change_journal, change_result
 from campaigns import TinyCampaign
-
-from hpcscientist.bench.campaigns.tampering import Change, change_journal, change_result
 
 
 def change(path: Path, old: str, new: str) -> None:

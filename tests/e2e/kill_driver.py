@@ -1,6 +1,8 @@
 """Runs `hpcsci` in a process that kills itself at a named moment: see test_kill.
 
-    python kill_driver.py ASKED_FILE MOMENT -- hpcsci arguments
+    python kill_driver.py ASKED_FILE MOMENT -- ARGUMENTS
+
+ARGUMENTS are those of `hpcsci` or, behind the word `benchmarks`, those of `tests/benchmarks`.
 
 MOMENT is `never`, or KIND:N:before, KIND:N:torn or KIND:N:after: at the N-th event of a kind
 the process is killed before the event is written, with half of its line written, or after.
@@ -33,6 +35,11 @@ def main() -> int:
         _upgrade()
     elif moment != "never":
         _die_at(*moment.split(":"))
+    if arguments[0] == "benchmarks":
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        from benchmarks.command_line import run as run_benchmark  # noqa: PLC0415 (a late path)
+
+        return run_benchmark(arguments[1:])
     return run(arguments)
 
 

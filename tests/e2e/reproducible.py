@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from benchmarks.campaigns.tampering import copy_campaign
 from campaigns import PLAIN, TinyCampaign, hpcsci
 from tiny_recipe import RATE, RECIPE, edit, idea, propose
-
-from hpcscientist.bench.campaigns.tampering import copy_campaign
 
 CERTAIN, CHANCE, UNCHANGED, BROKEN = (f"idea-000{number}" for number in (1, 2, 3, 4))
 

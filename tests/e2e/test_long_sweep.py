@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from campaigns import HPCSCI, hpcsci
+from benchmarks.sweep.driver import CAMPAIGN
+from campaigns import BENCHMARKS, hpcsci
 
-from hpcscientist.bench.sweep.driver import CAMPAIGN
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.lock import read_holder
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 IDEAS = 1000
 LIMIT_S = 4 * 3600
-COMMAND = ["bench", "sweep", "--allow-unsandboxed", "--json"]
+COMMAND = ["sweep", "--allow-unsandboxed", "--json"]
 
 
 def kill_at(paths: RunPaths, ideas: int, bench: subprocess.Popen[str]) -> None:
@@ -42,11 +42,11 @@ def kill_at(paths: RunPaths, ideas: int, bench: subprocess.Popen[str]) -> None:
 def test_a_thousand_ideas_with_two_kills(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / CAMPAIGN)
     for ideas in (205, 605):
-        with subprocess.Popen([*HPCSCI, *COMMAND], cwd=tmp_path, text=True) as bench:
+        with subprocess.Popen([*BENCHMARKS, *COMMAND], cwd=tmp_path, text=True) as bench:
             kill_at(paths, ideas, bench)
             assert bench.wait(600) == 1
     with subprocess.Popen(
-        [*HPCSCI, *COMMAND], cwd=tmp_path, text=True, stdout=subprocess.PIPE
+        [*BENCHMARKS, *COMMAND], cwd=tmp_path, text=True, stdout=subprocess.PIPE
     ) as bench:
         shown, _ = bench.communicate()
         assert bench.returncode == 0

@@ -133,7 +133,7 @@ def beside(
         site=config.site,
         keep=inside.keeper(paths, config, job_id),
     )
-    slurm = Slurm(config.site.watch.command_s)
+    slurm = Slurm.of(config.site)
     allocation = nodes.allocation_of(slurm, job_id) if job_id else nodes.here()
     launcher = nodes.launcher_of(config.site, job_id)
     since = time.time()

@@ -3,7 +3,7 @@
 Ranks forget how good a hit was, and a search for words ranks everything that shares one common
 word with the query. So a hit by words counts in the sum only if it has half the score of the
 best one; weaker ones stand behind all others. On papers whose task is known that keeps the
-combination as good as the better of the two (`hpcsci bench retrieval`); without it, it lies
+combination as good as the better of the two (`benchmarks retrieval`); without it, it lies
 half-way between them.
 """
 

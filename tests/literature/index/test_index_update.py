@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.retrieval.files import write_openalex
+from benchmarks.retrieval.labelled import labelled
 from index_kit import ids, made, paper_id, quiet, write_sources, write_works
 
-from hpcscientist.bench.retrieval.files import write_openalex
-from hpcscientist.bench.retrieval.labelled import labelled
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import DiskFull, HpcsciError, LibraryError
 from hpcscientist.literature.index.meaning import learning, vectors

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.retrieval.files import write_openalex
+from benchmarks.retrieval.labelled import labelled
 from index_kit import ids, made, write_sources
 from sentence_kit import model_folder
 
-from hpcscientist.bench.retrieval.files import write_openalex
-from hpcscientist.bench.retrieval.labelled import labelled
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index.search import FLOOR, SearchableLibrary, open_library

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pymupdf
 import pytest
+from benchmarks.library.paper import write_paper
+from benchmarks.library.pdfs import write_pdf, write_pdfs
+from benchmarks.library.wording import Displayed, Wording, word_paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.bench.library.paper import write_paper
-from hpcscientist.bench.library.pdfs import write_pdf, write_pdfs
-from hpcscientist.bench.library.wording import Displayed, Wording, word_paper
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources import pdf
 from hpcscientist.literature.sources.base import Item, Source, Trouble, read

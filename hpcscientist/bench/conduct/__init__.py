@@ -1,1 +1,0 @@
-"""`hpcsci bench conduct`: what a decision costs, and taking a campaign up again."""

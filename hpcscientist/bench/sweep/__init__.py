@@ -1,1 +1,0 @@
-"""`hpcsci bench sweep`: what one more idea costs a driver, after few of them and after many."""

@@ -1,0 +1,1 @@
+"""Figures for who changes the code; `python tests/benchmarks NAME` prints them."""

@@ -1,0 +1,1 @@
+"""`benchmarks conduct`: what a decision costs, and taking a campaign up again."""
