@@ -85,13 +85,19 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case click.Abort() | KeyboardInterrupt():
             return "interrupted", INTERRUPTED
         case HpcsciError():
-            return str(error), error.exit_code
+            return _limit_behind(error) or str(error), error.exit_code
         case OSError() if not limit_met(error):
             return _explain_os(error)
         case UnicodeError():
             return f"{error}; set a UTF-8 locale, and give names that are UTF-8", 1
     unknown = f"unexpected {type(error).__name__}: {error}; --debug shows where"
     return limit_met(error) or unknown, 1
+
+
+def _limit_behind(error: HpcsciError) -> str:
+    """Return the limit that made a file look at fault; "" where none did, or the error says it."""
+    said = limit_met(error.__cause__) if error.__cause__ else ""
+    return "" if said in str(error) else said
 
 
 def _explain_os(error: OSError) -> tuple[str, int]:

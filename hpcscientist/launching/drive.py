@@ -196,15 +196,17 @@ def _run(
     except HpcsciError as error:
         _record_stop(journal, generation, error, lets_go=wired.lets_go)
         raise
-    except OSError as error:
-        known = _of_disk(paths, error)
+    except Exception as error:
+        if limit := limit_met(error):
+            known = HpcsciError(f"{limit}, then run `hpcsci resume`")
+        elif isinstance(error, OSError):
+            known = _of_disk(paths, error)
+        else:  # a fault of ours: `status` is to say that the campaign failed
+            said = f"unexpected {type(error).__name__}: {one_line(str(error))}"
+            _record_stop(journal, generation, HpcsciError(said), lets_go=wired.lets_go)
+            raise
         _record_stop(journal, generation, known, lets_go=wired.lets_go)
         raise known from error
-    except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
-        said = limit_met(error) or f"unexpected {type(error).__name__}: {one_line(str(error))}"
-        unknown = HpcsciError(said)
-        _record_stop(journal, generation, unknown, lets_go=wired.lets_go)
-        raise
 
 
 def _check_data(config: CampaignConfig, journal: Journal) -> None:
@@ -233,7 +235,5 @@ def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
     """The run directory's disk failed somewhere in the loop: say so in one line."""
     if error.errno in NO_SPACE:
         return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
-    if said := limit_met(error):
-        return HpcsciError(f"{said}, then run `hpcsci resume`")
     where = error.filename or paths.root
     return RunDirectoryError(f"{where}: {error.strerror}; mend that and run `hpcsci resume`")

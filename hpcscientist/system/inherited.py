@@ -10,6 +10,7 @@ import contextlib
 import errno
 import math
 import os
+import re
 import resource
 import signal
 from dataclasses import dataclass
@@ -34,25 +35,35 @@ class _Limit:
         limit = resource.getrlimit(self.kind)[0]
         return math.inf if limit == resource.RLIM_INFINITY else limit
 
+    @property
+    def of_machine(self) -> str:
+        return f"this machine, or this job, has no more {self.what}"
+
     def __str__(self) -> str:
         if self.soft == math.inf:
-            return f"this machine, or this job, has no more {self.what}"
-        return f"`ulimit {self.option}` allows {self.soft // self.unit:g} {self.what}: raise it"
+            return self.of_machine
+        return f"`ulimit {self.option}` allows {self.soft // self.unit:.0f} {self.what}: raise it"
 
 
 _KIB, _MIB = 2**10, 2**20
 _FILES = _Limit(resource.RLIMIT_NOFILE, "-n", "open files", 64)
 _TASKS = _Limit(resource.RLIMIT_NPROC, "-u", "processes and threads", 16)
-_MEMORY = _Limit(resource.RLIMIT_AS, "-v", "KiB of memory", 512 * _MIB, _KIB)
+_MEMORY = _Limit(resource.RLIMIT_AS, "-v", "KiB of memory", 1024 * _MIB, _KIB)
 _DATA = _Limit(resource.RLIMIT_DATA, "-d", "KiB of memory", 512 * _MIB, _KIB)
 _SIZE = _Limit(resource.RLIMIT_FSIZE, "-f", "KiB in a file", _MIB, _KIB)
 
 _WANTED_FILES = 4096
-# With less room libraries start no thread for each processor, each with memory of its own.
+# With less room libraries start no thread for each processor, each with memory of its own, and
+# pyarrow's allocator does not reserve 1 GiB.
 _ROOMY_MEMORY, _ROOMY_TASKS = 16 * 1024 * _MIB, 64
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-_COUNTED = 4096  # processes; those of a user who may have more are not counted
+_SPARING = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+_COUNTED = 4096  # processes; at start those of a user who may have more are not counted
 _NOTICE_S = 5  # of processor time, before the kernel kills
+_OF_RUST = re.compile(r"\(os error (\d+)\)")  # how tantivy and tokenizers tell an error's number
 _UNMAPPED = "failed to map segment from shared object"  # what the loader says of a library
 
 
@@ -89,30 +100,41 @@ def adapt_to_limits() -> None:
     if min(_MEMORY.soft, _DATA.soft) < _ROOMY_MEMORY or room < _ROOMY_TASKS + 4 * (
         os.cpu_count() or 1
     ):
-        for name in _ONE_THREAD:
-            os.environ.setdefault(name, "1")
+        for name, value in _SPARING.items():
+            os.environ.setdefault(name, value)
     _have_notice()
 
 
 def limit_met(error: BaseException) -> str:
     """Return which limit an error met, with the mend; "" where it met none."""
-    said = error.errno if isinstance(error, OSError) else None
-    if said is not None and error.args[1:2] != (os.strerror(said),):
-        return ""  # of our own making: it says what is wrong
+    if isinstance(error, OSError):
+        said = error.errno
+        if said is not None and error.args[1:2] != (os.strerror(said),):
+            return ""  # of our own making: it says what is wrong
+    else:
+        found = _OF_RUST.search(str(error))
+        said = int(found.group(1)) if found else None
     if said == errno.EMFILE:
         return f"too many open files: {_FILES}"
     if said == errno.EFBIG and _SIZE.soft < math.inf:
         return f"a file grows too large: {_SIZE}"
+    memory = min(_MEMORY, _DATA, key=lambda limit: limit.soft)
     if said == errno.EAGAIN or "can't start new thread" in str(error):
-        return f"no process or thread could be started: {_TASKS}"
+        # A new thread needs memory, too, and a container or a job has limits of its own.
+        few = _tasks_left(most=math.inf) < _TASKS.least
+        cause = _TASKS if few else memory if memory.soft < math.inf else _TASKS.of_machine
+        return f"no process or thread could be started: {cause}"
     if said == errno.ENOMEM or isinstance(error, MemoryError) or _UNMAPPED in str(error):
-        return f"out of memory: {min(_MEMORY, _DATA, key=lambda limit: limit.soft)}"
+        return f"out of memory: {memory}"
     return ""
 
 
-def _tasks_left() -> float:
-    """Return how many processes and threads more this user may have; inf where many, or unknown."""
-    if _TASKS.soft >= _COUNTED or os.geteuid() == 0:
+def _tasks_left(most: float = _COUNTED) -> float:
+    """Return how many processes and threads more this user may have.
+
+    Infinity where that is unknown, or where it may have `most` or more.
+    """
+    if _TASKS.soft >= most or os.geteuid() == 0:
         return math.inf
     uid, used = os.getuid(), 0
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (speed)

@@ -11,8 +11,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
+from hpcscientist.cli.main import run
+from hpcscientist.errors import UsageError
 from hpcscientist.system.inherited import limit_met
 
 NOBODY = 65534
@@ -42,7 +45,7 @@ def limited(kind: int, value: int) -> Callable[[], object]:
     [
         (resource.RLIMIT_NOFILE, 12, "ulimit -n"),
         (resource.RLIMIT_NOFILE, 63, "ulimit -n"),
-        (resource.RLIMIT_AS, 200 * MIB, "ulimit -v"),
+        (resource.RLIMIT_AS, 1023 * MIB, "ulimit -v"),
         (resource.RLIMIT_DATA, 200 * MIB, "ulimit -d"),
         (resource.RLIMIT_FSIZE, 4096, "ulimit -f"),
         (resource.RLIMIT_NOFILE, 64, "none: "),
@@ -72,7 +75,7 @@ try:
     inherited.adapt_to_limits()
 except UsageError as error:
     print(error)
-print(os.environ["OPENBLAS_NUM_THREADS"] if "OPENBLAS_NUM_THREADS" in os.environ else "many")
+print(os.environ.get("OPENBLAS_NUM_THREADS", "many"))
 """
 
 
@@ -164,8 +167,10 @@ def test_a_request_to_end_and_the_ends_of_children_are_heard(how: str) -> None:
     ("error", "option"),
     [
         (OSError(errno.EMFILE, os.strerror(errno.EMFILE), "x"), "-n"),
-        (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "-u"),
-        (RuntimeError("can't start new thread"), "-u"),
+        (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "processes"),
+        (RuntimeError("can't start new thread"), "processes"),
+        (ValueError("An IO error occurred: '... (os error 11)'"), "processes"),
+        (ValueError("An IO error occurred: '... (os error 2)'"), ""),
         (MemoryError(), "memory"),
         (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "memory"),
         (ImportError("x.so: failed to map segment from shared object"), "memory"),
@@ -180,6 +185,31 @@ def test_which_limit_an_error_met(error: Exception, option: str) -> None:
     said = limit_met(error)
     assert bool(said) == bool(option)
     assert option in said
+
+
+def test_a_thread_that_found_no_memory_blames_that() -> None:
+    code = (
+        "import resource as r\nfrom hpcscientist.system.inherited import limit_met\n"
+        f"r.setrlimit(r.RLIMIT_AS, ({1500 * MIB},) * 2)\n"
+        'print(limit_met(RuntimeError("can\'t start new thread")))'
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "`ulimit -v` allows 1536000 KiB" in done.stdout
+
+
+def test_a_limit_behind_another_error_is_what_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file that could not be opened then is as good as any other."""
+    group = click.Group()
+
+    @group.command()
+    def write() -> None:
+        try:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "folder")
+        except OSError as error:
+            raise UsageError("folder: cannot be written; give another") from error
+
+    assert run(["write"], group) == UsageError.exit_code
+    assert "ulimit -n" in capsys.readouterr().err
 
 
 def test_what_ran_into_a_limit_says_so(tmp_path: Path) -> None:
