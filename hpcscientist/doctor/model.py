@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.places import Place
+from hpcscientist.doctor.places import HERE, Place
 from hpcscientist.errors import ServingError, WeightsError
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking.hub import resolve
@@ -109,8 +109,6 @@ def fits(
     checkpoints: Sequence[Checkpoint], places: Sequence[Place], settings: Settings
 ) -> Iterator[Check]:
     """Yield for each place whether the models fit there together: the layouts, or what lacks."""
-    if not places:
-        yield warning("serving", "no place to serve is known", "leave --no-job out, or try again")
     names = names_of([Path(checkpoint.folder) for checkpoint in checkpoints])
     demands = {names[Path(one.folder)]: Demand(checkpoint=one) for one in checkpoints}
     for place in places:
@@ -170,7 +168,8 @@ def _described(name: str, nodes: int, layouts: Mapping[str, Layout], place: Plac
         (f"{model}: " if several else "") + _sizes(layout, nodes, place)
         for model, layout in layouts.items()
     )
-    found = f"fits with --nodes {nodes}: {sizes}{place.note}"
+    where = "" if place.name == HERE else f" with --nodes {nodes}"
+    found = f"fits{where}: {sizes}{place.note}"
     if nodes > place.nodes:
         return warning(name, f"{found}; only {place.nodes} nodes are usable", "give fewer --nodes")
     return ok(name, found)

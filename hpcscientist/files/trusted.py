@@ -88,10 +88,12 @@ class TrustedCopy:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.root / _PLACE).write_bytes(os.fsencode(resolved(run_dir.absolute())))
         for place in self.root.parent.glob(f"*/{_PLACE}"):
-            same = place.parent.name.endswith(f"-{_place(run_dir)}")
-            gone = not Path(os.fsdecode(place.read_bytes())).exists()
-            if place.parent != self.root and (same or gone):
-                shutil.rmtree(place.parent, ignore_errors=True)
+            if place.parent == self.root:
+                continue
+            with contextlib.suppress(OSError):  # another launch removes it, too
+                same = place.parent.name.endswith(f"-{_place(run_dir)}")
+                if same or not Path(os.fsdecode(place.read_bytes())).exists():
+                    shutil.rmtree(place.parent)
 
     def remove(self) -> None:
         """Remove the copies of a campaign that came to nothing."""

@@ -52,6 +52,7 @@ from hpcscientist.records.events import (
     PlaneStopped,
 )
 from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.system.inherited import limit_met
 
 Observer = Callable[[Event, CampaignState], None]
 
@@ -195,14 +196,17 @@ def _run(
     except HpcsciError as error:
         _record_stop(journal, generation, error, lets_go=wired.lets_go)
         raise
-    except OSError as error:
-        known = _of_disk(paths, error)
+    except Exception as error:
+        if limit := limit_met(error):
+            known = HpcsciError(f"{limit}, then run `hpcsci resume`")
+        elif isinstance(error, OSError):
+            known = _of_disk(paths, error)
+        else:  # a fault of ours: `status` is to say that the campaign failed
+            said = f"unexpected {type(error).__name__}: {one_line(str(error))}"
+            _record_stop(journal, generation, HpcsciError(said), lets_go=wired.lets_go)
+            raise
         _record_stop(journal, generation, known, lets_go=wired.lets_go)
         raise known from error
-    except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
-        unknown = HpcsciError(f"unexpected {type(error).__name__}: {one_line(str(error))}")
-        _record_stop(journal, generation, unknown, lets_go=wired.lets_go)
-        raise
 
 
 def _check_data(config: CampaignConfig, journal: Journal) -> None:

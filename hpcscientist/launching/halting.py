@@ -13,8 +13,9 @@ from hpcscientist.launching.serving.beside import Beside
 from hpcscientist.launching.wiring import Wired
 
 CANCEL_POLL_S = 0.3
-# SIGUSR1: what Slurm sends a controller job some time before its limit.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+# SIGUSR1: what Slurm sends a controller job some time before its limit. SIGXCPU: what the kernel
+# sends before a limit of processor time (see `system.inherited`).
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
 @contextmanager

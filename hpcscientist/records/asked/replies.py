@@ -14,7 +14,7 @@ from hpcscientist.records.asked.vetting import (
     NoveltyReply,
     ReflectReply,
 )
-from hpcscientist.records.base import Record
+from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.known.survey import (
@@ -54,14 +54,14 @@ class UnitEdit(Record):
 class CodeReply(Record):
     """The reply schema of stages `code`, `complete` and `extend`."""
 
-    note: str = Field(description="What was changed, in one or two sentences.")
+    note: Prose = Field(description="What was changed, in one or two sentences.")
     edits: tuple[Edit | UnitEdit, ...]
 
 
 class FixReply(Record):
     """The reply schema of stage `debug`; the edits apply to the failed version."""
 
-    diagnosis: str = Field(description="The cause of the failure, in one or two sentences.")
+    diagnosis: Prose = Field(description="The cause of the failure, in one or two sentences.")
     give_up: bool = Field(default=False, description="The idea cannot be made to work.")
     edits: tuple[Edit | UnitEdit, ...] = ()
 
@@ -69,10 +69,10 @@ class FixReply(Record):
 class StructureReply(Record):
     """The reply schema of stage `structure`: the failed code's local structure, analysed."""
 
-    analysis: str = Field(
+    analysis: Prose = Field(
         min_length=1, description="Which definitions and calls meet where it fails, and how."
     )
-    cause: str = Field(min_length=1, description="The cause, with file and line.")
+    cause: Prose = Field(min_length=1, description="The cause, with file and line.")
 
 
 # Stage of a call -> what its reply must fit.
