@@ -140,9 +140,6 @@ class AuthoringSettings(Record):
     debug_depth: int = Field(default=3, ge=0, le=100)
 
 
-FanOutChoice = Literal["auto", "threads", "ray"]
-
-
 class ServingSettings(Record):
     """How `vllm:` models are served inside the allocation. Zeros: chosen from model and GPUs.
 
@@ -150,7 +147,7 @@ class ServingSettings(Record):
     `kv_cache_gb` the GiB of an engine without a GPU, `ready_s` the seconds until all replicas
     must be healthy. `eager` leaves out graph capture. `engine` holds further engine arguments by
     name. `trials_inside` runs trials as steps of the allocation, where memory and GPUs are
-    kept for them. `fan_out` says how requests are spread over the allocation.
+    kept for them.
     """
 
     replicas: int = Field(default=0, ge=0)
@@ -164,7 +161,6 @@ class ServingSettings(Record):
     eager: bool = False
     engine: dict[str, str | int | float | bool] = Field(default={})
     trials_inside: bool = False
-    fan_out: FanOutChoice = "auto"
 
 
 class LoopSettings(Record):

@@ -109,6 +109,8 @@ def read(paths: RunPaths) -> CampaignConfig:
             loop.setdefault("error_control", "batch")
             loop.setdefault("confirm", False)
             loop.setdefault("drift_every", 0)
+            # Requests went out as tasks of Ray then, where this asked for it.
+            data["settings"].get("serving", {}).pop("fan_out", None)
         data.setdefault("lag", data.get("in_flight"))
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:

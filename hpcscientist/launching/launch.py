@@ -20,7 +20,6 @@ from hpcscientist.launching import likeness
 from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.serving import inside, nodes, sharing
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.fan_out import remark
 from hpcscientist.launching.serving.inside import Division
 from hpcscientist.launching.sites.placement import place
 from hpcscientist.models.embedding.sentences import open_embedder
@@ -133,10 +132,9 @@ def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tup
         resources = found.recipe.spec.resources
         said = sharing.said_here(settings.serving, place.site, resources, folders)
     said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes)
-    going_out = remark(settings.serving.fan_out, place.site, settings.nodes)
     if not settings.nodes:
         serving.require_engine(folders, nodes.launcher_of(place.site, ""))
-    return (*said, *([going_out] if going_out else []))
+    return said
 
 
 def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:

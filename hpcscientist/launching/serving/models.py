@@ -49,6 +49,30 @@ def folder_of(spec: str, below: Path) -> Path:
 
 
 @contextmanager
+def drafted(
+    request: Request, allocation: Allocation, launcher: Launcher, tell: Tell
+) -> Iterator[tuple[Plane, Machine]]:
+    """A plane that is laid out and can be started, and the whole of its nodes, each.
+
+    It is ended with the context. Raises ServingError.
+    """
+    machine = machine_of(request.site, allocation, is_slurm=_is_slurm(launcher))
+    left = request.keep(machine).taken_from(machine)
+    layouts = lay_out(request.folders, left, request.settings)
+    for line in said(layouts):
+        tell(line)
+    order = drafting.draft(
+        *(request.paths.root, request.owner, layouts, allocation, left),
+        *(request.settings, request.site),
+    )
+    plane = Plane(order, launcher, allocation.number, tell)
+    try:
+        yield plane, machine
+    finally:
+        plane.close()
+
+
+@contextmanager
 def serve(
     request: Request,
     allocation: Allocation,
@@ -60,26 +84,30 @@ def serve(
 
     Raises ServingError, and what `check` does.
     """
-    site = request.site
-    is_slurm = isinstance(launcher.steps, SlurmSteps)
-    machine = machine_of(site, allocation, is_slurm=is_slurm)
-    left = request.keep(machine).taken_from(machine)
-    layouts = lay_out(request.folders, left, request.settings)
-    if is_slurm:  # elsewhere it was seen to before anything was made
-        require_engine(request.folders, launcher, check)
-    for line in said(layouts):
-        tell(line)
-    order = drafting.draft(
-        *(request.paths.root, request.owner, layouts, allocation, left),
-        *(request.settings, site),
-    )
-    plane = Plane(order, launcher, allocation.number, tell)
-    try:
-        endpoint = plane.start(check)
-        tell(f"models answer: {', '.join(endpoint.models)}")
+    with drafted(request, allocation, launcher, tell) as (plane, machine):
+        try:
+            endpoint = plane.start(check)
+        except ServingError as error:
+            raise explained(error, request, launcher) from error
         yield plane, endpoint, machine
-    finally:
-        plane.close()
+
+
+def explained(error: ServingError, request: Request, launcher: Launcher) -> ServingError:
+    """Return why a plane did not start: that a job's nodes lack what models need, where they do.
+
+    Elsewhere that was seen to before anything was made. It takes as long as importing the engine,
+    and so is not asked before each start.
+    """
+    if _is_slurm(launcher):
+        try:
+            require_engine(request.folders, launcher)
+        except ServingError as reason:
+            return reason
+    return error
+
+
+def _is_slurm(launcher: Launcher) -> bool:
+    return isinstance(launcher.steps, SlurmSteps)
 
 
 def lay_out(

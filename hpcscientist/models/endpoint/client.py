@@ -51,14 +51,13 @@ class OpenAIModel:
         name: str,
         settings: ClientSettings,
         api_key: str | None = None,
-        before_each: Callable[[], None] = lambda: None,
+        exchange: Exchange | None = None,
     ) -> None:
-        """Make a client; nothing is sent yet.
+        """Make a client; nothing is sent yet. `exchange`: by what it asks, where not as usual.
 
-        `before_each` is called before each request, each try of it too, and what it raises is
-        raised instead. Raises ModelSpecError for an unusable address.
+        Raises ModelSpecError for an unusable address.
         """
-        self._exchange = Exchange(base_url, settings, api_key, before_each)
+        self._exchange = exchange or Exchange(base_url, settings, api_key)
         self._base = self._exchange.base
         self._name = name
         self._settings = settings

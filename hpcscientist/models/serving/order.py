@@ -52,19 +52,33 @@ class Order(Record):
     lease_s: float = 60.0
 
     @property
+    def contexts(self) -> dict[str, int]:
+        """The models' contexts in tokens, by their names."""
+        return {model.name: int(model.engine.get("max_model_len", 0)) for model in self.models}
+
+    @property
     def folder(self) -> Path:
         """The plane's folder; see `ServingPaths`."""
         return Path(self.root)
 
 
+class Address(Record):
+    """Where one replica of a model answers. `url` is of its node, and ends in /v1."""
+
+    model: str
+    url: str
+
+
 class Endpoint(Record):
-    """Where models answer. `url` is on each node's own loopback address."""
+    """Where models answer: all of them at `url`, on each node's own loopback address, and each of
+    the `replicas` that answer now by itself.
+    """
 
     nonce: str
     url: str
+    replicas: tuple[Address, ...]
     models: tuple[str, ...]
     nodes: tuple[str, ...]
     head: str
-    ray_address: str
     contexts: dict[str, int]
     started: float

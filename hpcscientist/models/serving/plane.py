@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.errors import PlaneLost, ServingError
+from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.files.atomic import read_tail, write_atomic
 from hpcscientist.files.text import one_line
 from hpcscientist.models.serving import ports, secrets
@@ -71,6 +72,7 @@ class Plane:
         self._beat: Beat | None = None
         self._closing = threading.Event()
         self._lost = ""
+        self._starter: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
 
     def __enter__(self) -> Plane:
@@ -100,6 +102,7 @@ class Plane:
                 endpoint = self._attempt(attempt, check)
                 if endpoint is not None:
                     self._watch()
+                    self._tell(f"models answer: {', '.join(endpoint.models)}")
                     return endpoint
                 self._end()
             raise ServingError(
@@ -110,16 +113,30 @@ class Plane:
                 f"the model plane cannot be started: {error.filename or ''} {error.strerror}"
             ) from error
 
-    def check(self) -> None:
-        """Raise PlaneLost once the plane is gone."""
-        if self._lost:
-            raise PlaneLost(self._lost)
+    def begin(self) -> Future[Endpoint]:
+        """Start it while the caller goes on; the future holds what `start` returns or raises."""
+        answers: Future[Endpoint] = Future()
+
+        def run() -> None:
+            try:
+                answers.set_result(self.start(self._go_on))
+            except BaseException as error:  # noqa: BLE001 (whoever waits for the answer has it)
+                answers.set_exception(error)
+
+        self._starter = threading.Thread(target=run, daemon=True, name="start of the plane")
+        self._starter.start()
+        return answers
+
+    def _go_on(self) -> None:
+        if self._closing.is_set():
+            raise Interrupted("the plane was ended before it answered")
 
     def close(self) -> None:
-        """End every process of it, on every node. Idempotent."""
+        """End every process of it, on every node, also while it starts. Idempotent."""
         self._closing.set()
-        if self._watcher is not None:
-            self._watcher.join()
+        for thread in (self._starter, self._watcher):
+            if thread is not None:
+                thread.join()
         self._end()
         endpoint = read_endpoint(self._paths)
         if endpoint is not None and endpoint.nonce == self._order.nonce:  # and not a later one's
