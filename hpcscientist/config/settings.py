@@ -167,7 +167,9 @@ class LoopSettings(Record):
     """The loop.
 
     `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
-    of the ideas, from 4 to 64, so that three in four can learn from others. The control arm
+    of the ideas, from 4 to 64, so that three in four can learn from others. Where models are
+    served beside the driver there are as many more as these can think of at once, up to that
+    quarter. The control arm
     proposes an idea from the outcomes of its ideas that lie at least `lag` numbers before it,
     however many run at once: without another arm that many ideas may be in flight and no more, and
     beside one later ideas wait for it; a large machine wants a larger one. `lag` 0 means a quarter

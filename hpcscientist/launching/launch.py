@@ -55,6 +55,8 @@ def check(settings: Settings, folder: Path) -> Checked:
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
     divided = inside.check(settings, placement.site, recipe.spec.resources, ours)
+    busy = serving.requests_at_once(ours, settings.serving, placement.site, settings.nodes)
+    placement = placement.beside_models(settings, recipe.spec, busy)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())

@@ -101,7 +101,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_not_used_again() -> Non
         model = asking(url, settings=SETTINGS.model_copy(update={"retries": 0}))
         for number in range(1, 4):
             await model.complete(REQUEST)
-            while server.connections == number and not _is_closed(model):
+            while server.connections == number and not _is_closed(model):  # noqa: ASYNC110
                 await asyncio.sleep(0)  # until the end has come here
         await model.close()
     assert (server.requests, server.connections) == (3, 3)

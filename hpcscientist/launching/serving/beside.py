@@ -106,7 +106,10 @@ class Beside:
         async def opened() -> Model:
             # Shielded: who gives up waiting does not end the start.
             endpoint = await asyncio.shield(asyncio.wrap_future(self.answers))
-            return open_served(self.paths, endpoint, name, self.settings.client)
+            client = self.settings.client
+            wide = max(client.concurrency, *(m.at_once for m in self.plane.order.models))
+            own = client.model_copy(update={"concurrency": wide})
+            return open_served(self.paths, endpoint, name, own)
 
         return PlaneModel(name, opened, lambda: self.lost)
 

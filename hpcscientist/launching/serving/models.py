@@ -17,6 +17,7 @@ from hpcscientist.models.serving.checking import hub, interpreter, weights
 from hpcscientist.models.serving.fitting import drafting, shares
 from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine, thinking
+from hpcscientist.models.serving.fitting.layout import requests_at_once as requests
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
@@ -141,6 +142,22 @@ def forecast(
         return (f"perhaps too large: {error}",)
     unsure = doubt(folders, machine, settings)
     return (*said(layouts), *([unsure] if unsure else []))
+
+
+def requests_at_once(
+    folders: tuple[Path, ...], settings: ServingSettings, site: Site, count: int
+) -> int:
+    """Return how many requests models answer at once: on so many nodes of a site, 0 for this
+    machine. 0 where none are served, or that is not known here.
+    """
+    machine, _ = nodes.foreseen(site, count)
+    if machine is None or not folders:
+        return 0
+    try:
+        layouts = lay_out(folders, machine, settings)
+    except ServingError:
+        return 0
+    return sum(requests(one, settings) for one in layouts.values())
 
 
 def said(layouts: Mapping[Path, Layout]) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ class ServedModel(Record):
     """One model. `name` is what clients ask for; `bundle` what a worker of its engine takes.
 
     `workers` is the number of an engine's workers (tensor times pipeline parallelism),
-    `within_node` whether all of them must lie on one node.
+    `within_node` whether all of them must lie on one node. `at_once`: how many requests all its
+    replicas together answer without loss to each other.
     """
 
     name: str
@@ -23,6 +24,7 @@ class ServedModel(Record):
     bundle: dict[str, float]
     engine: dict[str, str | int | float | bool]
     variables: dict[str, str]
+    at_once: int = 1
 
 
 class Order(Record):
