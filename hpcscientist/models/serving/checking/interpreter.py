@@ -23,6 +23,9 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 
 INSTALL = "pip install 'hpcscientist[serving]' there, or set python in the site profile's [serving]"
+# vLLM and Ray as they were tried together: the models of campaigns, and single requests. Ray need
+# not be the release whose LLM part pins a vLLM, for that part is not used.
+TRIED = (("0.32", "2.60"), ("0.32", "2.50"), ("0.29", "2.60"))
 _ASK_S = 300.0  # vLLM's first import from a slow file system takes minutes
 _QUIET = {
     **QUIET,
@@ -35,7 +38,8 @@ _QUIET = {
 class Engine(Record):
     """What an interpreter has. Versions, "" where there is none.
 
-    `known`: the engine can run the architecture; `writes`: which then writes text.
+    `known`: the engine can run the architecture; `writes`: which then writes text. `lacks`: modules
+    that serving needs and does not find there.
     """
 
     python: str
@@ -43,6 +47,7 @@ class Engine(Record):
     ray: str = ""
     known: bool = False
     writes: bool = False
+    lacks: tuple[str, ...] = ()
     fault: str = ""
 
 
@@ -127,6 +132,19 @@ def unsupported(architecture: str, python: Sequence[str]) -> str | None:
     return reason(architecture, python, ask(architecture, python))
 
 
+def is_tried(engine: Engine) -> bool:
+    """Tell whether these releases of vLLM and Ray were tried together."""
+    return any(
+        f"{engine.vllm}.".startswith(f"{vllm}.") and f"{engine.ray}.".startswith(f"{ray}.")
+        for vllm, ray in TRIED
+    )
+
+
+def tried() -> str:
+    """Return which releases were tried together, in words."""
+    return ", ".join(f"vLLM {vllm} with Ray {ray}" for vllm, ray in TRIED)
+
+
 def reason(architecture: str, python: Sequence[str], engine: Engine) -> str | None:
     """Return what an answer of `ask` means: why it cannot serve, or None."""
     where = said(python)
@@ -134,6 +152,11 @@ def reason(architecture: str, python: Sequence[str], engine: Engine) -> str | No
         return f"{where} cannot serve models: {engine.fault or 'no vLLM'}; {INSTALL}"
     if not engine.ray:
         return f"{where} has vLLM {engine.vllm} but no Ray; {INSTALL}"
+    if engine.lacks:
+        return (
+            f"{where} has vLLM {engine.vllm} without {engine.lacks[0]}, by which it is served; "
+            f"take what was tried: {tried()}"
+        )
     if not engine.known:
         return (
             f"vLLM {engine.vllm} does not know {architecture}: take a newer vLLM, or another model"

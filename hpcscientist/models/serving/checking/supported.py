@@ -9,9 +9,17 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import sys
 from typing import Any
+
+# Where vLLM has the server that is run for each replica: newer releases (0.29 and up), older ones.
+SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
+ARGUMENTS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+PARSERS = ("vllm.utils.argparse_utils",)
+# What else serving imports beside vLLM, which brings them all.
+BESIDE = ("aiohttp", "cryptography", "uvloop")
 
 
 def examine(architecture: str) -> dict[str, Any]:
@@ -22,6 +30,7 @@ def examine(architecture: str) -> dict[str, Any]:
         "ray": "",
         "known": False,
         "writes": False,
+        "lacks": [],
         "fault": "",
     }
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -36,7 +45,26 @@ def examine(architecture: str) -> dict[str, Any]:
     else:
         said["vllm"] = vllm.__version__
         said |= _known(architecture, registry)
+        said["lacks"] = _lacking()
     return said
+
+
+def _lacking() -> list[str]:
+    """Return what serving needs and does not find there, by the names of modules."""
+    found = [any(map(_is_there, listed)) for listed in (SERVERS, ARGUMENTS, PARSERS)]
+    servers = [
+        listed[0]
+        for listed, is_there in zip((SERVERS, ARGUMENTS, PARSERS), found, strict=True)
+        if not is_there
+    ]
+    return [*servers, *(name for name in BESIDE if not _is_there(name))]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:  # nor is what it is a part of
+        return False
 
 
 def _known(architecture: str, registry: Any) -> dict[str, bool]:

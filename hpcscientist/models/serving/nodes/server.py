@@ -5,8 +5,8 @@
 SERVER is a file that holds a `Server`. The process writes its address into a file once it has a
 port, ends with whoever holds the other end of its standard input, and takes its engine along.
 
-vLLM's server is asked for by the names that its command line has had for years, not by Ray's
-`ray.serve.llm`, each release of which goes with one vLLM (2.60 asks for exactly 0.29).
+vLLM's server is asked for by the names that its own command line uses, and not through
+`ray.serve.llm`: each release of that goes with one vLLM (Ray 2.60 asks for exactly 0.29).
 """
 
 from __future__ import annotations
@@ -23,14 +23,10 @@ from typing import Any
 
 from hpcscientist.errors import ServingError
 from hpcscientist.files.atomic import write_text
+from hpcscientist.models.serving.checking import supported
 from hpcscientist.models.serving.nodes.gate import Gate
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.records.base import Record
-
-# Where vLLM has them: from 0.31 on, and before.
-_SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
-_ARGUMENTS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
-_PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
 
 
 class Server(Record):
@@ -52,9 +48,9 @@ def main(arguments: Sequence[str]) -> None:
     given = Server.model_validate_json(Path(arguments[0]).read_bytes())
     threading.Thread(target=_end_with_starter, daemon=True).start()
     serve, parsers, parser = (
-        _found("run_server", _SERVERS),
-        _found("make_arg_parser", _ARGUMENTS),
-        _found("FlexibleArgumentParser", _PARSERS),
+        _found("run_server", supported.SERVERS),
+        _found("make_arg_parser", supported.ARGUMENTS),
+        _found("FlexibleArgumentParser", supported.PARSERS),
     )
     args = parsers(parser()).parse_args([])
     for name, value in _wanted(given).items():
