@@ -61,6 +61,9 @@ class Replica:
         self._folder = Path(tempfile.mkdtemp(prefix="r-", dir=os.environ.get(caches.FOLDER)))
         self._began = time.monotonic()
         self._state = State()
+        self._archive = caches.archive(self._model, os.environ)
+        # One replica of a model keeps it for all: what they compile is the same.
+        self._keeps, self._unpacked = number == 0, caches.unpack(self._archive, self._folder)
         self._server = self._start()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -105,6 +108,8 @@ class Replica:
         while (status := self._server.poll()) is None:
             if not self._state.url and (url := self._answers()):
                 self._state = State(url=url)
+                if self._keeps:
+                    caches.keep(self._archive, self._folder, self._unpacked)
             time.sleep(_POLL_S)
         if not self._state.url:
             why = f"{self._model.name}: its engine ended with status {status}: {self._last_words()}"
