@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import hpcscientist
-from hpcscientist.models.serving.checking import supported
 from hpcscientist.models.serving.checking.interpreter import INSTALL, ask, reason, unsupported
+from hpcscientist.models.serving.nodes import supported
 
 
 def script(path: Path, text: str) -> tuple[str]:

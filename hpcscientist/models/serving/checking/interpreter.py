@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import ServingError
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.models.serving.checking import supported
 from hpcscientist.models.serving.checking.image import APPTAINER, Image
+from hpcscientist.models.serving.nodes import supported
 from hpcscientist.models.serving.nodes.offline import QUIET
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site

@@ -1,6 +1,6 @@
 """Asked of the interpreter that serves: has it the engine, and does that know an architecture?
 
-Run as `python -m hpcscientist.models.serving.checking.supported ARCHITECTURE`; prints one line of
+Run as `python -m hpcscientist.models.serving.nodes.supported ARCHITECTURE`; prints one line of
 JSON. It imports nothing of this package, so that its text can be given to any interpreter.
 """
 
