@@ -59,7 +59,6 @@ class Replica:
         self._paths = ServingPaths(self._order.folder)
         self._log = self._paths.log(f"{self._model.name}-{number}")
         self._folder = Path(tempfile.mkdtemp(prefix="r-", dir=os.environ.get(caches.FOLDER)))
-        self._began = time.monotonic()
         self._state = State()
         self._archive = caches.archive(self._model, os.environ)
         # One replica of a model keeps it for all: what they compile is the same.
@@ -73,9 +72,8 @@ class Replica:
             return self._state
         said = read_tail(self._log, _TAIL)
         phases = [does for pattern, does in _PHASES if re.search(pattern, said)]
-        since = time.monotonic() - self._began
         does = phases[-1] if phases else "imports the engine"
-        return State(phase=f"{self._model.name} {does} ({since:.0f} s); see {self._log}")
+        return State(phase=f"{self._model.name} {does}; its log is {self._log}")
 
     def _start(self) -> subprocess.Popen[bytes]:
         is_alone = len(self._order.nodes) == 1
