@@ -64,7 +64,8 @@ class Beside:
     @property
     def lost(self) -> str:
         """Why there are no models any more; "" while there are, or may be."""
-        return self.plane.lost or (str(self.failure) if self.failure is not None else "")
+        why = self.failure
+        return self.plane.lost or (str(why) or type(why).__name__ if why is not None else "")
 
     @property
     def engines(self) -> Engines:

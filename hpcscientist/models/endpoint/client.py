@@ -164,7 +164,7 @@ class OpenAIModel:
         structured = self._structured and request.reply_schema is not None
         body = wire.payload(request, self._name, structured)
         answer = await self._exchange.send("POST", "/chat/completions", body)
-        if structured and wire.refuses_schema(answer.status, wire.error_text(answer.body)):
+        if structured and wire.refuses_schema(answer.status, answer.body):
             self._structured = False
             _LOG.info("%s knows no response_format; replies are checked here alone", self._base)
             return await self._complete_once(request)
@@ -177,9 +177,10 @@ class OpenAIModel:
             raise Transient(self._exchange.tidy(str(error))) from None
 
     def _raise_for(self, answer: Answer) -> None:
-        status, said = answer.status, self._exchange.tidy(wire.error_text(answer.body))
+        status = answer.status
         if 200 <= status < 300:
             return
+        said = self._exchange.tidy(wire.error_text(answer.body))
         if is_transient(status):
             wait = retry_after_s(answer.retry_after, datetime.now(UTC))
             raise Transient(f"HTTP {status}: {said}", wait)

@@ -67,9 +67,9 @@ def payload(request: ModelRequest, name: str, structured: bool) -> dict[str, Any
     return body
 
 
-def refuses_schema(status: int, message: str) -> bool:
+def refuses_schema(status: int, body: bytes) -> bool:
     """Tell whether an endpoint without structured replies has refused `response_format`."""
-    return status in {400, 422} and _SCHEMA_REFUSED.search(message) is not None
+    return status in {400, 422} and _SCHEMA_REFUSED.search(error_text(body)) is not None
 
 
 def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) -> ModelReply:
