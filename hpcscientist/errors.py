@@ -3,6 +3,7 @@
     HpcsciError                  exit 1
     ├── UsageError               exit 2   what the user gave is wrong
     │   ├── ConfigError                   hpcsci.toml, HPCSCI_* variables, command line
+    │   │   └── SiteError                 a site profile asks Slurm for what it must not
     │   ├── RecipeError                   a recipe's files, with file and line
     │   ├── ModelSpecError                a --model that means nothing
     │   ├── LibraryError                  a library of papers that cannot be made or read
@@ -54,6 +55,14 @@ class UsageError(HpcsciError):
 
 class ConfigError(UsageError):
     """A configuration value is unknown or invalid."""
+
+
+class SiteError(ConfigError):
+    """A site profile asks Slurm for something that cannot be; `code` says what, in one word."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class RecipeError(UsageError):

@@ -14,6 +14,7 @@ from event_kit import driver_started
 
 from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.minds import Minds
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
@@ -208,6 +209,7 @@ class CampaignBench:
         self.predictions: Predictions = _own_predictions
         self.pace: random.Random | None = None  # at once
         self.catches_nothing_done = False
+        self.trusted = False  # what is recorded has a copy
 
     def configure(self, **sections: dict[str, object]) -> None:
         """Change sections of the configuration before the campaign is driven."""
@@ -230,13 +232,20 @@ class CampaignBench:
         """Drive the campaign as a new driver would, from whatever is on the disk."""
         self.state = CampaignState()
         self.generation += 1
+        if self.trusted:
+            frozen.make_copy(self.paths)
         journal = Journal(self.paths.journal, self.state.apply)
         journal.record(driver_started(self.generation))
         session = Session(self.paths, journal, self.state, self.generation)
         backend = ScriptedTrials(self.paths, judge, self.predictions, pace=self.pace)
         author = author or ScriptedAuthor(self.recipe)
         minds = Minds(proposer, author, None, crew=crew or Crew(), control=control)
-        wired: Wired = assemble(self.config, self.recipe, session, minds, backend)
+        integrity = Integrity.of(self.paths, journal, self.state, self.config)
+        if self.trusted:
+            integrity.begin()
+        wired: Wired = assemble(
+            *(self.config, self.recipe, session, minds, backend), integrity=integrity
+        )
         self._judge_pilots(wired)
         try:
             await wired.conductor.run()

@@ -151,6 +151,7 @@ FREE = {
     "driver_started",
     "driver_stopped",
     "note_taken",
+    "tampering_found",
     "reply_recorded",
     "batch_queued",
     "plane_started",

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.campaigns.tampering import reseal
+
 from hpcscientist.records.events import DriverStarted, IdeaProposed, TrialQueued
 from hpcscientist.records.idea import Arm
 from hpcscientist.records.trial import Stage
@@ -48,3 +55,16 @@ def trial_queued(
         run=run,
         generation=1,
     )
+
+
+def rewrite(path: Path, keep: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    """Have a journal hold some of its lines alone, as if no other had been written; return them.
+
+    `keep` is given each line as JSON, and may change it.
+    """
+    lines = [json.loads(text) for text in path.read_bytes().splitlines()]
+    kept = [line for line in lines if keep(line)]
+    for number, line in enumerate(kept, 1):
+        line["n"] = number
+    reseal(path, kept)
+    return kept

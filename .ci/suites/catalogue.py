@@ -74,6 +74,13 @@ SUITES = (
         minutes=50,
     ),
     Suite(
+        "real",
+        "a campaign by a real open-weight model on vLLM's CPU engine",
+        ("engine",),
+        4 * 3600,
+        minutes=120,
+    ),
+    Suite(
         "long",
         "whole campaigns in processes of their own; every kind of kill",
         (),
@@ -82,13 +89,12 @@ SUITES = (
     ),
     Suite("soak", "a thousand ideas; thousands of hostile inputs", (), 1800, minutes=65),
     # They measure.
-    Suite(
-        "benchmarks", "benchmarks on the cluster, small", ("cluster", "image"), 1800, alone=True
-    ),
+    Suite("benchmarks", "benchmarks on the cluster, small", ("cluster", "image"), 1800, alone=True),
 )
 
 # Suite, markers of which a test has one, files. First match wins: what is special stands first.
 CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("real", ("serving",), ("tests/real/*.py",)),
     ("serving", ("serving",), ("*",)),
     ("smoke", ("slurm",), ("tests/slurm/test_smoke.py",)),
     ("cluster", MARKERS, ("tests/slurm/test_devcluster*.py",)),

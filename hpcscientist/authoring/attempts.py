@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcscientist.files.atomic import sync_folder, write_text
 from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
-from hpcscientist.files.hashing import hash_texts, hash_tree, tree_files
+from hpcscientist.files.hashing import hash_texts, holds, tree_files
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.records.asked.authoring import Draft
 from hpcscientist.records.idea import Attempt
@@ -31,15 +31,21 @@ def save(paths: IdeaPaths, number: int, draft: Draft, previous_files: Mapping[st
     code_hash = hash_texts(draft.files)
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob(".code.*"):
-        shutil.rmtree(left_over)
+        _remove(left_over)
     # For people alone: what a power cut takes of these, both versions tell too, and the journal.
-    write_text(folder / "diff.patch", patch(previous_files, draft.files), durable=False)
-    write_note(paths, number, draft.note)
-    if not code.is_dir() or hash_tree(code) != code_hash:
+    for name, text in beside(draft, previous_files).items():
+        write_text(folder / name, text, durable=False)
+    is_folder = code.is_dir() and not code.is_symlink()
+    if not (is_folder and holds(code, code_hash, LARGEST_TEXT)):
         _replace(code, draft.files)
     sync_folder(folder)
     idea_id = paths.root.name
     return Attempt(idea_id=idea_id, number=number, code_hash=code_hash, note=draft.note)
+
+
+def beside(draft: Draft, previous_files: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts that lie beside an attempt's code, by name: its patch and its note."""
+    return {"diff.patch": patch(previous_files, draft.files), _NOTE: f"{draft.note}\n"}
 
 
 def write_note(paths: IdeaPaths, number: int, note: str) -> None:
@@ -113,6 +119,14 @@ def _lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def _remove(path: Path) -> None:
+    """Remove what lies there: a candidate may have put anything."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _replace(code: Path, files: Mapping[str, str]) -> None:
     temporary = code.with_name(f".code.{os.getpid()}")
     temporary.mkdir()
@@ -124,8 +138,7 @@ def _replace(code: Path, files: Mapping[str, str]) -> None:
         for inner in {folder for name in files for folder in (temporary / name).parents}:
             if inner.is_relative_to(temporary):
                 sync_folder(inner)
-        if code.is_dir():
-            shutil.rmtree(code)
+        _remove(code)
         temporary.rename(code)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -42,6 +42,7 @@ from hpcscientist.records.asked.authoring import (
     RedraftTask,
 )
 from hpcscientist.records.asked.replies import FixReply
+from hpcscientist.system.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -54,7 +55,7 @@ REPAIR = 1000  # beyond any number of rounds
 class ModelAuthor:
     """Has a model write edits and applies them; implements `ports.author.Author`.
 
-    `authoring` says what a repair is shown; see `debugging`.
+    `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class ModelAuthor:
         settings: RoleSettings = CODE,
         window: Window | None = None,
         authoring: AuthoringSettings | None = None,
+        python: Interpreter | None = None,
     ) -> None:
         self._reference = dict(recipe.reference)
         self._spec = recipe.spec
         window = window or Window(settings.context)
         self._debugger = Debugger(model, recipe.spec.editable, authoring, settings, window)
-        self._reviser = Reviser(model, recipe, settings, window)
+        self._reviser = Reviser(model, recipe, settings, window, python)
 
     async def write(self, brief: Brief) -> Draft | GaveUp:
         """Write the first version from the reference. Raises EndpointError."""

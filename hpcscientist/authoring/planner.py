@@ -22,6 +22,7 @@ from hpcscientist.models.prompting.materials import (
 )
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.base import Record
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Planned", "Planner", "problems"]
 
 REPAIRS = 2
+_PARTS, _PACKAGES = 8, 10  # the prompt says eight parts
 _REASON = 1000  # characters of an endpoint's or a library's own words
 
 
@@ -54,6 +56,13 @@ class Planner:
     def __init__(self, voice: Voice, recipe: Recipe) -> None:
         self._voice, self._recipe = voice, recipe
         self._packages = available(recipe.reference)
+        editable = recipe.spec.editable
+        self._limits = {
+            "parts": Limit(least=1, most=_PARTS),
+            "ablations": Limit(most=_PARTS),
+            "files": Limit(values=editable, least=1, most=len(editable)),
+            "packages": Limit(most=_PACKAGES),
+        }
 
     async def plan(self, idea: Idea, concepts: Sequence[ConceptRecord] = ()) -> Planned:
         """Return a plan within the recipe's limits, or why there is none.
@@ -68,7 +77,7 @@ class Planner:
         for ordinal in range(1, REPAIRS + 2):
             call = Call(idea.idea_id, idea.number, "plan", ordinal)
             try:
-                plan = await self._voice.ask(call, ExperimentPlan, prompt)
+                plan = await self._voice.ask(call, ExperimentPlan, prompt, self._limits)
             except UNANSWERED as error:
                 return self._settled(plan, (*found, line(str(error), _REASON)))
             found = problems(plan, self._recipe)

@@ -17,16 +17,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import checks
-from hpcscientist.authoring.checks.syntax import parsed
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import GONE, Prompt
 from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available
@@ -34,6 +34,7 @@ from hpcscientist.records.asked.authoring import Draft, GaveUp
 from hpcscientist.records.asked.replies import CodeReply, FixReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
+from hpcscientist.system.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -43,6 +44,7 @@ UNCHANGED = "the edits change nothing"
 ONLY_COMMENTS = "the edits change nothing but comments and layout"
 GIVEN_BACK = "the edits give back the unchanged reference"
 
+_EDITS = 20  # of one reply; a change of more places replaces the file
 _PROBLEMS = 20  # of a version, as many as go back to the model
 
 
@@ -69,9 +71,15 @@ class Reviser:
     """Has a model edit code of a recipe until the edits fit and the result compiles."""
 
     def __init__(
-        self, model: Model, recipe: Recipe, settings: RoleSettings, window: Window
+        self,
+        model: Model,
+        recipe: Recipe,
+        settings: RoleSettings,
+        window: Window,
+        python: Interpreter | None = None,
     ) -> None:
         self._model, self._settings, self._window = model, settings, window
+        self._python = python or Interpreter()
         self._reference, self._editable = dict(recipe.reference), recipe.spec.editable
         self._packages = available(recipe.reference)
 
@@ -83,7 +91,7 @@ class Reviser:
         for ordinal in asked.ordinals:
             call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal)
             try:
-                reply = await voice.ask(call, asked.reply_type, prompt)
+                reply = await voice.ask(call, asked.reply_type, prompt, self._limits(asked))
             except PlaybookExhausted:
                 return spare or GaveUp(reason=_exhausted(call, problem))
             except ReplyError as error:
@@ -99,6 +107,13 @@ class Reviser:
             prompt = _again(asked.prompt, reply, problem)
         return spare or GaveUp(reason=_useless(len(asked.ordinals) - 1, problem))
 
+    def _limits(self, asked: Question) -> Limits:
+        """Allow edits of editable files alone; a first version must have one."""
+        return {
+            "edits.file": Limit(values=self._editable),
+            "edits": Limit(least=1 if asked.insist else None, most=_EDITS),
+        }
+
     def _read(self, asked: Question, reply: CodeReply | FixReply) -> Draft | GaveUp | _Rejected:
         """Return what a reply comes to: new code, an end, or what is wrong with its edits."""
         if _gives_up(reply):
@@ -106,9 +121,9 @@ class Reviser:
         files = apply(asked.files, reply.edits, self._editable)
         if isinstance(files, EditError):
             return _Rejected(str(files))
-        problems = checks.check(files, self._packages, self._reference)
-        if problems and not _compiles(files, self._reference):
-            return _Rejected(_listed(problems))
+        if broken := checks.syntax_problems(files, self._reference, self._python):
+            return _Rejected(_listed(broken))
+        problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
         objection = self._objection(asked, files)
         if objection is not None:
             return _Rejected(objection) if isinstance(objection, str) else objection
@@ -138,13 +153,6 @@ class _Rejected:
     spare: Draft | None = None
 
 
-def _compiles(files: Mapping[str, str], reference: Mapping[str, str]) -> bool:
-    """Whether all of a version does that is not the reference's, as it is."""
-    own = ((name, text) for name, text in files.items() if reference.get(name) != text)
-    sources = ((name, text) for name, text in own if name.endswith(".py"))
-    return not any(isinstance(parsed(name, text), checks.Problem) for name, text in sources)
-
-
 def _listed(problems: Sequence[checks.Problem]) -> str:
     return "\n".join(map(str, problems[:_PROBLEMS]))
 
@@ -170,7 +178,7 @@ def _code_hash(text: str) -> str | None:
     """
     try:
         return hash_bytes(ast.dump(syntax_tree(text)).encode())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         return None
 
 

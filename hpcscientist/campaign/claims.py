@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.specs import trial_limits
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.hashing import hash_file, hash_texts
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.standing import TrialState
@@ -48,21 +49,25 @@ class Claims:
             return
         place = self.paths.idea(idea_id)
         if self._archive is not None:  # first, so that no claim is without it for long
-            self._archive.put(place.recipe)
-        _write(place.claim, encode(claim))
+            self._archive.put(make_way(self.paths, place.recipe))
+        _write(make_way(self.paths, place.claim), encode(claim))
 
     def write_all(self) -> None:
         """Write every claim that is not there, or has changed: the test split came to it."""
+        if self._archive is not None:
+            self._archive.whole = None  # a candidate may have written into it since
         for idea_id in self.state.ideas:
             self.write(idea_id)
 
     @cached_property
     def _archive(self) -> _Archive | None:
         """The recipe as it was at launch; None where it is too large, or was changed since."""
-        found = packed.pack(self.paths.recipe)
-        if found is None or found[1] != self.config.recipe_hash:
-            return None
-        return _Archive(found[0], [self.paths.idea(idea_id).recipe for idea_id in self.state.ideas])
+        places = [self.paths.idea(idea_id).recipe for idea_id in self.state.ideas]
+        for folder in (self.recipe.folder, self.paths.recipe):  # the former has no image
+            found = packed.pack(folder)
+            if found is not None and found[1] == self.config.recipe_hash:
+                return _Archive(found[0], places)
+        return None
 
 
 @dataclass(slots=True)
@@ -137,7 +142,11 @@ def _write(path: Path, data: bytes) -> None:
     """Write a claim that is not there, or not whole: not durably, for it is written once more in
     the end where a power cut took it.
     """
-    if not path.is_file() or path.read_bytes() != data:
+    try:
+        known = read_regular(path, len(data), follow=False)
+    except OSError:
+        known = b""
+    if known != data:
         write_atomic(path, data, durable=False)
 
 
@@ -170,13 +179,13 @@ def derive(
         attempt=attempt,
         code=f"attempts/{attempt}/code",
         code_hash=idea.code_hashes[attempt],
-        reference_hash=hash_texts(recipe.reference),
+        reference_hash=recipe.reference_hash,
         entry=recipe.spec.entry,
         predictions=recipe.spec.predictions,
         recipe=config.recipe_name,
         recipe_hash=config.recipe_hash,
         data_hash=config.data_hash,
-        scorer_hash=hash_file(recipe.scorer),
+        scorer_hash=recipe.scorer_hash,
         isolation=config.isolation,
         image=config.image,
         image_hash=config.image_hash,
@@ -196,7 +205,7 @@ def _evidence(
     own: Mapping[str, TrialState], baseline: Mapping[str, TrialState], metric: MetricSpec
 ) -> Evidence | None:
     """Return the trials of an idea and the baseline's with the same seeds; None if some lack."""
-    ours, theirs = _measured(own), _measured(baseline)
+    ours, theirs = _measured(own, metric), _measured(baseline, metric)
     if not ours or not ours.keys() <= theirs.keys():
         return None
     seeds = sorted(ours)
@@ -210,7 +219,7 @@ def _evidence(
     )
 
 
-def _measured(trials: Mapping[str, TrialState]) -> dict[int, Measured]:
+def _measured(trials: Mapping[str, TrialState], metric: MetricSpec) -> dict[int, Measured]:
     """Return the scored trials by seed; of several with one seed the last, as `state.scores`."""
     return {
         trial.seed: Measured(
@@ -222,5 +231,6 @@ def _measured(trials: Mapping[str, TrialState]) -> dict[int, Measured]:
         for trial in trials.values()
         if (report := trial.report) is not None
         and isinstance(report.outcome, Scored)
+        and is_measured(report.outcome.value(metric.name))
         and all(map(is_measured, report.outcome.metrics.values()))
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from hpcscientist.campaign.result_files import ResultFiles
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.standing import TrialState
@@ -12,6 +13,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.results.compact import compact
+from hpcscientist.results.scan import loose_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,15 @@ class Compactor:
     paths: RunPaths
     journal: Journal
     state: CampaignState
+    results: ResultFiles
 
     async def compact(self) -> None:
         """Compact what may be; in a thread, so that the loop goes on."""
         await self.journal.settled()  # else a result might be in no file and in no journal
         ready, settled = self._ready(), self.state.progress.settled
         assert len(ready) == settled, "what is compacted is what is counted to see when to"
+        loose = {file.parent.name for file in loose_files(self.paths)}
+        self.results.restore_loose(ready & loose)  # a changed one would be compacted for good
         await asyncio.to_thread(compact, self.paths, ready)
         self.journal.record(ResultsCompacted(trials=settled))
 

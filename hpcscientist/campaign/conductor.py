@@ -79,7 +79,7 @@ class Conductor:
             await self._run(stale)
 
     async def _run(self, stale: _Stale) -> None:
-        self.performers.catch_up()
+        self.performers.begin()
         memory, held = Memory(), _Held()
         under_way: dict[asyncio.Task[None], str] = {}
         try:
@@ -92,8 +92,7 @@ class Conductor:
                     stale.clear()
                 for action in found.actions:
                     if isinstance(action, Stop | Finish):
-                        self.performers.catch_up()
-                        self.performers.claims.write_all()
+                        self.performers.end()
                         if isinstance(action, Stop):
                             raise _ERRORS[action.kind](action.why)
                         return

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.actions import Judge, Spend
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -36,6 +38,7 @@ class Confirming:
     journal: Journal
     state: CampaignState
     specs: SpecFactory
+    integrity: Integrity
     settings: Settings
 
     def judge(self, action: Judge) -> None:
@@ -96,10 +99,13 @@ class Confirming:
         assert idea.ended is not None
         assert idea.ended.attempt is not None
         number = idea.ended.attempt
-        code = self.paths.idea(idea_id).code(number)
-        if not code.is_dir() or hash_tree(code) != idea.code_hashes[number]:
+        place = self.paths.idea(idea_id)
+        code = place.code(number)
+        for path in (code, place.idea):
+            self.integrity.check(path)
+        if not holds(code, idea.code_hashes[number], LARGEST_TEXT):
             raise IdeaDamaged(
                 f"{code}: is not the code that was measured; restore it from a backup"
             )
-        known_idea(self.paths.idea(idea_id).idea, idea.idea_hash)
+        known_idea(place.idea, idea.idea_hash)
         return number

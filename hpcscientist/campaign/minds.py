@@ -13,6 +13,7 @@ from hpcscientist.authoring.review.advisor import Advisor
 from hpcscientist.authoring.runs.reading import RunAnalyst
 from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.session import Session
+from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.feasibility import FeasibilityJudge
@@ -32,6 +33,7 @@ from hpcscientist.ports.telling import Notify
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.system.interpreter import Interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,12 @@ def model_minds(
     session: Session,
     windows: Mapping[Role, Window] | None = None,
     library: Library | None = None,
+    python: Interpreter | None = None,
 ) -> Minds:
     """Who asks a model in this campaign; every call is recorded and journalled.
 
-    `windows` are the roles' contexts; without them prompts go out whole.
+    `windows` are the roles' contexts; without them prompts go out whole. `python` is what runs
+    the code of ideas.
     """
 
     def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:
@@ -99,8 +103,10 @@ def model_minds(
             )
         )
 
-    model = RecordedModel(inner, session.paths, on_reply)
-    return _minds(model, config, recipe, windows or {}, library, session.note)
+    copy = TrustedCopy.of(session.paths.root, config.campaign_id)
+    sealed = config.campaign_id if copy.launched.exists() else ""
+    model = RecordedModel(inner, session.paths, on_reply, sealed)
+    return _minds(model, config, recipe, windows or {}, library, session.note, python)
 
 
 def _minds(
@@ -110,6 +116,7 @@ def _minds(
     windows: Mapping[Role, Window],
     library: Library | None,
     notify: Notify,
+    python: Interpreter | None,
 ) -> Minds:
     settings = config.settings
     proposer = ModelProposer(
@@ -121,7 +128,9 @@ def _minds(
         reflections=settings.proposing.reflections if "reflect" in config.steps else 0,
         notify=notify,
     )
-    author = ModelAuthor(model, recipe, settings.code, windows.get("code"), settings.authoring)
+    author = ModelAuthor(
+        model, recipe, settings.code, windows.get("code"), settings.authoring, python
+    )
     helpers = _helpers(model, config, recipe, windows, library, notify)
     return Minds(proposer, author, model, helpers, _crew(model, config, recipe, windows))
 

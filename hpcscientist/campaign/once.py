@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed.regular import read_regular
@@ -15,11 +16,15 @@ from hpcscientist.files.handed.regular import read_regular
 V = TypeVar("V", bound=BaseModel)
 
 
-async def once(path: Path, kind: type[V], make: Callable[[], Awaitable[V]]) -> V:
+async def once(
+    path: Path, kind: type[V], make: Callable[[], Awaitable[V]], integrity: Integrity | None
+) -> V:
     """Return what a file holds; where there is none, make it and write it.
 
     Raises RunDirectoryError if the file is damaged.
     """
+    if integrity is not None:
+        integrity.check(path, recorded=False)
     try:
         return kind.model_validate_json(read_regular(path, follow=False))
     except FileNotFoundError:
@@ -30,5 +35,8 @@ async def once(path: Path, kind: type[V], make: Callable[[], Awaitable[V]]) -> V
         ) from error
     made = await make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, made.model_dump_json(indent=2) + "\n")
+    text = made.model_dump_json(indent=2) + "\n"
+    write_text(path, text)
+    if integrity is not None:
+        integrity.keep(path, text)
     return made

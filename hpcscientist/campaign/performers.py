@@ -48,6 +48,18 @@ class Performers:
     compactor: Compactor
     claims: Claims
 
+    def begin(self) -> None:
+        """Have what an earlier driver left be as it was recorded. Raises OSError."""
+        self.compactor.results.restore()
+        self.catch_up()
+
+    def end(self) -> None:
+        """Have all be as it was recorded when this driver leaves it. Raises OSError."""
+        self.catch_up()
+        self.pursuit.tryout.integrity.look()
+        self.compactor.results.restore()
+        self.claims.write_all()
+
     def catch_up(self) -> None:
         """Say what follows from the reference's trials, which a killed driver may have left
         unsaid.

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from hpcscientist import __version__
 from hpcscientist.feedback.effort import most_seeds, steps_of
-from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
+from hpcscientist.files import vault
+from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.recipe.checks.files import REFERENCE
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec, StepSpec
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Attempt, Idea
@@ -72,7 +74,7 @@ def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class SpecFactory:
-    """Makes trial specs for one campaign. `recipe` is the snapshot in the run directory."""
+    """Makes trial specs for one campaign. `recipe` is that of the launch."""
 
     config: CampaignConfig
     recipe: Recipe
@@ -95,14 +97,14 @@ class SpecFactory:
     def _reference(
         self, stage: Stage, index: int, seed: int | None = None, number: int = BASELINE_ATTEMPT
     ) -> TrialSpec:
-        reference = self.recipe.folder / "reference"
+        reference = self.recipe.folder / REFERENCE
         attempt = Attempt(
             idea_id=BASELINE_ID,
             number=number,
-            code_hash=hash_tree(reference),
+            code_hash=self.recipe.reference_hash,
             note="the recipe's reference code",
         )
-        return self._spec(None, attempt, stage, index, str(reference), seed)
+        return self._spec(None, attempt, stage, index, vault.told(reference), seed)
 
     def pilot(self, idea: Idea, attempt: Attempt, tokens: int = 0) -> TrialSpec:
         """One trial at the pilot budget; `tokens`: spent on the idea so far."""
@@ -201,8 +203,8 @@ class SpecFactory:
                 entry=spec.entry,
                 data=config.views[split],
                 labels=config.labels[split],
-                scorer=str(self.recipe.scorer),
-                scorer_hash=hash_file(self.recipe.scorer),
+                scorer=vault.told(self.recipe.scorer),
+                scorer_hash=self.recipe.scorer_hash,
                 predictions=spec.predictions,
                 python=config.python,
                 image=config.image,

@@ -128,7 +128,6 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     if detach and not is_controlled(config):
         raise UsageError(f"{paths.root}: no job drives this campaign; leave --detach out")
     settings = settings_from()
-    vault.use_root(default_private_root(settings))
     staging.clear(default_data_root(settings), default_private_root(settings))
     with share_shown(config.backend == "slurm"):
         return _go_on(paths, detach=detach)

@@ -9,9 +9,7 @@ from typing import get_args
 import click
 
 from hpcscientist.cli.shared.options import place_options, run_directory, settings_from
-from hpcscientist.config.layers import default_private_root
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.files import vault
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.found.finding import Comparison
@@ -51,7 +49,6 @@ def reproduce(
     DIR is a run directory, with --idea; or an idea's folder, DIR/ideas/ID or a copy of it.
     """
     settings, here = settings_from(), Path.cwd()
-    vault.use_root(default_private_root(settings))
     given = {name: value or "" for name, value in places.items()}
     where = {name: given.pop(name) for name in ("backend", "site", "image")}
     # Here and now, for this folder: no configuration says it, least of all one that lies there.

@@ -96,7 +96,7 @@ def _here(paths: ServingPaths, job_id: str, node: str) -> int:
 
 
 def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) -> int:
-    slurm = Slurm(request.site.watch.command_s)
+    slurm = Slurm.of(request.site)
     if paths.request.exists():
         serve_job.require_none(slurm, standalone.read(paths))
     standalone.claim(paths, request)
@@ -108,7 +108,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
             if detach:
                 click.echo(job_id)
                 _tell(f"what it does: {paths.state}; once models answer, {paths.job_log(job_id)}")
-                _tell(f"says how they are reached; `scancel {job_id}` ends it")
+                _tell(f"says how they are reached; `{slurm.hint(f'scancel {job_id}')}` ends it")
                 return 0
             follower = serve_job.Follower(slurm, paths, request, job_id, _tell)
             _show(paths, follower.until_ready(), request, job_id)

@@ -11,7 +11,7 @@ from hpcscientist.cli.shared.costs import footer
 from hpcscientist.cli.shared.options import run_directory
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
-from hpcscientist.history import frozen
+from hpcscientist.history import frozen, waiting
 from hpcscientist.history import status as reading
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching.costs import spending
@@ -32,10 +32,14 @@ def status(directory: Path, as_json: bool) -> None:
     click.echo(f"{found['campaign']}: {found['state']}")
     if standing.text:
         click.echo(printable(standing.text))
+    if found["state"] != "finished" and (waits := waiting.said(waiting.read(paths))):
+        click.echo(printable(waits))
     for name in ("ideas", "trials", "tokens"):
         counts = ", ".join(f"{count} {what}" for what, count in found[name].items())
         click.echo(f"{name:8}{counts}")
     click.echo(f"{'hours':8}{found['cpu_hours']:.3f} CPU, {found['gpu_hours']:.3f} GPU")
     click.echo(f"{'findings':9}{rule_of(frozen.read(paths).settings)}")
+    if changed := reading.tampering(reading.read_state(paths).tampering):
+        click.echo(f"{'tampering':10}{printable(changed)}")
     for line in footer(spending.read(paths)):
         click.echo(f"{'cost':8}{line}")

@@ -102,7 +102,7 @@ class Known:
         outcome = report.outcome
         if not isinstance(outcome, Scored):
             return Piloted(outcome, report.trial_id, lost)
-        value = outcome.metrics[self.rules.metric.name]
+        value = outcome.value(self.rules.metric.name)
         if version.run:
             return Piloted(outcome, report.trial_id, value=value)
         reference = self._reference_pilot()

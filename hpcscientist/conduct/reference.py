@@ -126,7 +126,7 @@ def hopeless(
         return None
     assert isinstance(reference.outcome, Scored)
     assert isinstance(pilot.outcome, Scored)
-    known, value = reference.outcome.metrics[metric.name], pilot.outcome.metrics[metric.name]
+    known, value = reference.outcome.value(metric.name), pilot.outcome.value(metric.name)
     worse = -better_by(value, known, metric)
     if worse <= max(share * abs(known), metric.minimum_effect):
         return None

@@ -100,7 +100,9 @@ def validated(model: type[M], values: Mapping[str, Value]) -> M:
         # The place goes on below the key where one item of a list is wrong.
         place = [".".join(map(str, first["loc"][:n])) for n in range(len(first["loc"]), 0, -1)]
         key = next(key for key in place if key in values)
-        raise ConfigError(_blame(values[key], first["msg"], first["input"])) from error
+        where = place[0].removeprefix(key).strip(".")
+        said = f"{where}: {first['msg']}" if isinstance(values[key].value, list) else first["msg"]
+        raise ConfigError(_blame(values[key], said, first["input"])) from error
 
 
 def _nul(value: Any) -> str | None:
@@ -121,7 +123,13 @@ def _as_meant(value: Any, default: Any) -> Any:
     """TOML and people write 5 where a float is meant, and arrays; strict records refuse both."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
-    return tuple(value) if isinstance(default, tuple) and isinstance(value, list) else value
+    return _tuples(value) if isinstance(default, tuple) and isinstance(value, list) else value
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    return {k: _tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _flatten(

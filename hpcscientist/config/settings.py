@@ -29,14 +29,15 @@ class ClientSettings(Record):
 class RoleSettings(Record):
     """A role's model and how its replies are sampled. Tokens.
 
-    `model` is a SPEC as of `--model`; "" means the campaign's. `max_tokens` bounds one reply,
-    a reasoning model's thinking included. `context` is the model's context length where the
-    endpoint does not tell it; 0 leaves it to the endpoint.
+    `model` is a SPEC as of `--model`; "" means the campaign's. `top_p` is sent only if it is set;
+    else the server takes its own, which it may have from the model's files. `max_tokens` bounds
+    one reply, a reasoning model's thinking included. `context` is the model's context length
+    where the endpoint does not tell it; 0 leaves it to the endpoint.
     """
 
     model: str = ""
     temperature: float = Field(default=1.0, ge=0)
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int = Field(default=4096, ge=1)
     context: int = Field(default=0, ge=0)
 
@@ -181,7 +182,8 @@ class LoopSettings(Record):
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule, which takes
     any better mean for an improvement. `error_control` batch judges all ideas together
     (Benjamini-Hochberg), online in order of their numbers, so that more ideas change nothing that
-    was decided; auto is online where there are no rounds. `allocation` fixed runs every seed of
+    was decided; auto is online where there are no rounds; two-sided is the rule of the first
+    release, which its campaigns keep. `allocation` fixed runs every seed of
     an idea at once; sequential a few at a time, for as long as they may change the decision, up to
     `seeds_at_most` (0: twice the recipe's seeds); halving runs more seeds of the best
     1/`halving` of the ideas that came as far, after these climbed the recipe's steps likewise.
@@ -203,7 +205,7 @@ class LoopSettings(Record):
     feedback: bool = True
     independence: bool = True
     decision: Literal["fdr", "point"] = "fdr"
-    error_control: Literal["auto", "batch", "online"] = "auto"
+    error_control: Literal["auto", "batch", "online", "two-sided"] = "auto"
     allocation: Literal["fixed", "sequential", "halving"] = "fixed"
     seeds_at_most: int = Field(default=0, ge=0, le=1000)
     halving: float = Field(default=3.0, gt=1, le=100)

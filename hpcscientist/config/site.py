@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from hpcscientist.config.keys import Value, defaults, read_file, validated
+from hpcscientist.config import partitions, sbatch
+from hpcscientist.config.keys import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.errors import ConfigError
+from hpcscientist.errors import ConfigError, SiteError
 from hpcscientist.files.handed.place import expanded
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import PartitionChoice, Site
+
+# sbatch reads both, the second one last; sacct reads neither, and each other command the second.
+_CLUSTER_VARIABLES = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 
 
 def load_site(path: str, folder: Path, overrides: SlurmOverrides | None = None) -> Site:
@@ -17,12 +23,16 @@ def load_site(path: str, folder: Path, overrides: SlurmOverrides | None = None) 
 
 
 def resolve_site(
-    path: str, folder: Path, overrides: SlurmOverrides | None = None
+    path: str,
+    folder: Path,
+    overrides: SlurmOverrides | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> tuple[Site, list[Value]]:
     """Merge a site profile, and list each value with its origin.
 
-    `path` is relative to `folder`, "" means no file; `overrides` that are not "" beat it.
-    Raises ConfigError naming file and key, with the nearest valid one.
+    `path` is relative to `folder`, "" means no file; `overrides` that are not "" beat it. A cluster
+    that sbatch would take from the environment is taken from there, so that every command is sent
+    to it. Raises ConfigError naming file and key, with the nearest valid one, and SiteError.
     """
     keys = defaults(Site)
     values = {key: Value(key, default, "default") for key, default in keys.items()}
@@ -34,8 +44,43 @@ def resolve_site(
             raise ConfigError(
                 f"{file}: there is no such site profile; copy one from slurm/sites"
             ) from error
-    for name, given in (overrides or SlurmOverrides()).model_dump().items():
-        if given:
-            key = f"slurm.{name}"
-            values[key] = Value(key, given, f"setting {key}")
-    return validated(Site, values), [values[key] for key in keys]
+    rows = values["partitions"]
+    for number, row in enumerate(rows.value if isinstance(rows.value, list) else ()):
+        for name in row if isinstance(row, dict) else ():
+            known(name, PartitionChoice.model_fields, f"{rows.origin}: [[partitions]] {number + 1}")
+    given = {k: v for k, v in (overrides or SlurmOverrides()).model_dump().items() if v}
+    site = partitions.overridden(validated(Site, values), given)
+    for name, word in given.items():
+        values[f"slurm.{name}"] = Value(f"slurm.{name}", word, f"setting slurm.{name}")
+    if rows.value and not site.partitions:
+        values[rows.key] = Value(rows.key, (), "setting slurm.partition")
+    try:
+        cluster = _check(site)
+    except SiteError as error:
+        raise SiteError(error.code, f"{file}: {error}" if path else str(error)) from error
+    for variable in _CLUSTER_VARIABLES:
+        if environment.get(variable) and not cluster:
+            cluster = environment[variable]
+            site = site.model_copy(
+                update={"slurm": site.slurm.model_copy(update={"cluster": cluster})}
+            )
+            key = "slurm.cluster"
+            values[key] = Value(key, cluster, f"variable {variable}")
+    return site, [values[key] for key in keys]
+
+
+def _check(site: Site) -> str:
+    """Return the cluster of a profile. Raises SiteError for what sbatch must not be asked for."""
+    for number, row in enumerate(site.partitions, start=1):
+        where = f"[[partitions]] {number}"
+        found = sbatch.extra_of(row.extra, where, memory=site.slurm.memory)
+        if found.cluster:
+            raise SiteError("clusters", f"{where}: one cluster has them all; name it in [slurm]")
+    for gres in (site.slurm.gres, *(row.gres for row in site.partitions if row.gres)):
+        if site.slurm.gpu_option != "gres" and not gres.startswith("gpu:"):
+            raise SiteError(
+                "gpu_option", f"gres = {gres!r}: begin it with gpu: where gpu_option is not gres"
+            )
+    sbatch.extra_of_trials(site.slurm)
+    sbatch.extra_of_controller(site)
+    return sbatch.cluster_of(site.slurm)

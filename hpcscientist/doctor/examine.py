@@ -13,6 +13,8 @@ from pathlib import Path
 
 from hpcscientist import __version__
 from hpcscientist.config.layers import default_data_root, default_private_root
+from hpcscientist.config.partitions import of_controller
+from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.doctor import likeness, model, partitions, places, slurm, storage
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
@@ -57,10 +59,10 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
         f"{__version__} with Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
     )
     yield likeness.check(options.settings)
-    calls = Slurm(_COMMAND_S)
+    calls = Slurm(_COMMAND_S, cluster_of(options.site.slurm))
     there = calls.is_there()
     if there:
-        yield from slurm.checks(calls, options.site.slurm)
+        yield from slurm.checks(calls, options.site)
     else:
         yield _no_slurm(options.settings)
     reports: list[NodeReport] = []
@@ -99,7 +101,7 @@ def _places(
         )
     except SchedulerError:
         return job  # said above
-    wanted = site.controller.partition or site.slurm.partition
+    wanted = of_controller(site).partition
     return [*job, *places.places_of(found, wanted, report, binding=not job)]
 
 

@@ -21,7 +21,7 @@ from hpcscientist.models.serving.checking.interpreter import (
     said,
     tried,
 )
-from hpcscientist.models.serving.checking.weights import Checkpoint
+from hpcscientist.models.serving.checking.weights import Checkpoint, require_whole
 from hpcscientist.models.serving.checking.weights import check as check_weights
 from hpcscientist.models.serving.fitting.drafting import names_of
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
@@ -55,27 +55,31 @@ def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[
 
     Those that are whole are laid out together, as a launch does.
     """
-    whole: dict[str, Checkpoint] = {}
-    for name in served(settings):
-        try:
-            whole[name] = check_weights(resolve(name, os.environ, Path.cwd()))
-        except WeightsError as error:
-            for problem in error.problems:
-                yield missing(f"model {name}", problem, "mend that, then try again")
-            continue
-        yield weights(name, whole[name])
-    # Named twice it is served once; see `drafting.names_of`.
-    found = tuple({one.folder: one for one in whole.values()}.values())
-    if not found:
+    names = served(settings)
+    if not names:
         return
+    python: Sequence[str] = ()
     try:
         python = command(site)
     except ServingError as error:
         yield missing("serving engine", str(error), "mend serving.python in the site profile")
-    else:
-        for one in {checkpoint.architecture: checkpoint for checkpoint in found}.values():
-            yield from engine(one, python, ask(one.architecture, python))
-    yield from fits(found, places, settings)
+    whole: dict[Path, Checkpoint] = {}  # named twice it is served once; see `drafting.names_of`
+    for name in names:
+        try:
+            folder = resolve(name, os.environ, Path.cwd())
+            require_whole(folder)
+            read = ask(folder, python).config if python else None
+            whole[folder] = check_weights(folder, read)
+        except WeightsError as error:
+            for problem in error.problems:
+                yield missing(f"model {name}", problem, "mend that, then try again")
+            continue
+        yield weights(name, whole[folder])
+    if python:
+        for one in {checkpoint.architecture: checkpoint for checkpoint in whole.values()}.values():
+            yield from engine(one, python, ask(Path(one.folder), python))
+    if whole:
+        yield from fits(tuple(whole.values()), places, settings)
 
 
 def weights(name: str, checkpoint: Checkpoint) -> Check:
@@ -95,7 +99,7 @@ def weights(name: str, checkpoint: Checkpoint) -> Check:
 
 def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iterator[Check]:
     """Yield whether the serving interpreter has vLLM and Ray, and knows the model."""
-    why = reason(checkpoint.architecture, python, found)
+    why = reason(Path(checkpoint.folder), python, found)
     if why is None:
         together = "tried together" if is_tried(found) else f"not tried together: {tried()} were"
         yield ok(

@@ -118,29 +118,41 @@ def describe(partition: Partition) -> str:
     return ", ".join(said)
 
 
-def chosen(partitions: Sequence[Partition], name: str) -> Partition | None:
-    """Return the partition that trials would go to: the named one or the default."""
-    fits = (p for p in partitions if (p.name == name if name else p.is_default))
-    return next(fits, None)
+def chosen(partitions: Sequence[Partition], name: str) -> list[Partition]:
+    """Return the partitions that trials would go to: those of a list of names, or the default."""
+    names = name.split(",")
+    return [p for p in partitions if (p.name in names if name else p.is_default)]
 
 
-def checks(partitions: Sequence[Partition], name: str) -> list[Check]:
-    """Return a line for each partition; the one that trials would go to has to be usable."""
-    mine = chosen(partitions, name)
-    found = []
-    if mine is None:
-        known = ", ".join(p.name for p in partitions) or "none that you may use"
-        what = f"there is no partition {name!r}" if name else "there is no default partition"
-        found.append(missing("partition", f"{what}; there are: {known}", "give --partition"))
+def checks(partitions: Sequence[Partition], *wanted: str) -> list[Check]:
+    """Return a line for each partition. Of each list of names that jobs are submitted to (`wanted`;
+    "" is the default) all have to be there, and one has to be usable.
+    """
+    known = {p.name for p in partitions}
+    there = ", ".join(p.name for p in partitions) or "none that you may use"
+    found, lacking = [], set()
+    for name in dict.fromkeys(wanted or ("",)):
+        mine = chosen(partitions, name)
+        unknown = [one for one in name.split(",") if one and one not in known]
+        if unknown or not mine:
+            names = ", ".join(map(repr, unknown))
+            what = f"there is no partition {names}" if unknown else "there is no default partition"
+            said = f"{what}; there are: {there}"
+            found.append(missing("partition", said, "give --partition"))
+        if not any(map(_is_good, mine)):
+            lacking |= {p.name for p in mine}
     for partition in partitions:
-        good = partition.state == "UP" and partition.usable > 0
-        bad = State.MISSING if partition is mine else State.WARNING
+        bad = State.MISSING if partition.name in lacking else State.WARNING
         found.append(
             graded(
-                State.OK if good else bad,
+                State.OK if _is_good(partition) else bad,
                 f"partition {partition.name}",
                 describe(partition),
                 "`sinfo -R` says why nodes are not usable; choose another --partition",
             )
         )
     return found
+
+
+def _is_good(partition: Partition) -> bool:
+    return partition.state == "UP" and partition.usable > 0

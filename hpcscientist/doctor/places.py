@@ -67,8 +67,8 @@ def places_of(
         replace(place, is_chosen=place.is_chosen and binding)
         for partition in found
         for kind in partition.kinds
-        if kind.usable and (kind.gpus or partition is mine)
-        for place in _places(partition, kind, partition is mine, report)
+        if kind.usable and (kind.gpus or partition in mine)
+        for place in _places(partition, kind, partition in mine, report)
     ]
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from hpcscientist.config.partitions import all_kinds
 from hpcscientist.doctor import partitions
 from hpcscientist.doctor.check import Check, missing, ok, warning
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
-from hpcscientist.records.site import SlurmSite
+from hpcscientist.records.site import Site, SlurmSite
 
 _ASSOCIATIONS = "format=Account,QOS"
 _NO_LIMIT = 10**8
 
 
-def checks(slurm: Slurm, site: SlurmSite) -> Iterator[Check]:
+def checks(slurm: Slurm, profile: Site) -> Iterator[Check]:
     """Yield what can be said of Slurm where its commands are on PATH."""
+    site, kinds = profile.slurm, all_kinds(profile)
     try:
         version = slurm.run("sbatch", "--version").strip()
         yield ok("slurm", version)
@@ -32,7 +34,7 @@ def checks(slurm: Slurm, site: SlurmSite) -> Iterator[Check]:
         return
     yield ok("slurm controller", f"{config.get('ClusterName', 'the cluster')} answers")
     yield accounting(slurm, site, config)
-    yield from _associations(slurm, site, config)
+    yield from _associations(slurm, kinds, config)
     yield memory(site, config)
     try:
         yield from partitions.checks(
@@ -40,11 +42,11 @@ def checks(slurm: Slurm, site: SlurmSite) -> Iterator[Check]:
                 slurm.run("scontrol", "show", "partition"),
                 slurm.run("sinfo", "--noheader", partitions.SINFO),
             ),
-            site.partition,
+            *(kind.partition for kind in kinds),
         )
     except SchedulerError as error:
         yield missing("partition", f"cannot be listed: {error}", "try again, or ask your site")
-    yield _limits(slurm, site)
+    yield from (_limits(slurm, kind) for kind in kinds)
 
 
 def config_pairs(text: str) -> dict[str, str]:
@@ -72,7 +74,9 @@ def accounting(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> Chec
     return ok(name, "slurmdbd answers")
 
 
-def _associations(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> Iterator[Check]:
+def _associations(
+    slurm: Slurm, kinds: Iterable[SlurmSite], config: Mapping[str, str]
+) -> Iterator[Check]:
     if not config.get("AccountingStorageType", "").endswith("slurmdbd"):
         return
     try:
@@ -83,7 +87,10 @@ def _associations(slurm: Slurm, site: SlurmSite, config: Mapping[str, str]) -> I
         )
     except SchedulerError:
         return  # said above, or hidden by the site: sbatch will tell
-    yield from associations(text, site, config.get("AccountingStorageEnforce", ""))
+    enforced = config.get("AccountingStorageEnforce", "")
+    yield from dict.fromkeys(
+        check for site in kinds for check in associations(text, site, enforced)
+    )
 
 
 def associations(text: str, site: SlurmSite, enforced: str) -> Iterator[Check]:
@@ -126,16 +133,16 @@ def memory(site: SlurmSite, config: Mapping[str, str]) -> Check:
 
 def _limits(slurm: Slurm, site: SlurmSite) -> Check:
     try:
-        return limits(read_limits(slurm, site))
+        return limits(read_limits(slurm, site), site.partition)
     except SchedulerError as error:
         return missing("slurm limits", f"cannot be read: {error}", "give --partition, or try again")
 
 
-def limits(found: SlurmLimits) -> Check:
-    """Return what an array and the queue may hold."""
+def limits(found: SlurmLimits, partition: str = "") -> Check:
+    """Return what an array and the queue may hold, for jobs of a partition."""
     submit = f"{found.max_submit}" if found.max_submit < _NO_LIMIT else "any number"
     return ok(
         "slurm limits",
         f"arrays of at most {found.max_array} tasks (MaxArraySize), {submit} of your jobs in the "
-        f"queue, {found.max_minutes} minutes a job",
+        f"queue, {found.max_minutes} minutes a job" + (f" in {partition}" if partition else ""),
     )

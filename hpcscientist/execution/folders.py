@@ -143,10 +143,16 @@ def free_mb(path: Path) -> float:
     return info.f_bavail * info.f_frsize / 2**20
 
 
-def copy_code(source: Path, target: Path) -> None:
-    """Copy what `hash_tree` covers: regular files, no links, no caches. Raises OSError."""
+def copy_code(source: Path, target: Path, most: int) -> None:
+    """Copy what `hash_tree` covers: regular files, no links, no caches. Raises OSError.
+
+    Nothing of a folder that holds more than `most` bytes.
+    """
     target.mkdir()
-    for path in tree_files(source):
+    found = tree_files(source)
+    if sum(path.stat().st_size for path in found) > most:
+        return
+    for path in found:
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Isolation
@@ -94,7 +95,7 @@ def _is_gone(path: Path) -> bool:
 
 def _wanted_run(paths: TrialPaths) -> int | None:
     try:
-        return int(json.loads(paths.spec.read_bytes())["run"])
+        return int(json.loads(read_regular(paths.spec))["run"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -102,7 +103,7 @@ def _wanted_run(paths: TrialPaths) -> int | None:
 def read(paths: TrialPaths) -> Presence | None:
     """Return the trial's last worker; None when there was none or the file is unreadable."""
     try:
-        return Presence.model_validate_json(paths.worker.read_bytes())
+        return Presence.model_validate_json(read_regular(paths.worker))
     except (OSError, ValidationError):
         return None
 

@@ -62,7 +62,7 @@ def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Ou
 def is_scorer_intact(spec: TrialSpec) -> bool:
     """Tell whether the scorer is the file that was recorded at launch."""
     try:
-        return hash_file(Path(spec.sources.scorer)) == spec.sources.scorer_hash
+        return hash_file(vault.path_of(spec.sources.scorer)) == spec.sources.scorer_hash
     except OSError:
         return False
 
@@ -133,7 +133,7 @@ def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcom
     home.mkdir()
     limits = spec.limits
     # -P: a module planted beside the scorer or in its working directory is not imported.
-    command = [sys.executable, "-P", "-B", spec.sources.scorer]
+    command = [sys.executable, "-P", "-B", str(vault.path_of(spec.sources.scorer))]
     labels = vault.path_of(spec.sources.labels)
     command += ["--predictions", str(predictions), "--labels", str(labels)]
     bounds = Bounds(limits.scorer_s, max(limits.scorer_mb, limits.memory_mb), limits.output_mb)

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from hpcscientist.execution import folders
 from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import TrialSpec
@@ -132,6 +133,6 @@ def _began_before(pid: int, moment: float) -> bool:
 
 def _host_of(paths: TrialPaths) -> Host:
     try:
-        return Host.model_validate_json(json.dumps(json.loads(paths.spec.read_bytes())["host"]))
+        return Host.model_validate_json(json.dumps(json.loads(read_regular(paths.spec))["host"]))
     except (OSError, ValueError, LookupError, TypeError, ValidationError):
         return Host()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import TrialPaths
 
 _NETWORK_LEFTOVER = ".nfs"  # an NFS client's name for a deleted file that is still open
@@ -30,7 +31,7 @@ def look(paths: TrialPaths) -> Before:
     ours = (paths.spec, paths.worker)
     return Before(
         names=_names(paths) | {paths.out.name, paths.log.name},
-        contents={p.name: p.read_bytes() for p in ours if p.exists()},
+        contents={p.name: read_regular(p) for p in ours if p.exists()},
     )
 
 

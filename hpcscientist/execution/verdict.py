@@ -84,20 +84,29 @@ def _by_bound(spec: TrialSpec, ended: Ended) -> IdeaFailed | MachineFailed | Non
 def _killed(limit_mb: int, ended: Ended) -> IdeaFailed | MachineFailed:
     """Return what a kill means that was not ours.
 
-    On a node that others use too, the kernel may end our candidate for the memory they take;
-    where Slurm limits a job's, it counts whom it ends for the job's own.
+    The kernel counts whom it ends for lack of memory: of a job whose memory Slurm limits, and of
+    the whole node, where it may end our candidate for the memory that others take. Nobody tells who
+    else sent a signal 9: the code itself may have, or somebody outside, so with little memory in
+    use the trial is run again.
     """
     if ended.starved:
         detail = "killed by signal 9: it used more than the memory that Slurm gave the job"
         return idea_failed(IdeaFailure.OUT_OF_MEMORY, detail)
+    by_whom = _BY_WHOM[ended.node_starved]
+    detail = f"killed by signal 9, with {ended.peak_mb:.0f} of {limit_mb} MiB in use: {by_whom}"
     if ended.peak_mb < limit_mb / 2:
-        detail = (
-            f"killed by signal 9 with {ended.peak_mb:.0f} of {limit_mb} MiB of memory in use, so "
-            "hardly for its own: others may have filled the node"
-        )
         return machine_failed(MachineFailure.LOST, detail)
-    detail = "killed by signal 9, most often for lack of memory"
-    return idea_failed(IdeaFailure.OUT_OF_MEMORY, detail)
+    by_memory = ended.node_starved is not False
+    return idea_failed(IdeaFailure.OUT_OF_MEMORY if by_memory else IdeaFailure.ERROR, detail)
+
+
+# By whether the kernel ended anything on the node for lack of memory meanwhile; None: not known.
+_BY_WHOM = {
+    True: "by the kernel, most likely, for the node's memory ran out meanwhile",
+    False: "by its own code, or by you, root or a daemon that frees memory; not by the kernel, "
+    "which ended nothing for lack of memory",
+    None: "by its own code, by you, root or a daemon, or by the kernel for lack of memory",
+}
 
 
 _PASSED = {

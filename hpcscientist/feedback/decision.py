@@ -31,14 +31,15 @@ class Rule:
     `decision` fdr bounds the share of false findings by `q`; point is Dolphin's rule (arXiv
     2501.03916, 3.3): any better mean is an improvement. `control` batch judges all ideas given
     together (Benjamini & Hochberg 1995, JRSS B 57), so that more ideas may change the verdict
-    on one; online in their order, so that later ideas change none (see `online`).
+    on one; online in their order, so that later ideas change none (see `online`); two-sided
+    judges all together in one family of two-sided p-values, as the first release did.
 
     Raises ValueError unless 0 < q < 1.
     """
 
     q: float
     decision: Literal["fdr", "point"] = "fdr"
-    control: Literal["batch", "online"] = "batch"
+    control: Literal["batch", "online", "two-sided"] = "batch"
 
     def __post_init__(self) -> None:
         if not 0 < self.q < 1:
@@ -47,9 +48,9 @@ class Rule:
     @classmethod
     def of(cls, loop: LoopSettings, rounds: int) -> Rule:
         """The rule of a campaign with so many rounds, 0 for steady state."""
-        auto: Literal["batch", "online"] = "batch" if rounds else "online"
-        control = auto if loop.error_control == "auto" else loop.error_control
-        return cls(q=loop.q, decision=loop.decision, control=control)
+        if loop.error_control != "auto":
+            return cls(q=loop.q, decision=loop.decision, control=loop.error_control)
+        return cls(q=loop.q, decision=loop.decision, control="batch" if rounds else "online")
 
     def __str__(self) -> str:
         """Say it in words for a header."""
@@ -71,7 +72,8 @@ def findings(
 
     An idea is an improvement when its one-sided p-value, adjusted by the rule, is at most q
     and it is better than the baseline by more than the metric's minimum effect; a decline is
-    the mirror image; else maintenance. `p_adjusted` is the one in the direction of the effect.
+    the mirror image; else maintenance. `p_adjusted` is the one in the direction of the effect, or
+    the two-sided one by a rule that has no other.
 
     The verdict is None, and `reason` says why, where too few seeds were scored for a p-value;
     where fewer than the `planned` seeds were (0: none were planned), nothing was found, and
@@ -159,6 +161,12 @@ def _adjust(
     """Return each idea's adjusted p-value in the direction of its effect; none of None."""
     if not all(factor >= 1 for factor in factors.values()):
         raise ValueError("factors of p-values are at least 1")
+    if rule.control == "two-sided":
+        both = [
+            1.0 if c is None or c.p_value is None else min(1.0, c.p_value * factors.get(idea, 1.0))
+            for idea, c in tested.items()
+        ]
+        return dict(zip(tested, adjust(both), strict=True))
     found: dict[str, float] = {}
     for side, sign in ((0, 1), (1, -1)):
         p_values: list[float] = []
@@ -204,8 +212,8 @@ def _undecided(
 
 
 def _verdict(comparison: Comparison, p_adjusted: float, metric: MetricSpec, q: float) -> Verdict:
-    """An effect within the minimum is barred: its adjusted p-value is 1."""
-    return _sign(comparison, metric) if p_adjusted <= q else Verdict.MAINTENANCE
+    is_small = abs(gain(comparison, metric)) <= metric.minimum_effect
+    return Verdict.MAINTENANCE if is_small or p_adjusted > q else _sign(comparison, metric)
 
 
 def _sign(comparison: Comparison, metric: MetricSpec) -> Verdict:

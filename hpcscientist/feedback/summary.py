@@ -57,7 +57,7 @@ _LIKELY_CAUSE = {
     IdeaFailure.OUT_OF_MEMORY: "too much held in memory at once; use smaller batches or models",
     IdeaFailure.BAD_PREDICTIONS: "the predictions file lacks rows, or has the wrong columns",
     IdeaFailure.TAMPERING: "the code reached for files that are not its own",
-    IdeaFailure.WORKER_LOST: "the code ended or stopped the process that ran it",
+    IdeaFailure.WORKER_LOST: "the code ended or stopped its own process, or the one that ran it",
 }
 _NO_KIND = "failed"
 _WAITS = re.compile(r"^waits for \S+$")

@@ -5,10 +5,13 @@ One writer a file. Nothing here takes locks, so it works on NFS and Lustre.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 from typing import Any
+
+from hpcscientist.files.handed.regular import open_regular
 
 
 def write_atomic(
@@ -23,7 +26,9 @@ def write_atomic(
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        # Never into what lies there: a link leads elsewhere, and a pipe waits for a reader.
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
@@ -57,10 +62,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_tail(path: Path, size: int) -> str:
-    """Return at most the last `size` bytes of a text file, decoded leniently; "" if missing."""
+    """Return at most the last `size` bytes of a text file, decoded leniently; "" where there is no
+    regular file. Raises OSError.
+    """
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
             return file.read(size).decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINVAL, errno.EISDIR):
+            return ""
+        raise

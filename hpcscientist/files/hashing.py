@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import hpcscientist
+from hpcscientist.files.handed.regular import open_regular
 
 _SKIPPED = {"__pycache__"}
 # The recipes in an installed package: in a clone they lie elsewhere, and each has a hash.
@@ -15,8 +16,8 @@ _SHIPPED = "shipped"
 
 
 def hash_file(path: Path) -> str:
-    """Return the hash of a file's content."""
-    with path.open("rb") as file:
+    """Return the hash of a regular file's content. Raises OSError."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -46,6 +47,15 @@ def hash_bytes(content: bytes) -> str:
 def hash_tree(folder: Path) -> str:
     """Return the hash of all regular files below a folder: names and contents, not times."""
     return hash_named(hash_files(folder))
+
+
+def holds(folder: Path, known: str, most: int) -> bool:
+    """Whether a folder's hash is the known one; no folder of more than `most` bytes is read."""
+    try:
+        size = sum(path.stat().st_size for path in tree_files(folder))
+        return size <= most and hash_tree(folder) == known
+    except OSError:
+        return False
 
 
 def hash_files(folder: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ that long and was replaced finds out before it writes again: see `Lock.replaced`
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -23,7 +24,9 @@ from typing import Any
 
 from hpcscientist.errors import HpcsciError
 from hpcscientist.files.atomic import write_json
+from hpcscientist.files.handed.regular import read_regular
 
+_KEYS = {"host", "boot", "pid", "started"}
 BEAT_S = 10.0
 STALE_S = 60.0
 
@@ -104,12 +107,18 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
         return None
     path = _file(folder, highest)
     try:
-        text, modified = path.read_text(), path.stat().st_mtime
+        text, modified = read_regular(path), path.stat().st_mtime
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EISDIR, errno.EFBIG):
+            raise
+        text, modified = b"", path.lstat().st_mtime  # no file of a holder's
     try:
         holder: dict[str, Any] = json.loads(text)
-    except ValueError:
+        if not holder.keys() >= _KEYS:
+            raise ValueError("not what a holder writes")
+    except (ValueError, AttributeError):
         # Created and not yet filled, or its writer died in between: young means alive.
         young = _server_time(folder) - modified < BEAT_S
         return {"host": "?", "pid": 0, "alive": young, "local": False}

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
+from hpcscientist.files.handed.regular import LARGEST_TEXT
+
 T = TypeVar("T")
 
 
@@ -21,17 +23,19 @@ class DamagedLine(Exception):
         self.number = number
 
 
-def append(descriptor: int, data: bytes) -> int:
+def append(descriptor: int, data: bytes, *, durable: bool = True) -> int:
     """Append whole lines, wait until they are on the disk, and return where they start, in bytes.
 
-    `descriptor` is open for appending. After an OSError the file is as it was before.
+    `descriptor` is open for appending. `durable` false does not wait. After an OSError the file is
+    as it was before.
     """
     start = os.fstat(descriptor).st_size
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     except OSError:
         os.ftruncate(descriptor, start)
         raise
@@ -49,16 +53,20 @@ def read(
 
     Where `parse` raises ValueError, `torn` is asked whether that line and all whole ones after it
     may be what is left of the last writing (a torn block can hold newlines); unless told
-    otherwise, one line may. Raises DamagedLine where they may not, and OSError.
+    otherwise, one line may. Raises DamagedLine where they may not, and OSError. No more is read at
+    once than `LARGEST_TEXT`: an endless line is a damaged one.
     """
     size = 0
-    for number, text in enumerate(file, 1):
+    for number, text in enumerate(iter(lambda: file.readline(LARGEST_TEXT), b""), 1):
+        if len(text) == LARGEST_TEXT:
+            raise DamagedLine(number)
         if not text.endswith(b"\n"):
             return
         try:
             line = parse(text)
         except ValueError as error:
-            if torn([text, *file.read().split(b"\n")[:-1]]):
+            rest = file.read(LARGEST_TEXT)
+            if len(rest) < LARGEST_TEXT and torn([text, *rest.split(b"\n")[:-1]]):
                 return
             raise DamagedLine(number) from error
         size += len(text)

@@ -163,6 +163,11 @@ class RunPaths:
         return self.root / ".driver" / "cancel"
 
     @property
+    def waiting(self) -> Path:
+        """Why array tasks wait in Slurm's queue, as the driver saw it last."""
+        return self.root / ".driver" / "waiting.json"
+
+    @property
     def chain(self) -> Path:
         """How far the chain of controller jobs has come, where jobs drive the campaign."""
         return self.root / ".driver" / "chain.json"

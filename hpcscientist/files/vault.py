@@ -10,12 +10,13 @@ code that runs as the same user and searches; it only tells nobody the way.
 from __future__ import annotations
 
 import errno
+import hmac
 import os
 import secrets
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed.place import expanded, resolved
 
 ROOT_VARIABLE = "HPCSCI_PATHS_PRIVATE"
 _KEY_BYTES = 32
@@ -46,6 +47,12 @@ def path_of(key: str) -> Path:
     return Path(os.environ.get(ROOT_VARIABLE) or default_root()).absolute() / key
 
 
+def told(path: Path) -> str:
+    """Name a path to whoever finds it by `path_of`: what lies below the root by its key alone."""
+    root, real = resolved(path_of("")), resolved(path.absolute())
+    return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(path)
+
+
 def make_campaign_key(campaign_id: str) -> None:
     """Make the secret with which a campaign's workers seal their results. Raises OSError."""
     path = _key_file(campaign_id)
@@ -74,6 +81,21 @@ def campaign_key(campaign_id: str) -> bytes | None:
             return None  # not remembered: the file may come back
         _known[path] = key
     return _known[path]
+
+
+def seal(campaign_id: str, content: bytes) -> str:
+    """Return what only who has a campaign's secret can write of a content; "" where it has none.
+
+    Raises OSError where that is not known.
+    """
+    key = campaign_key(campaign_id)
+    return "" if key is None else hmac.digest(key, content, "sha256").hex()
+
+
+def has_key(campaign_id: str) -> bool:
+    """Whether a campaign of this user has that id. Raises OSError where that is not known."""
+    plain = campaign_id.isprintable() and campaign_id not in ("", ".", "..")
+    return plain and "/" not in campaign_id and campaign_key(campaign_id) is not None
 
 
 def require_campaign_key(campaign_id: str) -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 from pydantic import Field, ValidationError
 
+from hpcscientist import __version__
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import toml
-from hpcscientist.files.hashing import hash_image
+from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line, printable
+from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import remains
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
@@ -32,6 +39,7 @@ _NO_AUTHORING = {
     "further_runs": 0,
     "hopeless": 0.0,
 }
+_NO_LOOP = {"error_control": "batch", "confirm": False, "drift_every": 0}
 
 
 class CampaignConfig(Record):
@@ -94,24 +102,72 @@ class CampaignConfig(Record):
 def write(paths: RunPaths, config: CampaignConfig) -> None:
     """Write campaign.toml, readable by its owner alone since it may name endpoints."""
     data = config.model_dump(mode="json", exclude_none=True)
-    write_atomic(paths.campaign, tomli_w.dumps(data).encode(), mode=0o600)
+    content = tomli_w.dumps(data).encode()
+    copy = TrustedCopy.of(paths.root, config.campaign_id)
+    if copy.is_there:
+        write_atomic(copy.campaign, content, mode=0o600)
+    write_atomic(paths.campaign, content, mode=0o600)
+
+
+def trusted_copy(paths: RunPaths) -> TrustedCopy | None:
+    """Return the trusted copies of the campaign in a run directory; None where it has none.
+
+    Where another campaign was put in the place of theirs, it is that one's, by its key. Raises
+    OSError.
+    """
+    copy = TrustedCopy.found(paths.root)
+    if copy is None or paths.launching.exists():
+        return None
+    try:
+        here = _id_in(read_regular(paths.campaign))
+    except OSError:
+        return copy if paths.trials.is_dir() else None  # else nothing of the campaign is there
+    return None if here != copy.campaign_id and vault.has_key(here) else copy
+
+
+def make_copy(paths: RunPaths) -> None:
+    """Begin the trusted copies of a campaign that has none, unless there is no room for them.
+
+    It was launched by an earlier version, or it was moved.
+    """
+    with contextlib.suppress(OSError):
+        content = read_regular(paths.campaign)
+        if trusted_copy(paths) is None and vault.has_key(_id_in(content)):
+            copy = TrustedCopy.of(paths.root, _id_in(content))
+            copy.make(paths.root)
+            write_atomic(copy.campaign, content, mode=0o600)
+
+
+def content_of(paths: RunPaths) -> bytes:
+    """Return the content of campaign.toml: of its trusted copy where there is one. Raises
+    OSError.
+    """
+    copy = trusted_copy(paths)
+    return read_regular(paths.campaign if copy is None else copy.campaign)
+
+
+def campaign_id(paths: RunPaths) -> str:
+    """Return the id in campaign.toml, also where an earlier version wrote it; "" for none.
+
+    Raises OSError.
+    """
+    return _id_in(content_of(paths))
+
+
+def _id_in(content: bytes) -> str:
+    try:
+        return str(toml.parse(content.decode()).get("campaign_id", ""))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return ""
 
 
 def read(paths: RunPaths) -> CampaignConfig:
     """Read campaign.toml. Raises NoRunDirectory when it is missing, RunDirectoryError."""
     path: Path = paths.campaign
+    data: dict[str, Any] = {}
     try:
-        data = toml.parse(path.read_text(encoding="utf-8"))
-        if isinstance(data.get("settings"), dict):
-            # Launched by a version that knew none of this: it ends by the rules it began with.
-            data["settings"].setdefault("authoring", _NO_AUTHORING)
-            loop = data["settings"].setdefault("loop", {})
-            loop.setdefault("error_control", "batch")
-            loop.setdefault("confirm", False)
-            loop.setdefault("drift_every", 0)
-            # Requests went out as tasks of Ray then, where this asked for it.
-            data["settings"].get("serving", {}).pop("fan_out", None)
-        data.setdefault("lag", data.get("in_flight"))
+        data = toml.parse(content_of(paths).decode())
+        _upcast(data)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:
         remains.check(paths)
@@ -120,6 +176,45 @@ def read(paths: RunPaths) -> CampaignConfig:
         if error.errno == errno.ENAMETOOLONG:  # as it was given: nothing is to be restored
             raise
         raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}; restore it") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        mend = _release(data)
+        raise RunDirectoryError(
+            f"{path}: cannot be read: {printable(one_line(reason))}; {mend}"
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise RunDirectoryError(f"{path}: cannot be read: {reason}; restore it") from error
+
+
+def _release(data: Mapping[str, Any]) -> str:
+    """Return how to read a configuration that this release cannot: with the one that wrote it."""
+    version, created = data.get("package_version"), data.get("created")
+    if not isinstance(version, str) or data.get("package_hash") == package_hash():
+        return "restore it"
+    return printable(
+        f"hpcscientist {version} wrote it on {str(created)[:10]}, and this is {__version__}: "
+        "install that release, or restore the file if it was changed since"
+    )
+
+
+def _upcast(data: dict[str, Any]) -> None:
+    """Make the configuration of an earlier release one of this release.
+
+    What that release did not know is set so that its campaigns end by the rules they began with.
+    """
+    data.setdefault("lag", data.get("in_flight"))
+    settings = data.get("settings")
+    if not isinstance(settings, dict):
+        return
+    settings.setdefault("authoring", _NO_AUTHORING)
+    if isinstance(settings.get("serving"), dict):  # requests went out as tasks of Ray, if asked for
+        settings["serving"].pop("fan_out", None)
+    loop = settings.setdefault("loop", {})
+    if "propose" in settings and isinstance(loop, dict):  # the first release
+        settings.setdefault("ideation", settings.pop("propose"))
+        loop.setdefault("error_control", "two-sided")
+    if isinstance(loop, dict):
+        for key, value in _NO_LOOP.items():
+            loop.setdefault(key, value)

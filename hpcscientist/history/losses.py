@@ -18,7 +18,7 @@ from hpcscientist.records.trial import TrialReport
 TWICE = 2  # so many losses of a trial tell, and so many failed runs of an idea
 IDEAS = 3  # that failed like that in a row, before the machine is said to
 
-_NOBODYS = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED)
+_NOBODYS = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED, MachineFailure.TAMPERED)
 _BY_ITSELF = (None, "", "FAILED", "COMPLETED")  # Slurm's states of a task that nobody ended
 
 
@@ -41,6 +41,7 @@ class Losses:
     _open: dict[str, dict[str, _Loss]] = field(default_factory=dict)  # by host and idea
     _row: Counter[str] = field(default_factory=Counter)  # by idea: failed runs since the last good
     _hosts: Counter[str] = field(default_factory=Counter)  # of the same runs
+    _last: str = ""  # the last of them, and why it failed
 
     def driver_started(self) -> None:
         """A driver that takes up the campaign gives the machine another chance."""
@@ -69,6 +70,7 @@ class Losses:
         if outcome.failure not in _NOBODYS:
             self._row[idea_id] += 1
             self._hosts[host] += 1
+            self._last = f"{report.trial_id} ({outcome.failure.value}: {outcome.detail})"
         if is_loss(report):
             self._of_trial[report.trial_id] += 1
             self._open.setdefault(host, {})[idea_id] = _Loss(idea_id, begin, self._now)
@@ -96,12 +98,13 @@ class Losses:
         return with_driver or not others
 
     def pattern(self) -> str:
-        """Say where runs of several ideas fail in a row, "" where they do not."""
+        """Say where runs of several ideas fail in a row, and why the last, "" where they do not."""
         ideas = [idea for idea, failed in self._row.items() if failed >= TWICE]
         if len(ideas) < IDEAS:
             return ""
         hosts = ", ".join(sorted(host or "an unknown host" for host in self._hosts))
-        return f"{hosts}: {self._row.total()} trials of {len(self._row)} ideas failed in a row"
+        count = f"{self._row.total()} trials of {len(self._row)} ideas"
+        return f"{hosts}: {count} failed in a row, at last {self._last}"
 
 
 def is_loss(report: TrialReport) -> bool:

@@ -38,6 +38,7 @@ from hpcscientist.records.events import (
     RunsRead,
     SeedsDecided,
     SplitSpent,
+    TamperingFound,
     TrialEnded,
     TrialQueued,
     TrialStarted,
@@ -58,6 +59,8 @@ class CampaignState:
     confirming: dict[tuple[str, int], dict[str, TrialState]] = field(default_factory=dict)
     baseline_spent: SplitSpent | None = None
     phases: Counter[Phase] = field(default_factory=Counter)
+    running: dict[str, None] = field(default_factory=dict)  # trials
+    tampering: list[TamperingFound] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
     prompt_tokens: int = 0
@@ -107,6 +110,8 @@ class CampaignState:
                 self.ended = True
             case NoteTaken() | ProposalsExhausted():
                 self._apply_note(event)
+            case TamperingFound():
+                self.tampering.append(event)
             case IdeasJudged():
                 chosen = [i for i in event.improved if self.ideas[i].spent is None]
                 self.progress.ideas_judged(event.ended, chosen, last=event.last)
@@ -207,15 +212,18 @@ class CampaignState:
         self.progress.idea_judged(idea.number)
 
     def _requeue(self) -> None:
-        for trial in self.trials.values():
-            if trial.phase == "running":
-                self._move(trial, "queued")
+        for trial_id in list(self.running):
+            self._move(self.trials[trial_id], "queued")
 
     def _move(self, trial: TrialState, phase: Phase) -> None:
         """Counted as it changes: asked at every event of a sweep, a count must cost nothing."""
         self.phases[trial.phase] -= 1
         self.phases[phase] += 1
         trial.phase = phase
+        if phase == "running":
+            self.running[trial.trial_id] = None
+        else:
+            self.running.pop(trial.trial_id, None)
 
     def _apply_trial(self, event: TrialQueued | BatchQueued | TrialStarted | TrialEnded) -> None:
         match event:
@@ -236,6 +244,7 @@ class CampaignState:
                     self.progress.reference[event.trial_id] = None
                 self._touch(event.idea_id)
                 self.phases["queued"] += 1
+                self.running.pop(event.trial_id, None)
                 self.trials[event.trial_id] = queued
                 if event.stage in (Stage.BASELINE, Stage.SEEDS):
                     attempt = self.full.setdefault((event.idea_id, event.attempt), {})
@@ -310,7 +319,7 @@ def _scores(trials: Mapping[str, TrialState], metric: str) -> dict[int, float]:
         for trial in trials.values()
         if (report := trial.report) is not None
         and isinstance(report.outcome, Scored)
-        and is_measured(value := report.outcome.metrics[metric])
+        and is_measured(value := report.outcome.value(metric))
     }
 
 

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from hpcscientist.errors import NoRunDirectory
+from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import journal, remains
+from hpcscientist.history import frozen, journal, remains
 from hpcscientist.history.lock import read_holder
 from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.records.events import TamperingFound
 
 SECONDS_PER_HOUR = 3600.0
+_NAMED = 5  # files
 
 
 def read_state(paths: RunPaths) -> CampaignState:
     """Return the state of a run directory. Raises NoRunDirectory, RunDirectoryError."""
-    if not paths.campaign.is_file():
+    if not paths.campaign.is_file() and frozen.trusted_copy(paths) is None:
         remains.check(paths)
         raise NoRunDirectory(paths.root, paths.campaign.name)
-    return fold(journal.events(paths.journal))
+    state = fold(journal.events(paths.journal))
+    check_campaign(paths, state)
+    return state
+
+
+def check_campaign(paths: RunPaths, state: CampaignState) -> None:
+    """Raise RunDirectoryError where a journal is another campaign's than campaign.toml."""
+    try:
+        ours = frozen.campaign_id(paths)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{paths.campaign}: cannot be read: {error.strerror}; restore it"
+        ) from error
+    if ours and state.campaign_id and state.campaign_id != ours:
+        raise RunDirectoryError(
+            f"{paths.journal}: is the journal of campaign {state.campaign_id}, and campaign.toml "
+            f"is of {ours}; put the one back that belongs here"
+        )
 
 
 def status(paths: RunPaths, *, in_queue: bool = False) -> dict[str, Any]:
@@ -51,6 +72,23 @@ def status(paths: RunPaths, *, in_queue: bool = False) -> dict[str, Any]:
         "gpu_hours": state.gpu_s / SECONDS_PER_HOUR,
         "cpu_hours": state.cpu_s / SECONDS_PER_HOUR,
     }
+
+
+def tampering(found: Sequence[TamperingFound]) -> str:
+    """Say what was changed in the run directory, and whose trials ran meanwhile, each how often;
+    "" where nothing was.
+    """
+    changed = list(dict.fromkeys(name for event in found for name in event.changed))
+    if not changed:
+        return ""
+    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+    suspects = Counter(idea for event in found for idea in event.suspects)
+    who = ", ".join(f"{idea} ({count})" for idea, count in suspects.most_common())
+    return (
+        f"files were changed by somebody else, {len(found)} times, and restored as recorded before "
+        f"they were used: {', '.join(changed[:_NAMED])}{more}; suspected, by the trials that ran "
+        f"meanwhile: {who or 'no idea'}"
+    )
 
 
 def _phase(state: CampaignState, *, alive: bool) -> str:

@@ -4,8 +4,8 @@ Each line says its version; the first version's did not. What a line of an earli
 filled in from the lines before it and from the ideas' files. Files are never rewritten: a driver
 that resumes appends lines of its own version. The second version lacked kinds of events, and fields
 that say by their defaults that they were lacking; its lines are read as they stand. So are those of
-the third, which had another word for the stage `seeds`, and of the fourth, which kept the notes of
-versions in their files alone.
+the third, which had another word for the stage `seeds`, of the fourth, which kept the notes of
+versions in their files alone, and of the fifth, which had no seals (see `history.chain`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.chain import Chain
 from hpcscientist.records.base import Record
-from hpcscientist.records.events import Event
+from hpcscientist.records.events import CampaignStarted, Event
 from hpcscientist.records.idea import Idea
 
-VERSION: Final = 5
+VERSION: Final = 6
 _CURRENT: Final = f'{{"v":{VERSION},'.encode()
-_AS_THEY_STAND: Final = (_CURRENT, b'{"v":4,', b'{"v":3,')
+_AS_THEY_STAND: Final = (b'{"v":5,', b'{"v":4,', b'{"v":3,')
 
 # By type of event: the fields that version 1 lacked, and what it meant by that. Those that came
 # in the course of version 1 are among them: its later lines have them.
@@ -42,7 +43,7 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
 
 class Line(Record):
     """A line of the journal: its version, its number, its time in seconds since the epoch; `c`: it
-    continues what was written together with the line before it.
+    continues what was written together with the line before it; `k` or `h`: its seal.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="constants")  # as `TrialReport`
@@ -52,12 +53,20 @@ class Line(Record):
     n: int
     t: float
     event: Event
+    k: str = ""
+    h: str = ""
 
 
-def group(lines: Sequence[bytes]) -> bytes:
-    """Return lines of this version as they are written together."""
+def text_of(line: Line) -> bytes:
+    """Return a new line as `group` takes it."""
+    return line.model_dump_json(exclude={"c", "k", "h"}).encode()
+
+
+def group(lines: Sequence[bytes], chain: Chain) -> bytes:
+    """Return new lines as they are written together, with the next seals of a chain."""
     mark = _CURRENT + b'"c":true,'
-    return b"".join([*lines[:1], *(mark + line.removeprefix(_CURRENT) for line in lines[1:])])
+    marked = [*lines[:1], *(mark + line.removeprefix(_CURRENT) for line in lines[1:])]
+    return b"".join(chain.seal(line) + b"\n" for line in marked)
 
 
 def is_torn(lines: Sequence[bytes]) -> bool:
@@ -78,16 +87,36 @@ def _begins_a_group(text: bytes) -> bool:
 
 
 class Reader:
-    """Reads the lines of one journal in their order. `root` is the run directory it lies in."""
+    """Reads the lines of one journal in their order. `root` is the run directory it lies in.
+
+    `chain` is where the lines read so far have brought it.
+    """
 
     def __init__(self, root: Path) -> None:
         self._paths = RunPaths(root)
         self._generation = 0
+        self._lines = 0
+        self.chain = Chain()
 
     def line(self, text: bytes) -> Line:
-        """Return a line. Raises ValueError where it is none, RunDirectoryError where a later
-        version of the package wrote it.
+        """Return the next line. Raises ValueError where it is none, or not the next one;
+        RunDirectoryError where a later version of the package wrote it.
         """
+        text = text.removesuffix(b"\n")
+        sealed = text.startswith(_CURRENT)
+        line = Line.model_validate_json(text) if sealed else self._of_earlier(text)
+        if line.n != self._lines + 1:
+            raise ValueError("a line is missing, or there twice")
+        if line.n == 1 and isinstance(line.event, CampaignStarted):
+            self.chain.begin(line.event.campaign_id)
+        if sealed:
+            self.chain.follow(text)
+        else:
+            self.chain.follow_unsealed(text)
+        self._lines += 1
+        return line
+
+    def _of_earlier(self, text: bytes) -> Line:
         if text.startswith(_AS_THEY_STAND):
             return Line.model_validate_json(text)
         try:
@@ -95,12 +124,12 @@ class Reader:
             version = raw.get("v", 1)
             if type(version) is int and version == 1:
                 raw = {**raw, "v": VERSION, "event": self._of_version_1(raw["event"])}
-            elif version in (2, 3, 4):
+            elif version in (2, 3, 4, 5):
                 raw = {**raw, "v": VERSION}
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("no line of a journal") from error
-        if type(version) is not int or version < 1:
-            raise ValueError("no version of a journal")
+        if type(version) is not int or version < 1 or version == VERSION:
+            raise ValueError("no version of a journal, or not as it was written")
         if version > VERSION:
             raise RunDirectoryError(
                 f"{self._paths.journal}: line {raw.get('n')} was written by a later version of "

@@ -16,6 +16,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
@@ -70,7 +71,9 @@ class DirectionFinder:
         )
         call = Call(task.idea_id, task.number, "directions")
         try:
-            reply = await self._ideation.ask(call, DirectionsReply, prompt)
+            reply = await self._ideation.ask(
+                call, DirectionsReply, prompt, {"directions": Limit(least=1, most=self._count)}
+            )
         except UNANSWERED as error:
             self._note("directions", task, f"ideas go without directions: {error}")
             return ()
@@ -82,7 +85,7 @@ class DirectionFinder:
         prompt = knowledge_prompt("converge", self._recipe, _shared(task), directions=named)
         call = Call(task.idea_id, task.number, "converge")
         try:
-            reply = await self._review.ask(call, ConvergeReply, prompt)
+            reply = await self._review.ask(call, ConvergeReply, prompt, _one_each(len(named)))
         except UNANSWERED as error:
             self._note("converge", task, f"directions are taken in the order given: {error}")
             return {}
@@ -93,6 +96,14 @@ class DirectionFinder:
 
     def _note(self, stage: str, task: ProposalTask, text: str) -> None:
         self._notify(f"{stage}/{task.idea_id}", one_line(text))
+
+
+def _one_each(count: int) -> Limits:
+    """Allow a judgement of each direction, and of no other."""
+    return {
+        "judgements": Limit(least=count, most=count),
+        "judgements.direction": Limit(least=1, most=count),
+    }
 
 
 def ratings(judgements: Sequence[Judgement], count: int) -> dict[int, float]:

@@ -15,6 +15,7 @@ from hpcscientist.models.prompting import naming
 from hpcscientist.models.prompting.materials import Prompt, of_template, read_only_files
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe import packages
 from hpcscientist.records.asked.vetting import FeasibilityReply, FeasibilityVerdict
@@ -23,6 +24,7 @@ from hpcscientist.records.idea import Idea
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
+_MOST_NAMED = 10  # data or packages
 _REASON = 1000  # characters of what a model says
 
 
@@ -72,7 +74,14 @@ class FeasibilityJudge:
 
     async def _ask(self, idea: Idea, ordinal: int, prompt: Prompt) -> FeasibilityReply:
         call = Call(idea.idea_id, idea.number, "feasibility", ordinal)
-        return await self._voice.ask(call, FeasibilityReply, prompt)
+        # Files that may not change are among them: an idea that needs one does not fit.
+        files = dict.fromkeys((*self._recipe.spec.editable, *self._recipe.reference))
+        limits = {
+            "files": Limit(values=tuple(files), most=len(files)),
+            "data": Limit(most=_MOST_NAMED),
+            "packages": Limit(most=_MOST_NAMED),
+        }
+        return await self._voice.ask(call, FeasibilityReply, prompt, limits)
 
     def _prompt(self, idea: Idea, reference_s: float | None) -> Prompt:
         """Ask for an estimate; too long, it goes without reference files, the longest first."""

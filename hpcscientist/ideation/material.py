@@ -19,6 +19,7 @@ from hpcscientist.models.prompting.materials import (
     read_only_files,
 )
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask, Reference
 from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.idea import Proposal
@@ -36,6 +37,7 @@ CORE = ("title", "summary", "hypothesis", "method")
 DETAILS = ("technical_details", "experiment_plan")
 REST = ("motivation", "expected_outcome", "risks")
 
+_MOST_IDS = 5  # parents or papers of one idea
 _IMPROVED = Verdict.IMPROVEMENT.value
 
 
@@ -43,6 +45,15 @@ def idea_fields(proposal: Proposal, names: Sequence[str]) -> tuple[tuple[str, st
     """Return the named texts of a proposal with their names, those that are empty left out."""
     texts = ((name, line(getattr(proposal, name), FIELD)) for name in names)
     return tuple((name.replace("_", " ").capitalize(), text) for name, text in texts if text)
+
+
+def proposal_limits(task: ProposalTask, within: str = "") -> Limits:
+    """Allow parents and papers that the prompt shows. `within`: the fields before the proposal."""
+    ids = {
+        "parent_ids": tuple(entry.idea_id for entry in task.archive),
+        "papers": tuple(line(paper.paper_id, TITLE) for paper in task.references),
+    }
+    return {f"{within}{name}": Limit(values=of, most=_MOST_IDS) for name, of in ids.items()}
 
 
 def fields_part(name: str, proposal: Proposal, kept: Sequence[str], more: Sequence[str]) -> Part:

@@ -9,7 +9,7 @@ papers as evidence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from hpcscientist.ideation.material import (
@@ -22,6 +22,7 @@ from hpcscientist.ideation.material import (
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.records.asked.proposing import Reference
@@ -30,6 +31,7 @@ from hpcscientist.records.idea import Idea
 
 _REASON = 1000  # characters of what a model says
 _QUERY = 400
+_MOST_CITED = 5
 _TRIES = 2  # decisions without evidence; after the last the matter stays open
 
 
@@ -71,7 +73,8 @@ class NoveltyJudge:
             prompt = self._prompt(idea, inquiry, ordinal, problem)
             inquiry.rounds = ordinal
             call = Call(idea.idea_id, idea.number, "novelty", ordinal)
-            reply = await self._voice.ask(call, NoveltyReply, prompt)
+            limits = self._limits(inquiry.seen, last=ordinal == self._rounds)
+            reply = await self._voice.ask(call, NoveltyReply, prompt, limits)
             evidence = inquiry.shown(reply.evidence)
             if reply.decision == "undecided":
                 return inquiry.verdict("undecided", reply.reason, evidence)
@@ -86,6 +89,17 @@ class NoveltyJudge:
                 if uncited == _TRIES:
                     return inquiry.undecided(f"{problem}; it said: {reply.reason}")
         return inquiry.undecided(inquiry.unfinished())
+
+    @staticmethod
+    def _limits(seen: Collection[str], *, last: bool) -> Limits:
+        """Allow citations of papers that were shown, and no search after the last round."""
+        decisions = ("novel", "not_novel", "undecided", *(() if last else ("search",)))
+        cited = {"evidence.paper_id": Limit(values=tuple(seen))} if seen else {}
+        return {
+            "decision": Limit(values=decisions),
+            "evidence": Limit(most=min(len(seen), _MOST_CITED)),
+            **cited,
+        }
 
     def _prompt(self, idea: Idea, inquiry: _Inquiry, ordinal: int, problem: str) -> Prompt:
         """Ask for a decision on what was found so far.

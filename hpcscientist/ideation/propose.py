@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hpcscientist.config.settings import IDEATION, RoleSettings
-from hpcscientist.ideation.material import knowledge_prompt
+from hpcscientist.ideation.material import knowledge_prompt, proposal_limits
 from hpcscientist.ideation.reflect import Reflection
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.fitting import Window
@@ -55,7 +55,8 @@ class ModelProposer:
         """
         prompt = self._prompt(task)
         call = Call(task.idea_id, task.number, "propose")
-        first = _settled(task, await self._voice.ask(call, Proposal, prompt))
+        reply = await self._voice.ask(call, Proposal, prompt, proposal_limits(task))
+        first = _settled(task, reply)
 
         def settle(proposal: Proposal) -> Proposal:
             return _settled(task, proposal)

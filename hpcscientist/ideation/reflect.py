@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcscientist.files.text import one_line
+from hpcscientist.ideation.material import proposal_limits
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
@@ -57,7 +58,9 @@ class Reflection:
             prompt = asked.answered((proposal.model_dump_json(),), said)
             call = Call(task.idea_id, task.number, "reflect", ordinal)
             try:
-                reply = await self._voice.ask(call, ReflectReply, prompt)
+                reply = await self._voice.ask(
+                    call, ReflectReply, prompt, proposal_limits(task, "proposal.")
+                )
             except UNANSWERED as error:
                 said = f"the proposal stands as it was before round {ordinal}: {error}"
                 self._notify(f"reflect/{task.idea_id}", one_line(said))

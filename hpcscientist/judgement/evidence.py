@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hpcscientist.authoring.runs.learning import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files import log
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed.regular import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
@@ -72,7 +72,7 @@ class Evidences:
         report = trial.report if trial is not None else None
         if report is None or not isinstance(report.outcome, Scored):
             return None
-        return report.outcome.metrics[self.spec.primary.name]
+        return report.outcome.value(self.spec.primary.name)
 
     def _symptom(self, idea_id: str, attempt: int) -> Symptom | None:
         """What its first seed's curve shows; nothing where the reference's shows the same."""
@@ -117,7 +117,7 @@ def reading(paths: RunPaths, idea_id: str) -> str:
 def _recorded_reading(paths: RunPaths, idea_id: str) -> str:
     """The same from the recorded calls: earlier versions kept no readings."""
     try:
-        with paths.idea(idea_id).chat.open("rb") as file:
+        with open_regular(paths.idea(idea_id).chat) as file:
             replies = [reply for reply, _ in log.read(file, _analysis) if reply is not None]
     except (OSError, log.DamagedLine):
         return ""

@@ -45,7 +45,7 @@ class Missing:
             what += "; the baseline's on the test split are among them, so nothing is confirmed"
         return (
             f"{self.count} results of scored trials are gone or were changed since they were "
-            f"journalled; {what}"
+            f"journalled; {what}; `hpcsci resume` writes them again"
         )
 
 

@@ -156,7 +156,7 @@ def _run(trial: TrialState, metric: MetricSpec) -> Rerun | None:
     if isinstance(outcome, Scored):
         return Rerun(
             number=number,
-            value=outcome.metrics[metric.name],
+            value=outcome.value(metric.name),
             node=report.usage.node,
             predictions=report.predictions_hash,
         )

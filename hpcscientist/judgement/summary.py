@@ -14,14 +14,14 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.standing import IdeaState
-from hpcscientist.history.status import SECONDS_PER_HOUR, read_state
+from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering
 from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.missing import Missing, missing
 from hpcscientist.judgement.quality import Quality, measure
 from hpcscientist.judgement.steadiness import drifted
-from hpcscientist.recipe.load import load
+from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
 from hpcscientist.records.found.finding import Comparison, Finding, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
@@ -66,9 +66,10 @@ def read_rows(paths: RunPaths) -> Summary:
     """
     state = read_state(paths)
     config = frozen.read(paths)
-    spec = load(paths.recipe).spec
+    spec = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec
     metric = spec.primary
-    found = overview(paths, metric.name)
+    runs = {trial.trial_id: trial.run for trial in state.trials.values()}
+    found = overview(paths, metric.name, runs)
     ended = [idea for idea in state.in_order() if idea.ended is not None]
     lacking = missing(state, found, metric.name)
 
@@ -93,7 +94,10 @@ def read_rows(paths: RunPaths) -> Summary:
         host=config.site.host,
         unreadable=found.unreadable,
         missing=lacking,
-        notes=(*state.notes, *filter(None, [drifted(state, metric)])),
+        notes=(
+            *state.notes,
+            *filter(None, [drifted(state, metric), tampering(state.tampering)]),
+        ),
         quality=measure(state),
         rule=str(rule_of(config.settings)),
         confirmation=tally(rows, told) if loop.confirm else "",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hpcscientist.campaign.proposals.earlier import EarlierIdea
 from hpcscientist.conduct.reference import is_piloted
+from hpcscientist.config.extent import drawn_of
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.feedback.effort import most_seeds, steps_of
@@ -27,7 +28,8 @@ class Checked:
     `steps` are what ideas go through. `embedder` tells look-alikes; None for the control arm,
     which compares no texts. `earlier` joins the bank before the first idea. `layout`: how models
     that are to be served are laid out, a line each. `inside`: how many trials run at once in the
-    job that drives, 0 where they run elsewhere.
+    job that drives, 0 where they run elsewhere. `proposals`: the numbers of the ideas that a
+    playbook proposes, None where a model is asked.
     """
 
     settings: Settings
@@ -43,6 +45,17 @@ class Checked:
     earlier: tuple[EarlierIdea, ...] = ()
     layout: tuple[str, ...] = ()
     inside: int = 0
+    proposals: frozenset[int] | None = None
+
+    @property
+    def unproposed(self) -> tuple[int, ...]:
+        """The numbers of the ideas that were asked for and that the playbook does not hold."""
+        if self.proposals is None:
+            return ()
+        settings, held = self.settings, self.proposals
+        numbers = range(1, settings.ideas + 1)
+        drawn = [drawn_of(number, settings.control) for number in range(settings.ideas + 1)]
+        return tuple(n for n in numbers if n not in held and drawn[n] == drawn[n - 1])
 
     @property
     def is_paid(self) -> bool:

@@ -26,13 +26,12 @@ from hpcscientist.errors import (
     HpcsciError,
     Interrupted,
     RunDirectoryError,
-    ServingError,
 )
 from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
-from hpcscientist.history import frozen
+from hpcscientist.history import frozen, status
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import DriverLock
@@ -40,7 +39,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.launching import likeness
 from hpcscientist.launching.halting import conduct, unheard
 from hpcscientist.launching.serving.beside import Beside, beside, serves
-from hpcscientist.launching.wiring import Wired, wire
+from hpcscientist.launching.wiring import Wired, restore, wire
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import (
@@ -111,12 +110,16 @@ def _drive(
         if live:
             observe(event, state)
 
+    frozen.make_copy(paths)
     journal = Journal(paths.journal, on_event, hold.check)
     try:
+        status.check_campaign(paths, state)
         live = True
-        if not state.ended:
+        session = Session(paths, journal, state, lock.generation, job_id, embedder)
+        if state.ended:
+            restore(session)
+        else:
             paths.cancel_request.unlink(missing_ok=True)
-            session = Session(paths, journal, state, lock.generation, job_id, embedder)
             _take_up(session, hold, tell)
     finally:
         journal.close()
@@ -194,10 +197,8 @@ def _run(
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())
     except HpcsciError as error:
-        if isinstance(error, ServingError) and plane is not None and plane.failure is error:
-            error = plane.explain(error)
         _record_stop(journal, generation, error, lets_go=wired.lets_go)
-        raise error
+        raise
     except OSError as error:
         known = _of_disk(paths, error)
         _record_stop(journal, generation, known, lets_go=wired.lets_go)

@@ -17,9 +17,11 @@ from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
+from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history import frozen, remains
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.checked import Checked
@@ -27,6 +29,7 @@ from hpcscientist.launching.launch import not_empty
 from hpcscientist.models import playbook
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe import load
+from hpcscientist.recipe.launched import LaunchedRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,9 @@ class Claim:
         """Remove a run directory in which nothing was learned, and what was made for it."""
         self.lock.release()
         with contextlib.suppress(RunDirectoryError):  # not furnished yet
-            vault.forget_campaign_key(frozen.read(self.paths).campaign_id)
+            campaign_id = frozen.read(self.paths).campaign_id
+            vault.forget_campaign_key(campaign_id)
+            TrustedCopy.of(self.paths.root, campaign_id).remove()
         remains.clear(self.paths)
         for folder in reversed(self.made):
             with contextlib.suppress(OSError):  # somebody else uses it by now
@@ -118,6 +123,13 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             lag=placement.lag,
             settings=settings.model_copy(update={"paths": PathSettings()}),
         )
+        LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
+        copy = TrustedCopy.of(paths.root, campaign_id)
+        copy.make(paths.root)
+        contents = Contents(copy.contents)
+        for file in filter(Path.is_file, paths.root.iterdir()):  # playbooks, earlier ideas
+            contents.put(file.name, {FILE: file.read_text(encoding="utf-8")})
+        copy.launched.touch()
         frozen.write(paths, config)
         remains.give_back(paths, claimed.lock)
     except OSError as error:
@@ -129,6 +141,9 @@ def furnish(checked: Checked, claimed: Claim) -> None:
 
 
 def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
+    if resolved(Path(error.filename or paths.root)).is_relative_to(resolved(vault.path_of(""))):
+        mend = "set paths.private to a folder that can"
+        return RunDirectoryError(f"{error.filename}: cannot be written: {error.strerror}; {mend}")
     return RunDirectoryError(
         f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
     )

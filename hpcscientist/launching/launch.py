@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from hpcscientist.recipe.load import Recipe, find, is_shipped, load
 from hpcscientist.records.asked.model import Role
 
 QUICKSTART = "digits"
+_NODES_OWN = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 def check(settings: Settings, folder: Path) -> Checked:
@@ -55,10 +56,8 @@ def check(settings: Settings, folder: Path) -> Checked:
     specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
     divided = inside.check(settings, placement.site, recipe.spec.resources, ours)
-    busy = serving.requests_at_once(ours, settings.serving, placement.site, settings.nodes)
-    placement = placement.beside_models(settings, recipe.spec, busy)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
-    name, recorded = asyncio.run(_probe(specs, recipe, settings)) if specs else ("search", {})
+    probed = asyncio.run(_probe(specs, recipe, settings)) if specs else _Probed("search")
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
     isolation.require_permission(placement.isolation, trusted, settings.allow_unsandboxed)
     _check_control(settings, parsed.kind == "search", recipe)
@@ -66,17 +65,22 @@ def check(settings: Settings, folder: Path) -> Checked:
         settings=settings,
         recipe=recipe,
         model_spec=spec,
-        model_name=name,
+        model_name=probed.name,
         role_specs=specs,
         model_assumed=not settings.model,
         placement=placement,
         run_dir=_run_dir(settings, recipe, folder),
-        steps=steps(settings, shelf.has_library(settings, recipe), recorded) if specs else (),
+        steps=steps(settings, shelf.has_library(settings, recipe), probed.recorded)
+        if specs
+        else (),
+        proposals=probed.proposals,
         embedder=None if parsed.kind == "search" else open_embedder(settings.embedding),
         earlier=earlier.read(settings, recipe.spec.name),
     )
+    if unseen := _unseen(found):
+        placement = replace(placement, notes=(*placement.notes, unseen))
     # Last, for it takes longest.
-    return replace(found, layout=_layout(found, ours, divided), inside=divided.at_once)
+    return _beside_models(replace(found, placement=placement), ours, divided)
 
 
 def _check_allocation(settings: Settings) -> None:
@@ -115,28 +119,33 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
     found: dict[str, str] = {}
     for spec in serving.specs(specs):
         path = serving.folder_of(spec, folder)
-        weights.check(path)
+        weights.require_whole(path)
         found[spec] = f"vllm:{path}"
     return {role: found.get(spec, spec) for role, spec in specs.items()}
 
 
-def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tuple[str, ...]:
-    """Return how models will be laid out, and what they share with trials.
+def _beside_models(found: Checked, folders: tuple[Path, ...], divided: Division) -> Checked:
+    """Return it with how models will be laid out, what they share with trials, and as many ideas in
+    flight as keep them busy.
 
     Raises ServingError where they cannot be served. Whether the nodes of a job have an engine is
     seen there, before it is started.
     """
+    found = replace(found, inside=divided.at_once)
     if not folders:
-        return ()
+        return found
     settings, place = found.settings, found.placement
     said = divided.lines
+    resources = found.recipe.spec.resources
     if place.backend == "local":
-        resources = found.recipe.spec.resources
         said = sharing.said_here(settings.serving, place.site, resources, folders)
-    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes)
-    if not settings.nodes:
-        serving.require_engine(folders, nodes.launcher_of(place.site, ""))
-    return said
+    here = not settings.nodes
+    engine = serving.require_engine(folders, nodes.launcher_of(place.site, "")) if here else {}
+    given = (folders, settings.serving, place.site, settings.nodes, engine)
+    said = said or serving.forecast(*given)
+    requests = serving.requests_at_once(*given)
+    placement = place.beside_models(settings, found.recipe.spec, requests)
+    return replace(found, layout=said, placement=placement)
 
 
 def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:
@@ -164,32 +173,48 @@ def _check_settings(settings: Settings) -> None:
         )
 
 
-async def _probe(
-    specs: dict[Role, str], recipe: Recipe, settings: Settings
-) -> tuple[str, dict[Role, frozenset[str]]]:
-    """See that the models answer that are served already.
+@dataclass(frozen=True, slots=True)
+class _Probed:
+    """The names of all models, by role the stages that playbooks hold, and the numbers of the
+    ideas that a playbook proposes; None where a model is asked."""
 
-    Return the names of all, and by role the stages that playbooks hold.
-    """
+    name: str
+    recorded: dict[Role, frozenset[str]] = field(default_factory=dict)
+    proposals: frozenset[int] | None = None
+
+
+async def _probe(specs: dict[Role, str], recipe: Recipe, settings: Settings) -> _Probed:
+    """See that the models answer that are served already."""
     ours = [serving.folder_of(spec, Path()) for spec in serving.specs(specs)]
     names = list(drafting.names_of(ours).values())
-    recorded: dict[Role, frozenset[str]] = {}
+    found = _Probed("")
     others = {role: s for role, s in specs.items() if parse_spec(s).kind != "vllm"}
     if others:
         models = open_models(others, recipe.playbook, settings)
         try:
             await models.probe()
             names.insert(0, models.name)
-            recorded = models.recorded()
+            found = _Probed("", models.recorded(), models.proposals())
         finally:
             await models.close()
-    return ", ".join(names), recorded
+    return replace(found, name=", ".join(names))
 
 
 def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
     path = _named_dir(settings, recipe, folder)
     refuse_patterns(path)
     return path
+
+
+def _unseen(found: Checked) -> str:
+    """Say so of a run directory that compute nodes hardly see."""
+    near = [place for place in _NODES_OWN if found.run_dir.is_relative_to(place)]
+    if not near or found.placement.backend != "slurm":
+        return ""
+    return (
+        f"the run directory lies below {near[0]}, of which each node usually has its own: trials "
+        "fail where nodes do not see it; `hpcsci doctor --run-dir DIR` tries a folder"
+    )
 
 
 def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcscientist.config import partitions
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import CampaignBusy, UsageError
@@ -29,6 +30,5 @@ def change_site(paths: RunPaths, site: str, overrides: SlurmOverrides, folder: P
             "its site profile is changed"
         )
     chosen = load_site(site, folder) if site else config.site
-    given = {name: value for name, value in overrides.model_dump().items() if value}
-    chosen = chosen.model_copy(update={"slurm": chosen.slurm.model_copy(update=given)})
-    frozen.write(paths, config.model_copy(update={"site": chosen}))
+    moved = partitions.overridden(chosen, overrides.model_dump())
+    frozen.write(paths, config.model_copy(update={"site": moved}))

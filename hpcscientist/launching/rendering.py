@@ -8,16 +8,18 @@ import time
 from hpcscientist import __version__
 from hpcscientist.campaign.running.gathering import make_batch
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.config.partitions import choose
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import SchedulerRefused, UsageError
-from hpcscientist.execution.backends.slurm.batches import record_of
+from hpcscientist.execution.backends.slurm.batches import need_of_limits, record_of
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.checked import Checked
-from hpcscientist.launching.jobs.dispatch import make_job
-from hpcscientist.records.trial import Split
+from hpcscientist.launching.jobs import room
+from hpcscientist.launching.jobs.dispatch import make_job, nodes_of
+from hpcscientist.records.trial import Split, Stage
 from hpcscientist.worker import element
 
 _UNKNOWN = "(made at launch)"
@@ -33,34 +35,48 @@ _FOR_GOOD = re.compile(
 def scripts(checked: Checked) -> dict[str, str]:
     """Return every kind of script that a launch would submit, by what it is for.
 
-    One array stands for all: the others differ in name, number of tasks and resources only.
+    One array stands for all that go to the same of [[partitions]]: the others differ in name,
+    number of tasks and resources only. Raises SiteError.
     """
     if checked.placement.backend != "slurm":
         return {}
     paths, config = RunPaths(checked.run_dir), _provisional(checked)
     found = {}
     if checked.settings.nodes:
-        job = make_job(paths, config.campaign_id, checked.settings.nodes, config.site)
+        nodes = nodes_of(checked.settings, checked.role_specs)
+        job = make_job(paths, config.campaign_id, nodes, config.site)
         found["the job that drives the campaign"] = controller_job.script(job)
     if checked.settings.serving.trials_inside:
         return found  # trials are steps of that job
-    trials = SpecFactory(config=config, recipe=checked.recipe, paths=paths).baseline()
-    baseline = make_batch([[trial] for trial in trials])
-    batch = record_of(config.campaign_id, paths.trials, baseline, time.time())
-    folder = paths.submission / batch.batch_id
-    found["an array of trials: the baseline's"] = submit.script(
-        config.site.slurm, batch, folder, element.__name__
-    )
+    factory = SpecFactory(config=config, recipe=checked.recipe, paths=paths)
+    kinds = {"the baseline's": factory.baseline(), "a pilot": [factory.baseline_pilot()]}
+    for index, step in enumerate(factory.steps):
+        kinds[f"the {step.name} budget"] = [factory.reference(Stage.STEP, index)]
+    seen = set()
+    for name, trials in kinds.items():
+        need = need_of_limits(config.site.slurm, trials[0].limits)
+        if (site := choose(config.site, need)) in seen:
+            continue
+        seen.add(site)
+        batch = make_batch([[trial] for trial in trials])
+        record = record_of(config.campaign_id, paths.trials, batch, time.time())
+        folder = paths.submission / record.batch_id
+        text = submit.script(config.site, record, folder, element.__name__)
+        found[f"an array of trials: {name}"] = text
     return found
 
 
 def check(checked: Checked) -> None:
     """Ask Slurm whether it would take what the launch would submit, before anything is made.
 
-    A wrong partition, account or QOS is found here. Raises UsageError with Slurm's words, and
-    SchedulerSilent when it does not answer.
+    A wrong partition, account or QOS is found here, and a job that would hold the nodes of its
+    own trials. Raises UsageError with Slurm's words, and SchedulerSilent when it does not answer.
     """
-    slurm = Slurm(checked.placement.site.watch.command_s)
+    settings, site = checked.settings, checked.placement.site
+    slurm = Slurm.of(site)
+    if checked.placement.backend == "slurm" and settings.nodes and not checked.inside:
+        nodes = nodes_of(settings, checked.role_specs)
+        room.require(slurm, site, checked.recipe.spec.resources, nodes)
     for purpose, script in scripts(checked).items():
         try:
             submit.check(slurm, script)

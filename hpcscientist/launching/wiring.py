@@ -8,6 +8,7 @@ from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.confirmation import Confirming
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.minds import Minds, control_minds, model_minds, with_control
 from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.proposals import earlier, shelf
@@ -19,6 +20,7 @@ from hpcscientist.campaign.proposals.outlook import Outlook
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.together import pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.result_files import ResultFiles
 from hpcscientist.campaign.ruling import rules_of
 from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.running.due import DueTrials
@@ -29,6 +31,7 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.execution.sandbox.interpreter import of_candidates
 from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
@@ -46,7 +49,8 @@ from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
-from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation, Split
 
 
@@ -77,6 +81,19 @@ class Wired:
             await self.model.close()
 
 
+def restore(session: Session) -> None:
+    """Have the files of a campaign that has ended be as they were recorded.
+
+    Raises RunDirectoryError and OSError.
+    """
+    paths, journal, state = session.paths, session.journal, session.state
+    config = frozen.read(paths)
+    recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
+    Integrity.of(paths, journal, state, config).begin()
+    ResultFiles(paths, journal, state, SpecFactory(config, recipe, paths)).restore()
+    Claims(paths, config, recipe, state).write_all()
+
+
 def wire(session: Session, plane: Beside | None = None) -> Wired:
     """Put a campaign together from its run directory; `plane` serves the models of its own.
 
@@ -86,11 +103,9 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
     """
     paths = session.paths
     config = frozen.read(paths)
-    recipe = load(paths.recipe)
-    if recipe.recipe_hash != config.recipe_hash:
-        raise RunDirectoryError(
-            f"{paths.recipe}: was changed since launch; restore it, or launch a new campaign"
-        )
+    recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
+    integrity = Integrity.of(paths, session.journal, session.state, config)
+    integrity.begin()
     vault.require_campaign_key(config.campaign_id)
     for key in config.labels.values():
         if not vault.path_of(key).is_dir():
@@ -122,12 +137,12 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
         library = None
         if shelf.is_read(config.steps):
             library = shelf.reopen(config, paths, session.teller("literature"), embedder)
-        minds = model_minds(roles, config, recipe, session, roles.windows, library)
+        python = of_candidates(config.isolation, config.image, config.python)
+        minds = model_minds(roles, config, recipe, session, roles.windows, library, python)
         if config.settings.control:
             minds = with_control(minds, recipe, config.settings.seed)
-    return assemble(
-        config, recipe, session, minds, _backend(config, recipe, session, plane), embedder
-    )
+    backend = _backend(config, recipe, session, plane)
+    return assemble(config, recipe, session, minds, backend, embedder, integrity)
 
 
 def _backend(
@@ -149,22 +164,27 @@ def assemble(
     minds: Minds,
     backend: Runs,
     embedder: Embedder | None = None,
+    integrity: Integrity | None = None,
 ) -> Wired:
     """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
     rules, specs = rules_of(config, recipe, minds), SpecFactory(config, recipe, session.paths)
-    tryout = Tryout(session.paths, session.journal, session.state, specs)
+    integrity = integrity or Integrity.of(session.paths, session.journal, session.state, config)
+    tryout = Tryout(session.paths, session.journal, session.state, specs, integrity)
     performers = Performers(
         rules=rules,
         state=session.state,
         admission=_admission(rules, recipe, session, minds, tryout, embedder),
         pursuit=pursuit(rules, session, minds, tryout),
         effort=Effort(config.settings, specs, session.journal, session.state),
-        trials=_trials(specs, session, backend),
+        trials=_trials(specs, session, backend, integrity),
         steadiness=Steadiness(recipe.spec, config.settings, session.journal, session.state),
         confirming=Confirming(
-            session.paths, session.journal, session.state, specs, config.settings
+            session.paths, session.journal, session.state, specs, integrity, config.settings
         ),
-        compactor=Compactor(session.paths, session.journal, session.state),
+        compactor=Compactor(
+            *(session.paths, session.journal, session.state),
+            ResultFiles(session.paths, session.journal, session.state, specs),
+        ),
         claims=Claims(session.paths, config, recipe, session.state),
     )
     conductor = Conductor(rules, session.state, session.journal, performers)
@@ -185,14 +205,15 @@ def _admission(
         paths=session.paths,
         journal=session.journal,
         knowledge=_knowledge(rules.settings, recipe, session, tryout),
+        integrity=tryout.integrity,
         proposer=minds.proposer,
         control=minds.control,
         bank=earlier.seeded(bank, session.paths),
-        outlook=_outlook(rules, recipe, session, minds),
+        outlook=_outlook(rules, recipe, session, minds, tryout.integrity),
     )
 
 
-def _trials(specs: SpecFactory, session: Session, backend: Runs) -> DueTrials:
+def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Integrity) -> DueTrials:
     loop = specs.config.settings.loop
     trials = TrialRunner(
         paths=session.paths,
@@ -203,7 +224,7 @@ def _trials(specs: SpecFactory, session: Session, backend: Runs) -> DueTrials:
         retries=loop.machine_retries,
         pause_s=loop.machine_pause_s,
     )
-    return DueTrials(specs, trials, session.state)
+    return DueTrials(specs, trials, session.state, integrity)
 
 
 def _knowledge(settings: Settings, recipe: Recipe, session: Session, tryout: Tryout) -> Knowledge:
@@ -226,16 +247,20 @@ def _threshold(loop: LoopSettings) -> float:
     return loop.similarity if loop.independence else 1.0
 
 
-def _outlook(rules: Rules, recipe: Recipe, session: Session, minds: Minds) -> Outlook:
+def _outlook(
+    rules: Rules, recipe: Recipe, session: Session, minds: Minds, integrity: Integrity
+) -> Outlook:
     settings, helpers = rules.settings, minds.helpers
     grounding = batches = None
     if helpers.surveyor is not None:
         shown = settings.literature.shown
         grounding = Grounding(
-            session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown
+            *(session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown),
+            integrity,
         )
     if helpers.finder is not None:
         batches = Batches(
-            rules.extent, helpers.finder, settings.proposing.batch, session.paths, minds.model
+            *(rules.extent, helpers.finder, settings.proposing.batch, session.paths, minds.model),
+            integrity,
         )
     return Outlook(settings.proposing, grounding, batches, minds.model)

@@ -19,6 +19,7 @@ from hpcscientist.literature.asking import together
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.materials import from_the_end, lines_from_the_end, of_template
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.records.idea import Idea
@@ -92,7 +93,9 @@ class Analyst:
         )
         call = Call(subject.idea_id, subject.number, "concepts")
         try:
-            reply = await self._voice.ask(call, ConceptsReply, prompt)
+            reply = await self._voice.ask(
+                call, ConceptsReply, prompt, {"concepts": Limit(least=1, most=self._most)}
+            )
         except UNANSWERED:
             return (_whole(subject),)
         named: dict[str, Concept] = {}
@@ -117,7 +120,7 @@ class Analyst:
             concept=concept,
         )
         try:
-            reply = await self._voice.ask(call, ProfileReply, prompt)
+            reply = await self._voice.ask(call, ProfileReply, prompt, found.limits())
         except UNANSWERED:
             return bare
         return found.record(bare, reply)
@@ -133,6 +136,12 @@ class _Candidates:
 
     def __bool__(self) -> bool:
         return bool(self.formulas or self.symbols or self.papers)
+
+    def limits(self) -> Limits:
+        """Allow the ids that the prompt shows; null stays allowed for formula and code."""
+        ids = {"formula": tuple(self.formulas), "code": tuple(self.symbols)}
+        shown = {name: Limit(values=of) for name, of in ids.items() if of}
+        return {**shown, "papers": Limit(values=tuple(self.papers), most=len(self.papers))}
 
     def shown_formulas(self) -> list[dict[str, str]]:
         return [

@@ -20,6 +20,7 @@ from hpcscientist.literature.unaided import distinct, own_attributes, own_querie
 from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.models.prompting.materials import of_template
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic
@@ -28,6 +29,7 @@ from hpcscientist.records.known.literature import Hit
 from hpcscientist.records.known.survey import QueriesReply, RankedPaper, Survey, TaskAttributes
 
 _PHRASE, _OTHERS = 300, 10  # characters, how many
+_ATTRIBUTES = 10  # as the prompt says
 _DEEPEST = 4  # times the papers wanted are looked at for abstracts that are long enough
 _NOT_RANKED = "not ranked: literature.ranking is off"
 _BUILD = (
@@ -87,7 +89,12 @@ class Surveyor:
             return own
         prompt = of_template("attributes", (material.described(topic),))
         try:
-            reply = await self._review.ask(Call(SURVEY_ID, 0, "attributes"), TaskAttributes, prompt)
+            reply = await self._review.ask(
+                Call(SURVEY_ID, 0, "attributes"),
+                TaskAttributes,
+                prompt,
+                {"other": Limit(most=_ATTRIBUTES)},
+            )
         except UNANSWERED as error:
             notes.append(_note("the task attributes are those of the recipe", error))
             return own
@@ -141,7 +148,9 @@ class Surveyor:
         )
         call = Call(SURVEY_ID, 0, "queries", ordinal)
         try:
-            reply = await self._ideation.ask(call, QueriesReply, prompt)
+            reply = await self._ideation.ask(
+                call, QueriesReply, prompt, {"queries": Limit(least=1, most=count)}
+            )
         except UNANSWERED as error:
             instead = "titles of the best hits" if best else "the topic and its attributes"
             notes.append(_note(f"{instead} were searched for", error))

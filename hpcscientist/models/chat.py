@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import os
+import shutil
+import threading
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
 from hpcscientist.errors import DiskFull, RunDirectoryError
-from hpcscientist.files import log
+from hpcscientist.files import log, vault
+from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import LARGEST_TEXT, open_regular
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.records.asked.model import Message, ModelReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
+
+_SEAL = b',"seal":"'
 
 
 class Call(Record):
@@ -43,23 +50,36 @@ class Call(Record):
     finish: str = ""
     question: str | None = None
     task: str | None = None
+    seal: str | None = None  # of the line without it
 
 
 class Chat:
-    """One chat.jsonl. Knows where each reply is; keeps neither texts nor handles."""
+    """One chat.jsonl. Knows where each reply is; keeps neither texts nor handles.
 
-    def __init__(self, path: Path) -> None:
+    Where a `campaign_id` is given, all of its lines bear seals of that campaign's key. Then a line
+    that bears none is a candidate's, and is taken out: what it answered is asked again.
+    """
+
+    def __init__(self, path: Path, campaign_id: str = "") -> None:
         self._path = path
+        self._campaign_id = campaign_id if vault.has_key(campaign_id) else ""
+        self._writing = asyncio.Lock()
+        self._file = threading.Lock()  # lest it be read anew while a thread appends to it
+        self._begin()
+
+    def _begin(self) -> None:
         self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
         self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
         self._tasks: set[str] = set()
-        self._writing = asyncio.Lock()
-        try:
-            self._load()
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            _raise(path, error)
+        with self._file:
+            try:
+                if self._campaign_id:
+                    self._take_out()
+                self._load()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                _raise(self._path, error)
 
     def asked(self, key: str, question: str) -> int:
         """Return which time it was that a call asked this question, from 1; 0: it never did.
@@ -69,10 +89,12 @@ class Chat:
         places = enumerate(self._places.get(key, []), 1)
         return next((time for time, place in places if place.question in (question, None)), 0)
 
-    def reply(self, key: str, asked: int) -> ModelReply:
-        """Return the recorded reply of a time that a call was asked."""
-        self._acted[key] = asked
+    def reply(self, key: str, asked: int) -> ModelReply | None:
+        """Return the recorded reply of a time that a call was asked; None of one that is gone."""
         call = self._read(self._places[key][asked - 1])
+        if call is None:
+            return None
+        self._acted[key] = asked
         return ModelReply(
             text=call.reply,
             reasoning=call.reasoning,
@@ -88,20 +110,58 @@ class Chat:
         """Return what the action was shown that began with a call; the last, if there are more."""
         if key not in self._tasks:
             return None
-        calls = (self._read(place) for place in reversed(self._places[key]))
-        return next((call.task for call in calls if call.task is not None), None)
+        calls = [self._read(place) for place in reversed(self._places[key])]
+        return next((call.task for call in calls if call and call.task is not None), None)
 
-    def _read(self, place: _Place) -> Call:
+    def _read(self, place: _Place) -> Call | None:
+        """Return a call; None where it is gone, and all is read anew.
+
+        Raises RunDirectoryError where nobody can tell which lines are a driver's.
+        """
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(place.start)
-                return Call.model_validate_json(file.read(place.length))
+                text = file.read(place.length)
+            if not self._campaign_id or self._is_ours(text):
+                return Call.model_validate_json(text)
         except OSError as error:
-            _raise(self._path, error)
+            if not self._campaign_id:
+                _raise(self._path, error)
         except ValidationError as error:
-            raise RunDirectoryError(
-                f"{self._path} was changed while the campaign ran; `hpcsci resume` reads it anew"
-            ) from error
+            if not self._campaign_id:
+                raise RunDirectoryError(
+                    f"{self._path} was changed while the campaign ran; `hpcsci resume` reads it "
+                    "anew"
+                ) from error
+        self._begin()
+        return None
+
+    def _is_ours(self, text: bytes) -> bool:
+        body, _, seal = text.rstrip(b"\n").rpartition(_SEAL)
+        return hmac.compare_digest(seal, self._seal(body + b"}") + b'"}')
+
+    def _seal(self, body: bytes) -> bytes:
+        whose = f"{self._path.parent.name}\n".encode()  # no line is another idea's
+        return vault.seal(self._campaign_id, whose + body).encode()
+
+    def _take_out(self) -> None:
+        """Keep the lines that drivers wrote, in their order; nothing else lies there then."""
+        kept, changed = list[bytes](), False
+        try:
+            with open_regular(self._path, follow=False) as file:
+                for text in iter(lambda: file.readline(LARGEST_TEXT), b""):
+                    if self._is_ours(text):
+                        kept.append(text)
+                    else:
+                        changed = changed or text.endswith(b"\n")  # else it was torn
+        except FileNotFoundError:
+            return
+        except OSError:
+            changed = True
+        if changed:
+            if self._path.is_dir() and not self._path.is_symlink():
+                shutil.rmtree(self._path)
+            write_atomic(self._path, b"".join(kept))
 
     def prompts(self, keys: tuple[str, ...]) -> tuple[PromptRef, ...]:
         """Return what led to the replies that were acted on whose key begins with one of `keys`."""
@@ -109,6 +169,8 @@ class Chat:
         for key, places in self._places.items():
             if key.startswith(keys):
                 call = self._read(places[self._acted.get(key, len(places)) - 1])
+                if call is None:
+                    return ()
                 ref = PromptRef(
                     chat=self._path.parent.name,
                     key=key,
@@ -125,26 +187,34 @@ class Chat:
         A thread waits for the disk, which takes 2 to 20 ms: in the driver's own one nothing else
         would go on, and of 64 replies that come together the last would wait for a second.
         """
-        line = call.model_dump_json(exclude_none=True).encode() + b"\n"
+        line = call.model_dump_json(exclude_none=True).encode()
+        if self._campaign_id:
+            line = b'%b%b%b"}' % (line[:-1], _SEAL, self._seal(line))
+        line += b"\n"
         async with self._writing:
             try:
-                start = await asyncio.to_thread(_append, self._path, line)
+                start, places = await asyncio.to_thread(self._append, line)
             except OSError as error:
                 _raise(self._path, error)
-        asked = self._acted[call.key] = self._note(call, start, len(line))
+        if places is self._places:  # else all was read anew meanwhile, this line too
+            self._note(call, start, len(line))
+        asked = self._acted[call.key] = len(self._places.get(call.key, ())) or 1
         return asked
 
-    def _note(self, call: Call, start: int, length: int) -> int:
+    def _append(self, line: bytes) -> tuple[int, dict[str, list[_Place]]]:
+        with self._file:
+            return _append(self._path, line), self._places
+
+    def _note(self, call: Call, start: int, length: int) -> None:
         places = self._places.setdefault(call.key, [])
         places.append(_Place(call.question, start, length))
         if call.task is not None:
             self._tasks.add(call.key)
-        return len(places)
 
     def _load(self) -> None:
         start = 0
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 for call, end in log.read(file, Call.model_validate_json):
                     self._note(call, start, end - start)
                     start = end

@@ -50,8 +50,11 @@ class RecordedModel:
         inner: Model,
         paths: RunPaths,
         on_reply: OnReply,
+        campaign_id: str = "",
     ) -> None:
+        """`campaign_id`: whose key all recorded lines are sealed with, "" where they are not."""
         self._inner, self._paths, self._on_reply = inner, paths, on_reply
+        self._campaign_id = campaign_id
         self._chats: dict[str, Chat] = {}
         self._tasks: dict[tuple[str, str], str] = {}  # of actions whose first reply has not come
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
@@ -74,8 +77,9 @@ class RecordedModel:
                 chat = self._chat(request.idea_id)
                 question = request.question or prompt_hash(request.messages)
                 asked = chat.asked(request.key, question)
-                if asked:
-                    reply = chat.reply(request.key, asked)
+                known = chat.reply(request.key, asked) if asked else None
+                if known is not None:
+                    reply = known
                 else:
                     reply = await self._inner.complete(request)
                     line = _line(request, reply, question, self._tasks.get(call))
@@ -136,7 +140,7 @@ class RecordedModel:
 
     def _chat(self, idea_id: str) -> Chat:
         if idea_id not in self._chats:
-            self._chats[idea_id] = Chat(self._paths.idea(idea_id).chat)
+            self._chats[idea_id] = Chat(self._paths.idea(idea_id).chat, self._campaign_id)
         return self._chats[idea_id]
 
 

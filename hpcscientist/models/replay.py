@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
+from hpcscientist.files.handed.regular import open_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
 from hpcscientist.records.asked.playbook import PlaybookEntry
@@ -23,10 +24,10 @@ def read_run(folder: Path) -> list[PlaybookEntry]:
     A last line that was torn when a driver ended is left out, as it is on resume. Raises
     ModelSpecError for a damaged line, and where there is no reply at all.
     """
-    paths, entries = RunPaths(folder), list[PlaybookEntry]()
-    for number, idea_id in _numbered(folder):
+    entries = list[PlaybookEntry]()
+    for number, calls in recorded_calls(folder):
         acted_on: dict[str, Call] = {}
-        for call in _calls(paths.idea(idea_id).chat):
+        for call in calls:
             # Of two replies to one question the first, of two questions of one call the last.
             if call.key not in acted_on or acted_on[call.key].prompt != call.prompt:
                 acted_on[call.key] = call
@@ -37,6 +38,16 @@ def read_run(folder: Path) -> list[PlaybookEntry]:
             "directory of a campaign that asked a model, or playbook:FILE"
         )
     return entries
+
+
+def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
+    """Yield each idea's number with its recorded calls, in order; the survey's number is 0.
+
+    Raises ModelSpecError for a damaged line and for a file that cannot be read.
+    """
+    paths = RunPaths(folder)
+    for number, idea_id in _numbered(folder):
+        yield number, _calls(paths.idea(idea_id).chat)
 
 
 def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
@@ -54,7 +65,7 @@ def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
 
 def _calls(path: Path) -> Iterator[Call]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for call, _ in log.read(file, Call.model_validate_json):
                 yield call
     except FileNotFoundError:

@@ -47,6 +47,11 @@ class Roles:
         models = self._models.items()
         return {role: m.stages() for role, m in models if isinstance(m, PlaybookModel)}
 
+    def proposals(self) -> frozenset[int] | None:
+        """The numbers of the ideas that a recorded model proposes; None where a model is asked."""
+        model = self._models.get("ideation")
+        return frozenset(model.ideas("propose")) if isinstance(model, PlaybookModel) else None
+
     async def probe(self) -> None:
         """Probe each model once. Raises EndpointError."""
         for model in self._distinct():

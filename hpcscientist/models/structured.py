@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -11,10 +13,17 @@ from pydantic import BaseModel, ValidationError
 from hpcscientist.errors import ContextOverflow, ReplyError
 from hpcscientist.files.handed.nesting import is_too_deep
 from hpcscientist.files.text import one_line
+from hpcscientist.models.answers import (
+    LONGEST_REPLY,
+    find_objects,
+    split_reasoning,
+    strip_reasoning,
+)
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.text import prompt_hash, strip_reasoning
+from hpcscientist.models.reply_limits import Limits, narrowed
+from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import misfit
@@ -23,6 +32,7 @@ T = TypeVar("T", bound=BaseModel)
 
 REPAIRS = 2
 CUT_OFF = "length"  # how endpoints call a reply that ended at max_tokens
+_TORN = "the reply holds no complete JSON object; it is malformed or cut off"
 
 
 class Unusable(Exception):
@@ -36,13 +46,15 @@ async def ask(
     repairs: int = REPAIRS,
     prompt: Prompt | None = None,
     window: Window | None = None,
+    limits: Limits | None = None,
 ) -> T:
     """Ask for a reply of a type, and again with what was wrong, at most `repairs` times.
 
     `prompt` is asked in place of the request's messages, as much of it as fits into
     `window` beside the answer; so too with each repair. The type's JSON schema goes with the
-    request and, because not every endpoint heeds it, into the prompt. Raises ReplyError after
-    the last repair or where the shortest prompt does not fit, and what `model` raises.
+    request, narrowed by `limits`, and, because not every endpoint heeds it, into the prompt.
+    Raises ReplyError after the last repair or where the shortest prompt does not fit, and what
+    `model` raises.
     """
     schema = _schema(reply_type)
     note = render("reply_format", schema=json.dumps(schema, ensure_ascii=False))
@@ -52,7 +64,7 @@ async def ask(
         call = request.model_copy(
             update={
                 "schema_name": reply_type.__name__,
-                "reply_schema": schema,
+                "reply_schema": narrowed(schema, limits or {}),
                 "repair": repair,
             }
         )
@@ -67,7 +79,7 @@ async def ask(
                 f"nor for its repair: {error}"
             ) from error
         try:
-            return parse(reply.text, reply_type)
+            return read(reply, reply_type)
         except Unusable as error:
             problem = str(error)
         if reply.finish == CUT_OFF:
@@ -118,19 +130,51 @@ def _cut_off(reply: ModelReply) -> str:
     return f"it was cut off{where} after {reply.completion_tokens} tokens, the most it may take"
 
 
-LONGEST_REPLY = 1_000_000  # characters; no honest reply is longer, and parsing blocks the loop
+def read(reply: ModelReply, reply_type: type[T]) -> T:
+    """Return the object that a reply holds.
+
+    Servers put the whole reply into the reasoning where a model does not think although it could,
+    so the object is taken from there if the answer holds none. Not if the reply was cut off: then
+    the model was still thinking, and an object is a draft. Raises Unusable.
+    """
+    cut_off = reply.finish == CUT_OFF
+    try:
+        return parse(reply.text, reply_type, cut_off)
+    except Unusable:
+        inside, answer = split_reasoning(reply.text)
+        if cut_off or "{" in answer:
+            raise
+        for thought in (inside, reply.reasoning):
+            with suppress(Unusable):
+                return _valid(find_objects(thought[-LONGEST_REPLY:]).values, reply_type)
+        raise
 
 
-def parse(text: str, reply_type: type[T]) -> T:
-    """Return the first JSON object in `text` that is a `reply_type`.
+def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:
+    """Return the last JSON object in a text's answer that is a `reply_type`.
 
-    Raises Unusable, with what is wrong with the longest object.
+    Models write drafts and correct themselves, so what comes last counts. A reply that was
+    `cut_off` within an object has not come to that yet: what precedes the object is a draft,
+    unless the model only began to repeat it. Raises Unusable, with what is wrong with the longest
+    object.
     """
     if len(text) > LONGEST_REPLY:
         raise Unusable(f"it is longer than {LONGEST_REPLY} characters")
-    objects = find_objects(text) or find_objects(text, lenient=True)
-    problems: list[tuple[int, str]] = []
-    for found in objects:
+    answer = strip_reasoning(text)
+    objects = find_objects(answer)
+    if cut_off and objects.torn is not None and not _repeats(answer, objects.torn):
+        raise Unusable(_TORN)
+    if objects.values:
+        return _valid(objects.values, reply_type)
+    if not answer:
+        raise Unusable("the reply is empty")
+    raise Unusable(_TORN if "{" in text else "the reply holds no JSON object")
+
+
+def _valid(objects: Sequence[dict[str, Any]], reply_type: type[T]) -> T:
+    """Return the last of some objects that is a `reply_type`. Raises Unusable."""
+    problems: list[tuple[int, str]] = [(-1, "the reply holds no JSON object")]
+    for found in reversed(objects):
         if is_too_deep(found):
             problems.append((0, "it is nested too deeply"))
             continue
@@ -144,39 +188,12 @@ def parse(text: str, reply_type: type[T]) -> T:
             return reply_type.model_validate_json(source)
         except ValidationError as error:
             problems.append((len(source), _first_problems(error)))
-    if problems:
-        raise Unusable(max(problems, key=lambda problem: problem[0])[1])
-    if not strip_reasoning(text):
-        raise Unusable("the reply is empty")
-    if "{" in text:
-        raise Unusable("the reply holds no complete JSON object; it is malformed or cut off")
-    raise Unusable("the reply holds no JSON object")
+    raise Unusable(max(problems, key=lambda problem: problem[0])[1])
 
 
-def find_objects(text: str, lenient: bool = False) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects in a text, in order.
-
-    Around them may be anything: reasoning, prose, fences, stray braces. `lenient` allows
-    bare line breaks inside strings, which models write when they quote code.
-    """
-    decoder = json.JSONDecoder(strict=not lenient)
-    answer = strip_reasoning(text)
-    found: list[dict[str, Any]] = []
-    start = answer.find("{")
-    while start >= 0:
-        try:
-            value, resume = decoder.raw_decode(answer, start)
-            found.append(value)
-        except json.JSONDecodeError as error:
-            # Going on from where it failed keeps the parts of a torn object from being
-            # taken for whole replies, and the search linear.
-            resume = max(start + 1, error.pos)
-        except ValueError:  # a number of thousands of digits
-            resume = start + 1
-        except RecursionError:  # nested a thousand deep: no reply, and slow to search
-            break
-        start = answer.find("{", resume)
-    return found
+def _repeats(answer: str, torn: int) -> bool:
+    """Whether the object that was torn off at the end is the beginning of one before it."""
+    return answer[torn:].strip() in answer[:torn]
 
 
 def _first_problems(error: ValidationError) -> str:

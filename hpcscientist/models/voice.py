@@ -11,6 +11,7 @@ from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.structured import ask
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelRequest, Role
@@ -56,9 +57,12 @@ class Voice:
         self._model, self._role, self._settings, self._seed = model, role, settings, seed
         self._window = window or Window(settings.context)
 
-    async def ask(self, call: Call, reply_type: type[T], prompt: Prompt) -> T:
+    async def ask(
+        self, call: Call, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
+    ) -> T:
         """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
 
+        `limits` say what its fields may hold for this one question, where a server heeds a schema.
         Raises ReplyError where there is no usable one, and what the model raises.
         """
         settings = self._settings
@@ -73,4 +77,6 @@ class Voice:
             max_tokens=settings.max_tokens,
             seed=call.seed(self._seed),
         )
-        return await ask(self._model, request, reply_type, prompt=prompt, window=self._window)
+        return await ask(
+            self._model, request, reply_type, prompt=prompt, window=self._window, limits=limits
+        )

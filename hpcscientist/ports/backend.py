@@ -39,7 +39,8 @@ class Backend(Protocol):
     without asking anybody, and `adopt` is the first that may fail.
 
     All of it is called from one event loop. Raised by any call: SchedulerRefused for what no
-    waiting mends, DiskFull, OSError; then nothing more is told.
+    waiting mends, RunDirectoryError where workers do not see that folder, SiteError for a profile
+    that nothing can be submitted with, DiskFull, OSError; then nothing more is told.
     """
 
     @property

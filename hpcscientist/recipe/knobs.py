@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.handed.python import is_newer, readable_part, syntax_tree
 from hpcscientist.recipe.schema import Knob
 from hpcscientist.records.idea import KnobValue
 
@@ -78,11 +78,16 @@ def _assignments(source: str) -> list[tuple[str, ast.expr, KnobValue]]:
     return found
 
 
-def parse(source: str) -> ast.Module:
-    """Parse a file's text. Raises RecipeError with the line where it is not Python."""
+def parse(source: str, here: bool = False) -> ast.Module:
+    """Parse a file's text; of one for a newer Python, what this one reads, unless it runs `here`.
+
+    Raises RecipeError with the line where it is not Python.
+    """
     try:
         return syntax_tree(source)
     except SyntaxError as error:
+        if not here and is_newer(source):
+            return syntax_tree(readable_part(source))
         raise RecipeError(f"not valid Python: {error.msg}", line=error.lineno) from None
     except ValueError as error:  # null bytes
         raise RecipeError(f"not valid Python: {error}") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 import hpcscientist
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed.place import expanded
-from hpcscientist.files.hashing import hash_tree, tree_files
+from hpcscientist.files.hashing import hash_file, hash_texts, hash_tree, tree_files
 from hpcscientist.recipe.checks.document import read_document
 from hpcscientist.recipe.checks.files import (
     PLAYBOOK,
@@ -56,6 +56,16 @@ class Recipe:
         """The container image, as an absolute path; a relative one is beside recipe.toml."""
         given = self.spec.image
         return str((self.folder / given).absolute()) if given else None
+
+    @cached_property
+    def scorer_hash(self) -> str:
+        """The hash of the scorer, as it was when first asked for."""
+        return hash_file(self.scorer)
+
+    @property
+    def reference_hash(self) -> str:
+        """The hash of the reference code as it was loaded."""
+        return hash_texts(self.reference)
 
     @cached_property
     def recipe_hash(self) -> str:

@@ -422,6 +422,24 @@ class NoteTaken(Record):
         return f"{self.type}/{self.name}"
 
 
+class TamperingFound(Record):
+    """Files of the run directory were not what was recorded, and were restored from their copies.
+
+    `changed` names them within the run directory; `suspects` are the ideas whose trials ran
+    without a sandbox since they were seen whole: one of them may have done it.
+    """
+
+    type: Literal["tampering_found"] = "tampering_found"
+    number: int
+    changed: tuple[str, ...]
+    suspects: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Each is an event of its own."""
+        return f"{self.type}/{self.number}"
+
+
 class PlaneStarted(Record):
     """Models are served from now on. `gpus`: all that the engines hold, on all nodes together.
 
@@ -506,6 +524,7 @@ Event = Annotated[
     | IdeaEnded
     | ResultsCompacted
     | NoteTaken
+    | TamperingFound
     | PlaneStarted
     | PlaneStopped
     | DriverStopped

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.records.base import Record
 
 LARGEST: Final = 1e150  # beyond it squares overflow; no metric is that large
@@ -46,6 +47,7 @@ class MachineFailure(StrEnum):
     WALLTIME = "walltime"  # the array task's limit came before the trial's deadline
     DISK_FULL = "disk_full"
     SCORER = "scorer"  # the trusted scorer failed
+    TAMPERED = "tampered"  # its folder was changed, and several candidates may have done it
     SETUP = "setup"  # code or data missing or changed, container not started
 
 
@@ -54,6 +56,18 @@ class Scored(Record):
 
     kind: Literal["scored"] = "scored"
     metrics: dict[str, float]
+
+    def value(self, metric: str) -> float:
+        """Return the value of a metric of the recipe.
+
+        Raises RunDirectoryError where a journal that somebody changed has it no more.
+        """
+        if metric not in self.metrics:
+            raise RunDirectoryError(
+                f"journal.jsonl: a scored trial has no {metric!r}, but {sorted(self.metrics)}; the "
+                "file was changed: restore it from a backup"
+            )
+        return self.metrics[metric]
 
 
 class IdeaFailed(Record):

@@ -5,9 +5,11 @@ Empty strings and zeros mean "do not ask for it" or "read it from Slurm".
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
 
@@ -16,28 +18,49 @@ BackendKind = Literal["local", "slurm"]
 
 # These become words of a job script's #SBATCH lines.
 Word = Annotated[str, Field(pattern=r"^[^\s]*$")]
-Option = Annotated[str, Field(pattern=r"^-[^\n]*$")]
+Options = Annotated[str, Field(pattern=r"^[^\n\r]+$")]
 Gres = Annotated[str, Field(pattern=r"^[^{}\s]*\{gpus\}[^{}\s]*$")]
 Bind = Annotated[str, Field(pattern=r"^[/$][^,:\n]*(:/[^,:\n]*)?$")]
+
+
+def _as_sbatch_reads(pattern: str, forms: str) -> AfterValidator:
+    def check(value: int | str) -> int | str:
+        if not re.fullmatch(pattern, str(value)):
+            raise PydanticCustomError(
+                "form", "write it as sbatch reads it: {forms}", {"forms": forms}
+            )
+        return value
+
+    return AfterValidator(check)
+
+
+_TIME = _as_sbatch_reads(r"(\d+-)?\d+(:\d+){0,2}", "90 (minutes), 12:00:00 or 2-00:00:00")
+_MEMORY = _as_sbatch_reads(r"\d+[KMGT]?", "64000 (MiB) or 64G")
+Time = Annotated[int | str, _TIME]
+Memory = Annotated[int | str, _MEMORY]
 
 
 class SlurmSite(Record):
     """How arrays of trials are submitted. MiB, minutes, seconds, counts.
 
-    `gres` is the form of a request for GPUs, with `{gpus}` for the number; it is used only for
-    trials that need some. `memory` says how memory is asked for, `memory_margin_mb` what is
-    added for the worker beside the candidate. `at_once` is the array's %N (0: no throttle).
+    `cluster` is asked instead of the one that is here, by every command. `gres` is the form of a
+    request for GPUs, with `{gpus}` for the number; it is used only for trials that need some.
+    `gpu_option` is the option of sbatch that GPUs are asked for by: `--gpus-per-node=a100:2`, say,
+    instead of `--gres=gpu:a100:2`. `memory` says how memory is asked for, `memory_margin_mb` what
+    is added for the worker beside the candidate. `at_once` is the array's %N (0: no throttle).
     `pack_s`: trials expected to be shorter are put into one array task until it is about that
     long (0: never). `max_array` and `max_submit` 0: read from Slurm. `max_minutes` bounds the
     time limit of a packed array task (0: the partition's). `extra` are further sbatch options,
-    written as on its command line.
+    written as on its command line; see `config.sbatch` for what they may be.
     """
 
+    cluster: Word = ""
     account: Word = ""
     partition: Word = ""
     qos: Word = ""
     constraint: Word = ""
     gres: Gres = "gpu:{gpus}"
+    gpu_option: Literal["gres", "gpus", "gpus-per-node", "gpus-per-task"] = "gres"
     memory: Literal["mem", "mem-per-cpu", "none"] = "mem"
     memory_margin_mb: int = Field(default=512, ge=0)
     at_once: int = Field(default=0, ge=0)
@@ -47,18 +70,40 @@ class SlurmSite(Record):
     max_minutes: int = Field(default=0, ge=0)
     requeue: bool = True
     exclude: tuple[Word, ...] = ()
-    extra: tuple[Option, ...] = ()
+    extra: tuple[Options, ...] = ()
     modules: tuple[Word, ...] = ()
     setup: tuple[str, ...] = ()
     python: str = ""
     accounting: Literal["auto", "yes", "no"] = "auto"
 
 
+class PartitionChoice(Record):
+    """A partition, or a list of some, and which jobs go there: those that fit all of its limits.
+
+    `max_memory` is a job's whole memory. `gpus` left out: any number; 0: jobs without GPUs alone;
+    else jobs with 1 to so many. Another limit that is left out is none. `name` and the rest take
+    the place of [slurm]'s unless they are ""; `extra` comes beside [slurm]'s.
+    """
+
+    name: Word = ""
+    max_time: Time = 0
+    max_memory: Memory = 0
+    max_memory_per_cpu: Memory = 0
+    max_cpus: int = Field(default=0, ge=0)
+    gpus: int | None = Field(default=None, ge=0)
+    account: Word = ""
+    qos: Word = ""
+    constraint: Word = ""
+    gres: Gres | Literal[""] = ""
+    extra: tuple[Options, ...] = ()
+
+
 class WatchSite(Record):
     """How often Slurm is asked. Seconds.
 
-    A round of at most one squeue and one sacct comes `round_min_s` after something happened,
-    then ever later, up to `round_max_s`. Files of the run directory are looked at every
+    A round of one squeue comes `round_min_s` after something happened, then ever later, up to
+    `round_max_s`. sacct is asked where something left the queue unseen; after `accounting_s`
+    without an answer such tasks count as lost. Files of the run directory are looked at every
     `files_s`. `visible_s`: how long a shared file system may hide what another node wrote.
     `command_s`: after this long a scheduler command counts as unanswered. `gather_s`: how long
     trials are gathered into one array before it is submitted.
@@ -69,6 +114,7 @@ class WatchSite(Record):
     files_s: float = Field(default=1.0, gt=0)
     visible_s: float = Field(default=60.0, ge=0)
     command_s: float = Field(default=60.0, gt=0)
+    accounting_s: float = Field(default=300.0, ge=0)
     gather_s: float = Field(default=1.0, ge=0)
 
 
@@ -104,7 +150,7 @@ class ControllerSite(Record):
     gpus: int = Field(default=0, ge=0)
     stop_before_s: int = Field(default=120, ge=10)
     max_links: int = Field(default=1000, ge=1)
-    extra: tuple[Option, ...] = ()
+    extra: tuple[Options, ...] = ()
 
 
 class ServingSite(Record):
@@ -122,10 +168,11 @@ class ServingSite(Record):
 
 
 class Site(Record):
-    """A site profile."""
+    """A site profile. A job goes to the first of `partitions` it fits; see `config.partitions`."""
 
     name: str = ""
     slurm: SlurmSite = SlurmSite()
+    partitions: tuple[PartitionChoice, ...] = ()
     watch: WatchSite = WatchSite()
     host: Host = Host()
     controller: ControllerSite = ControllerSite()

@@ -103,7 +103,7 @@ class Limits(Record):
 
 
 class Sources(Record):
-    """Where a trial finds things: absolute paths; `labels` is a key of `files.vault`.
+    """Where a trial finds things: absolute paths, or keys of `files.vault`, as `labels` always is.
 
     The candidate is told `data` alone.
     """
@@ -145,6 +145,7 @@ class TrialSpec(Record):
     tokens: int = 0
     alone: bool = False  # specs of earlier versions lack it
     queued_at: float
+    seal: str = ""  # of the file it is read from; specs of earlier versions lack it
 
     @field_serializer("stage", when_used="json")
     def _stage(self, stage: Stage) -> str:

@@ -17,6 +17,7 @@ from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
@@ -38,7 +39,7 @@ def choose(campaign: RunPaths, claim: Claim, out: Path | None) -> RunPaths:
         root.mkdir(parents=True, exist_ok=True)
         paths, copy = RunPaths(root), root / CLAIM
         if copy.exists():
-            if copy.read_bytes() != encode(claim):
+            if read_regular(copy) != encode(claim):
                 raise UsageError(f"--out {root}: holds the rerun of another claim; give another")
             if (root / OUTCOME).exists():
                 raise UsageError(f"--out {root}: holds a finished rerun; give another")
@@ -93,16 +94,13 @@ def identity(paths: RunPaths) -> str:
 
     The same when it is taken up again.
     """
-    for event in journal.read(paths.journal):
-        if isinstance(event, CampaignStarted):
-            own = event.campaign_id
-            break
-    else:
-        own = f"again-{secrets.token_hex(4)}"
+    known = (e.campaign_id for e in journal.read(paths.journal) if isinstance(e, CampaignStarted))
+    own = next(known, f"again-{secrets.token_hex(4)}")
     try:
         if vault.campaign_key(own) is not None:
             return own
         # Of a rerun that has lost its key no result counts any more: its trials run again.
+        paths.journal.unlink(missing_ok=True)
         vault.forget_campaign_key(own)
         vault.make_campaign_key(own)
     except OSError as error:

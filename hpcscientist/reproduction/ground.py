@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist.config.partitions import overridden
 from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
@@ -131,9 +132,8 @@ def _data(config: CampaignConfig, recipe: Recipe, settings: Settings) -> dict[st
 
 def _place(config: CampaignConfig, recipe: Recipe, wanted: Wanted) -> dict[str, object]:
     """Backend, site profile and trials at once."""
-    overrides = {name: value for name, value in wanted.words.model_dump().items() if value}
     profile = load_site(wanted.site, wanted.folder) if wanted.site else config.site
-    profile = profile.model_copy(update={"slurm": profile.slurm.model_copy(update=overrides)})
+    profile = overridden(profile, wanted.words.model_dump())
     kind = wanted.backend or config.backend
     moved = {"backend": kind, "site": profile, "settings": wanted.settings}
     site = choosing.of(config.model_copy(update=moved))

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.errors import UsageError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
@@ -88,7 +89,7 @@ def read_claim(recorded: Recorded) -> Claim | str | None:
     """Return claim.json, None where there is none, or what is wrong with it."""
     path = recorded.paths.idea(recorded.idea.idea_id).claim
     try:
-        return Claim.model_validate_json(path.read_bytes())
+        return Claim.model_validate_json(read_regular(path))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
@@ -47,13 +48,14 @@ def baseline_reports(
 def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
     """Whether that rerun's trial was specified as this one, but for when, and for which rerun."""
     try:
-        other = TrialSpec.model_validate_json(paths.trial(spec.trial_id).spec.read_bytes())
+        other = TrialSpec.model_validate_json(read_regular(paths.trial(spec.trial_id).spec))
     except (OSError, ValueError):
         return False
     own = {"campaign_id": spec.provenance.campaign_id}
     free = {
         "run": spec.run,
         "queued_at": spec.queued_at,
+        "seal": "",
         "provenance": other.provenance.model_copy(update=own),
     }
     return other.model_copy(update=free) == spec

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 
 from hpcscientist import __version__
 from hpcscientist.campaign import claims
-from hpcscientist.files.hashing import hash_tree, package_hash
+from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.hashing import hash_tree, holds, package_hash
 from hpcscientist.history.standing import TrialState
-from hpcscientist.recipe.load import Recipe, load
+from hpcscientist.recipe.checks.tree import LARGEST
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.found.claim import Claim
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
@@ -48,13 +51,14 @@ def examine(recorded: Recorded) -> Wholeness:
     found = Wholeness()
     _code(recorded, found)
     trials = _trials(recorded)
-    found.problems += _results(recorded, trials)
-    if hash_tree(recorded.paths.recipe) != recorded.config.recipe_hash:
+    is_whole = holds(recorded.paths.recipe, recorded.config.recipe_hash, LARGEST)
+    found.problems += _results(recorded, trials, is_whole)
+    if not is_whole:
         found.problems.append(
             f"{recorded.paths.recipe} is not the recipe of the launch, by the hash in campaign.toml"
         )
         return found
-    found.recipe = load(recorded.paths.recipe)
+    found.recipe = LaunchedRecipe(recorded.paths.recipe, recorded.config.recipe_hash).load()
     found.claim = claims.derive(
         recorded.config, found.recipe, recorded.state, recorded.idea.idea_id
     )
@@ -89,7 +93,7 @@ def _code(recorded: Recorded, found: Wholeness) -> None:
     code = recorded.paths.idea(idea_id).code(attempt)
     if not code.is_dir():
         found.problems.append(f"{code} is gone")
-    elif hash_tree(code) != recorded.idea.code_hashes.get(attempt):
+    elif not holds(code, recorded.idea.code_hashes.get(attempt, ""), LARGEST_TEXT):
         found.problems.append(f"{code} is not the code that was measured, by the journal's hash")
 
 
@@ -106,7 +110,9 @@ def _trials(recorded: Recorded) -> list[TrialState]:
     ]
 
 
-def _results(recorded: Recorded, trials: Iterable[TrialState]) -> Iterator[str]:
+def _results(
+    recorded: Recorded, trials: Iterable[TrialState], recipe_is_whole: bool
+) -> Iterator[str]:
     """Yield where result files say something else than the journal, or lack."""
     by_id = {trial.trial_id: trial for trial in trials}
     rows = rows_of(recorded.paths, by_id)
@@ -117,7 +123,8 @@ def _results(recorded: Recorded, trials: Iterable[TrialState]) -> Iterator[str]:
         if not ours:
             yield f"{trial_id} was scored by the journal, and its result is gone or cannot be read"
             continue
-        yield from _differences(trial, ours, _hashes(recorded, trial))
+        if recipe_is_whole or trial.idea_id != BASELINE_ID:
+            yield from _differences(trial, ours, _hashes(recorded, trial))
     for trial_id in unsealed(recorded.paths, recorded.config.campaign_id, by_id):
         yield f"trials/{trial_id}/result.arrow is not what its worker wrote: the seal is wrong"
 

@@ -6,7 +6,7 @@ Judging them is in `feedback`; how files are read is in `scan`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -51,8 +51,10 @@ class Overview:
     unreadable: int
 
 
-def overview(paths: RunPaths, metric: str) -> Overview:
+def overview(paths: RunPaths, metric: str, runs: Mapping[str, int] | None = None) -> Overview:
     """Return a metric's values on both splits, reading the files once.
+
+    `runs` are those that count, by trial: anybody may put files of others there. None: all.
 
     Where several trials scored the same seed of one attempt, the later of the stages stands,
     then the higher run, then the later trial id: never the order in which files are
@@ -60,11 +62,19 @@ def overview(paths: RunPaths, metric: str) -> Overview:
     measured.
     """
     found = scan(paths, _SCORE_COLUMNS, ds.field("metric") == metric)
+    if runs is not None:
+        found = replace(found, table=_of_runs(found.table, runs))
     return Overview(
         validation=_scores_of(found, metric, Split.VALIDATION, SEED_STAGES),
         test=_scores_of(found, metric, Split.TEST, CONFIRM_STAGES),
         unreadable=found.unreadable,
     )
+
+
+def _of_runs(table: Any, runs: Mapping[str, int]) -> Any:
+    run = table["run"].cast(pa.string())
+    wanted = pa.array([f"{trial} {number}" for trial, number in runs.items()], pa.string())
+    return table.filter(pc.is_in(pc.binary_join_element_wise(table["trial"], run, " "), wanted))
 
 
 def _scores_of(found: Measurements, metric: str, split: Split, stages: Sequence[Stage]) -> Scores:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.logs import LOG_SCHEMA, collect, log_files
 from hpcscientist.results.parts import Key, arranged, clear_temporaries, keys_in, write_part
-from hpcscientist.results.scan import loose_files, part_files
+from hpcscientist.results.scan import loose_files, part_files, regular_files
 from hpcscientist.results.schema import SCHEMA, conform, refuse_newer, version_of
 from hpcscientist.results.store import read_table, wanted_run
 
@@ -49,16 +49,16 @@ def compact(paths: RunPaths, only: Collection[str] | None = None) -> int:
     loose = [f for f in loose_files(paths) if only is None or f.parent.name in only]
     names = [file.parent.name for file in loose]
     ended: dict[Key, TrialPaths] = {}
-    known = keys_in(part_files(paths), names)
+    known = keys_in(regular_files(part_files(paths)), names)
     fresh = (table for key, table in _tables(loose, only, ended) if key not in known)
     write_part(paths.results, "part", SCHEMA, map(arranged, _grouped(fresh)))
-    logged = keys_in(log_files(paths), names)
+    logged = keys_in(regular_files(log_files(paths)), names)
     unlogged = [(key, trial) for key, trial in ended.items() if key not in logged]
     write_part(paths.results, "logs", LOG_SCHEMA, _log_tables(unlogged))
     for trial in ended.values():
         _take_away(trial.root)
-    _merge(part_files(paths), "part", SCHEMA, arranged)
-    _merge(log_files(paths), "logs", LOG_SCHEMA, lambda table: table)
+    _merge(regular_files(part_files(paths)), "part", SCHEMA, arranged)
+    _merge(regular_files(log_files(paths)), "logs", LOG_SCHEMA, lambda table: table)
     pa.default_memory_pool().release_unused()  # a driver goes on for days after
     return len(ended)
 

@@ -16,7 +16,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.results.scan import regular_files
 
 LOGS_GLOB = "logs-*.parquet"
 
@@ -41,7 +43,7 @@ def read(paths: RunPaths, trial_id: str) -> str:
             data = _loose(trial, "log")
             if data is not None or trial.root.exists():
                 return (data or b"").decode("utf-8", "replace")
-        rows = _compacted(log_files(paths), trial_id)
+        rows = _compacted(regular_files(log_files(paths)), trial_id)
         if rows:
             return (rows[-1][1] or b"").decode("utf-8", "replace")
     raise RunDirectoryError(
@@ -80,7 +82,7 @@ def _loose(trial: TrialPaths, name: str) -> bytes | None:
         return _untrusted(trial.out / _PROGRESS)
     path = {"spec": trial.spec, "log": trial.log, "worker": trial.worker}[name]
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 

@@ -11,7 +11,7 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.results.scan import scan
 from hpcscientist.results.schema import SCHEMA
-from hpcscientist.results.store import read_result
+from hpcscientist.results.store import is_sealed
 
 Row = dict[str, Any]
 
@@ -29,7 +29,7 @@ def rows_of(paths: RunPaths, trials: Collection[str]) -> dict[str, list[Row]]:
 
 
 def unsealed(paths: RunPaths, campaign_id: str, trials: Collection[str]) -> list[str]:
-    """Return the trials whose own result file no worker of the campaign wrote, or for another run.
+    """Return the trials whose own result file no worker of the campaign wrote.
 
     None where the campaign's key is not on this machine: nothing can be said then. Compacted
     results bear no seals.
@@ -37,4 +37,4 @@ def unsealed(paths: RunPaths, campaign_id: str, trials: Collection[str]) -> list
     if vault.campaign_key(campaign_id) is None:
         return []
     loose = (trial for trial in sorted(trials) if paths.trial(trial).result.exists())
-    return [trial for trial in loose if read_result(paths.trial(trial)) is None]
+    return [trial for trial in loose if not is_sealed(paths.trial(trial), campaign_id)]

@@ -8,6 +8,7 @@ the rows mean is in `schema`, what is made of them in `aggregate`.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +53,8 @@ def scan(paths: RunPaths, columns: Sequence[str], where: Any | None = None) -> M
         # Loose files first: what is compacted in between is then found among the parts.
         loose, parts = loose_files(paths), part_files(paths)
         try:
-            old, bad_parts = _read(parts, "parquet", wanted, condition)
-            new, bad_files = _read(loose, "ipc", wanted, condition)
+            old, bad_parts = read_files(parts, "parquet", wanted, condition)
+            new, bad_files = read_files(loose, "ipc", wanted, condition)
         except FileNotFoundError:
             continue
         # Thousands of files are thousands of chunks; every later step is slow on those.
@@ -70,7 +71,7 @@ def loose_files(paths: RunPaths) -> list[Path]:
     try:
         with os.scandir(paths.trials) as entries:
             names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [file for name in names if (file := paths.trial(name).result).exists()]
 
@@ -78,6 +79,11 @@ def loose_files(paths: RunPaths) -> list[Path]:
 def part_files(paths: RunPaths) -> list[Path]:
     """Return the compacted result files, oldest first."""
     return sorted(paths.results.glob(PART_GLOB))
+
+
+def regular_files(files: Sequence[Path]) -> list[Path]:
+    """Return those that are regular files: to open a pipe waits for ever."""
+    return [file for file in files if stat.S_ISREG(file.stat().st_mode)]
 
 
 def distinct(table: Any) -> Any:
@@ -99,7 +105,7 @@ def _reworded(table: Any) -> Any:
     return table.set_column(place, table.schema.field(place), today)
 
 
-def _read(
+def read_files(
     files: Sequence[Path], form: str, columns: list[str], where: Any | None
 ) -> tuple[Any, int]:
     """Return the rows of all files that can be read, and the number of the others.
@@ -107,6 +113,10 @@ def _read(
     A data set read fails as a whole, so the bad file is searched by halving: one bad file
     among thousands costs a few reads more, none costs nothing.
     """
+    regular = regular_files(files)
+    if len(regular) < len(files):
+        table, unreadable = read_files(regular, form, columns, where)
+        return table, unreadable + len(files) - len(regular)
     if not files:
         return _empty(columns), 0
     try:
@@ -124,8 +134,8 @@ def _read(
             _explain(files[0], form, error)
             return _empty(columns), 1
     middle = len(files) // 2
-    first, bad = _read(files[:middle], form, columns, where)
-    second, more = _read(files[middle:], form, columns, where)
+    first, bad = read_files(files[:middle], form, columns, where)
+    second, more = read_files(files[middle:], form, columns, where)
     return pa.concat_tables([first, second]), bad + more
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.outcome import (
@@ -41,13 +42,31 @@ def write_result(paths: TrialPaths, spec: TrialSpec, report: TrialReport) -> Non
     write_atomic(paths.result, encode(spec, report))
 
 
-def read_result(paths: TrialPaths) -> TrialReport | None:
-    """Return the report of the trial that the folder's spec.json asks for.
+def read_result(paths: TrialPaths, spec: TrialSpec | None = None) -> TrialReport | None:
+    """Return the report of a run of a trial, None: of the one that spec.json asks for.
 
     None when there is no result, when the file is half-written or garbage, when its seal is
-    not the campaign's, or when it belongs to another trial or run. Without a spec.json,
+    not the campaign's, or when it belongs to another campaign, trial or run. Without a spec.json,
     whatever was written counts. Raises RunDirectoryError for a file of a newer schema.
     """
+    found = _sealed(paths)
+    if found is None:
+        return None
+    report, campaign_id = found
+    wanted = wanted_run(paths) if spec is None else (spec.trial_id, spec.run)
+    # A campaign that has no key bears no seal: anybody may name one.
+    is_ours = spec is None or campaign_id == spec.provenance.campaign_id
+    return report if is_ours and wanted in (None, (report.trial_id, report.run)) else None
+
+
+def is_sealed(paths: TrialPaths, campaign_id: str) -> bool:
+    """Whether a trial's result file is what a worker of the campaign wrote for it."""
+    found = _sealed(paths)
+    return found is not None and (found[0].trial_id, found[1]) == (paths.root.name, campaign_id)
+
+
+def _sealed(paths: TrialPaths) -> tuple[TrialReport, str] | None:
+    """Return what a result file says, and of which campaign, where it bears that one's seal."""
     table = read_table(paths.result)
     if table is None:
         return None
@@ -57,10 +76,9 @@ def read_result(paths: TrialPaths) -> TrialReport | None:
         return None
     first = table.slice(0, 1).to_pylist()[0]
     seal = _seal(first["campaign"], first["code_hash"], report)
-    if not hmac.compare_digest(seal, _seal_in(paths.result)):
-        return None
-    wanted = wanted_run(paths)
-    return report if wanted in (None, (report.trial_id, report.run)) else None
+    return (
+        (report, first["campaign"]) if hmac.compare_digest(seal, _seal_in(paths.result)) else None
+    )
 
 
 def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
@@ -69,7 +87,7 @@ def wanted_run(paths: TrialPaths) -> tuple[str, int] | None:
     A spec.json that cannot be read asks for nothing that exists: ("", 0).
     """
     try:
-        spec = json.loads(paths.spec.read_bytes())
+        spec = json.loads(read_regular(paths.spec))
         return str(spec["trial_id"]), int(spec.get("run", 1))
     except FileNotFoundError:
         return None
@@ -96,7 +114,7 @@ def read_table(path: Path) -> Any | None:
     """
     try:
         # Read, not mapped: the file may be replaced while the table lives.
-        with pa.ipc.open_file(pa.BufferReader(path.read_bytes())) as reader:
+        with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
             version = version_of(reader.schema)
             refuse_newer(version, path)
             if version is None:
@@ -110,16 +128,13 @@ def read_table(path: Path) -> Any | None:
 
 def _seal(campaign_id: str, code_hash: str, report: TrialReport) -> bytes:
     """Return the seal of a report; b"" for a campaign without a key, such as a benchmark's."""
-    key = vault.campaign_key(campaign_id)
-    if key is None:
-        return b""
     text = f"{campaign_id}\n{code_hash}\n{report.model_dump_json()}"
-    return hmac.digest(key, text.encode(), "sha256").hex().encode()
+    return vault.seal(campaign_id, text.encode()).encode()
 
 
 def _seal_in(path: Path) -> bytes:
     try:
-        with pa.ipc.open_file(pa.BufferReader(path.read_bytes())) as reader:
+        with pa.ipc.open_file(pa.BufferReader(read_regular(path))) as reader:
             seal: bytes = (reader.schema.metadata or {}).get(_SEAL, b"")
     except (pa.ArrowException, OSError, ValueError):
         return b""

@@ -16,7 +16,7 @@ from types import FrameType
 
 from hpcscientist import __version__
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import presence, trial
+from hpcscientist.execution import presence, spec_file, trial
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.trial import TrialSpec
@@ -35,19 +35,22 @@ def run_trial(trial_dir: str, run: int | None = None) -> None:
     space for the result: then there is none.
     """
     paths = TrialPaths(Path(trial_dir).absolute())
-    spec = _as_run_here(TrialSpec.model_validate_json(paths.spec.read_bytes()))
+    try:
+        spec = _as_run_here(spec_file.read(paths))
+    except spec_file.Unsealed as error:
+        sys.exit(f"hpcsci worker: {error}")  # the driver writes it anew
     if run is not None and spec.run != run:
         return
     with _stop_requests() as stop:
-        known = read_result(paths)
-        if known is not None and known.run == spec.run:
+        known = read_result(paths, spec)
+        if known is not None:
             return
         mine = presence.announce(paths, spec.run)
         # This worker may have stood still for long since it read what to run.
         if not presence.is_current(paths, mine):
             return
-        known = read_result(paths)
-        if known is not None and known.run == spec.run:
+        known = read_result(paths, spec)
+        if known is not None:
             return
         # From here on a result's existence means that this run has ended.
         paths.result.unlink(missing_ok=True)

@@ -314,3 +314,14 @@ async def test_an_idea_that_no_context_holds_is_given_up_with_the_reason() -> No
     assert isinstance(written, GaveUp)
     assert "but the model's context has 700" in written.reason
     assert model.asked == []
+
+
+async def test_the_schema_allows_edits_of_editable_files_alone() -> None:
+    model = ScriptedModel({"code/1": {"note": "n", "edits": [edit("RATE = 0.1", "RATE = 0.2")]}})
+    author = ModelAuthor(model, toy_recipe())
+    assert isinstance(await author.write(brief()), Draft)
+    (request,) = model.asked
+    assert request.reply_schema is not None
+    edits = request.reply_schema["properties"]["edits"]
+    assert edits["minItems"] == 1  # a first version that changes nothing is no answer
+    assert edits["items"]["properties"]["file"]["enum"] == list(toy_recipe().spec.editable)

@@ -271,3 +271,16 @@ def test_what_is_trimmed_is_only_ever_left_out(parts: list[str], ablations: list
     assert not any(text.startswith("leaves out") for text in left)
     # Only where a plan had no part at all is anything left to be said.
     assert not left or (after.parts == before.parts and all(t.startswith("part ") for t in left))
+
+
+async def test_the_schema_bounds_lists_and_names_files() -> None:
+    _, model = await planned(PLAN)
+    schema = model.asked[0].reply_schema
+    assert schema is not None
+    fields = schema["properties"]
+    assert fields["files"]["items"]["enum"] == list(DIGITS.spec.editable)
+    assert {name: fields[name]["maxItems"] for name in ("parts", "ablations", "packages")} == {
+        "parts": 8,
+        "ablations": 8,
+        "packages": 10,
+    }

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import io
+import re
+import tempfile
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.traceback import Traceback
 
 from hpcscientist.authoring.tracebacks.log import MAX_ERROR, MAX_FRAMES, Frame, frames, last_error
 
@@ -112,6 +119,20 @@ PIECES = st.sampled_from(
         '[rank1]:   File "/s/e.py", line 1, in f\n',
         "b'Traceback (most recent call last):\\n  File \\",
         '  File "/s/e.py", line 1:\n',
+        "╭─ Traceback (most recent c─╮\n",
+        "╭── Sub-exception #1 ──╮\n",
+        "╰──────╯\n",
+        "│ │ e.py:1 in f │ │\n",
+        "ValueError          Traceback (most recent call last)\n",
+        "File /s/e.py:1, in f(x)\n",
+        "----> 1 x = 1\n",
+        "ValueError: in user code:\n\n",
+        "    /s/e.py:1 f  *\n",
+        '> File "/s/e.py", line 1, in f\n',
+        "0: ",
+        "[1,0]<stderr>:",
+        "-" * 79 + "\n",
+        "e.py 1 <module>\n",
         "[... 12 bytes of output were dropped here ...]\n",
         "\r",
         "\n",
@@ -181,3 +202,77 @@ def test_lines_that_take_long_to_match_are_cut(text: str) -> None:
     log = "Traceback (most recent call last):\n" + text * 100_000
     assert frames(log, {"e.py": "x"}) == []
     assert len(last_error(log)) <= MAX_ERROR
+
+
+STREAM = (
+    "Traceback (most recent call last):\n"
+    '  File "/s/e.py", line 4, in <module>\n    f()\n'
+    '  File "/s/e.py", line 2, in f\n    return 1 / 0\n           ~~^~~\n'
+    "ZeroDivisionError: division by zero\n"
+).splitlines()
+E_PY = {"e.py": "def f():\n    return 1 / 0\n\nf()\n"}
+
+
+@given(
+    st.from_regex(r"[(\[<]?[a-z]{0,6}[ ,:=-]?[0-9]{1,4}[)\]>]?[:| ] ?", fullmatch=True),
+    st.lists(st.integers(0, 2), min_size=24, max_size=24),
+)
+def test_a_label_before_each_line_is_read_past(label: str, turns: list[int]) -> None:
+    lines = {rank: ["start", *STREAM, "", "end"] for rank in range(3)}
+    written = []
+    for rank in [*turns, *sorted([0, 1, 2] * 10)]:
+        if lines[rank]:
+            own_label = re.sub(r"[0-9]+", lambda m, r=rank: str(int(m.group()) + r), label)
+            written.append(own_label + lines[rank].pop(0))
+    log = "\n".join(written)
+    assert [f.line for f in frames(log, E_PY)] == [4, 2], log
+    assert last_error(log) == "ZeroDivisionError: division by zero"
+
+
+def test_the_rank_that_failed_first_and_not_what_stood_before_it() -> None:
+    early = STREAM[0] + '\n  File "/s/e.py", line 4, in <module>\n    f()\nKeyError: 1\n'
+    first = "\n".join(f"3: {line}" for line in STREAM) + "\n"
+    second = "\n".join(f"1: {line}" for line in [*STREAM[:3], "ConnectionError: gone"]) + "\n"
+    assert last_error(early + first + second) == "ZeroDivisionError: division by zero"
+    assert last_error(first + second + early) == "KeyError: 1"
+
+
+def test_words_before_a_traceback_are_no_label() -> None:
+    log = "loss 0.5\nloss 0.4" + "\n".join(STREAM)
+    assert [f.line for f in frames(log, E_PY)] == [4, 2]
+    assert last_error("loss 0.5\nloss 0.4\nloss 0.3") == "loss 0.3"
+
+
+def _boxed(path: Path, source: str, width: int) -> str:
+    """Return what rich draws of a failure in a file."""
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+    console = Console(file=io.StringIO(), width=width)
+    try:
+        exec(compile(source, str(path), "exec"), {})
+    except (ZeroDivisionError, ValueError) as error:
+        below = error.__traceback__.tb_next if error.__traceback__ else None
+        console.print(Traceback.from_exception(type(error), error, below, width=width))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [34, 60, 80, 100])
+def test_a_path_of_any_length_in_a_box_of_any_width(width: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are long
+        for length in range(len(folder) + 7, 110, 3):
+            path = Path(folder) / ("x" * (length - len(folder) - 6)) / "e.py"
+            log = _boxed(path, E_PY["e.py"], width)
+            found = [(f.line, f.function) for f in frames(log, E_PY)]
+            assert found == [(4, "<module>"), (2, "f")], log
+
+
+def test_a_message_below_a_box_is_read_whole(tmp_path: Path) -> None:
+    words = " ".join(f"word{n}" for n in range(30))
+    log = _boxed(tmp_path / "x" / "e.py", f"raise ValueError('{words}')\n", 80)
+    assert last_error(f"{log}after\n") == f"ValueError: {words}"
+
+
+def test_boxes_in_boxes_without_end_are_read() -> None:
+    boxes = [f"{'│ ' * n}╭─{'─' * 8} Sub-exception #1 ─╮{' │' * n}" for n in range(600)]
+    assert last_error("\n".join([*boxes, "ValueError: x"])) == "ValueError: x"

@@ -237,6 +237,6 @@ def test_a_journal_is_changed_though_a_model_wrote_odd_line_ends(tmp_path: Path)
     paths.journal.write_text(text, encoding="utf-8")
     change_journal(paths, "t", lambda given: given["outcome"].update(value=2.0))
     lines = paths.journal.read_bytes().splitlines()
-    assert json.loads(lines[0]) == before[0]
+    assert json.loads(lines[0])["event"] == before[0]["event"]
     assert json.loads(lines[1])["event"]["report"]["outcome"]["value"] == 2.0
     assert len(lines) == 2

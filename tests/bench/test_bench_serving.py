@@ -24,6 +24,7 @@ from hpcscientist.cli.benches import cluster as command
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError
+from hpcscientist.models.serving.checking.interpreter import Engine
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.site import ServingSite, Site
@@ -283,7 +284,10 @@ def test_a_first_token_that_does_not_come_is_said_why(tmp_path: Path) -> None:
     place = tmp_path / "bench"
     place.mkdir()
     said: list[str] = []
-    ground = arms.Ground(place, model, Site(serving=ServingSite(python="/bin/false")), said.append)
+    # It answers what is asked of an engine, and is none.
+    knows = Engine(python="3", vllm="0.1", ray="2.1", known=True, writes=True).model_dump_json()
+    site = site_of(tmp_path, f"[ \"$1\" = -c ] && echo '{knows}'")
+    ground = arms.Ground(place, model, site, said.append)
     with pytest.raises(ServingError, match="no first token: "):
         first.seconds(ground, Settings(serving=ServingSettings(kv_cache_gb=0.1)))
     assert any(line.startswith("small: ") for line in said)

@@ -65,7 +65,7 @@ def test_a_word_of_the_shell_keeps_all_but_the_number() -> None:
 def test_the_bare_array_asks_for_what_ours_asks_for(ground: Ground) -> None:
     ground = replace(ground, image="/images/a.sif", site=Site(slurm=SlurmSite(account="physics")))
     specs = ground.specs(3, deadline_s=30.0)
-    text = bare.script(ground, specs, bare._command(ground, specs[0]))
+    text = bare.script(ground, specs, bare.command(ground, specs[0]))
     for line in ("--array=0-2", "--account=physics", "--cpus-per-task=1", "--mem=1024M"):
         assert f"#SBATCH {line}" in text
     assert "hpcscientist.worker" not in text
@@ -74,7 +74,7 @@ def test_the_bare_array_asks_for_what_ours_asks_for(ground: Ground) -> None:
 def test_the_bare_command_is_the_trial_s(ground: Ground) -> None:
     ground = replace(ground, image="/images/a.sif")
     spec = ground.specs(1, deadline_s=30.0)[0]
-    found = bare._command(ground, spec)
+    found = bare.command(ground, spec)
     place = ground.root / "bare" / "@TASK@"
     places = Places("/images/a.sif", ground.code, ground.data, place / "out", place / "work")
     as_root, as_user = (apptainer_command(spec, places, {}, is_root=r) for r in (True, False))
@@ -84,8 +84,8 @@ def test_the_bare_command_is_the_trial_s(ground: Ground) -> None:
 
 def test_the_bare_line_does_what_a_trial_does(ground: Ground) -> None:
     spec = ground.specs(1, deadline_s=30.0)[0]
-    bare._make_places(ground, 1)
-    line = bare.shell(bare._command(ground, spec))
+    bare.make_places(ground, 1)
+    line = bare.shell(bare.command(ground, spec))
     assert shlex.split(line)[0] == "env"
     subprocess.run(
         ["sh", "-c", line], env={"SLURM_ARRAY_TASK_ID": "0", "PATH": "/usr/bin:/bin"}, check=True

@@ -70,7 +70,8 @@ def a_campaign(
         | {"allocation": "halving", "halving": 2.0, "debug_rounds": 0, "error_control": "batch"}
         | loop
     )
-    bench.config = bench.config.model_copy(update={"in_flight": in_flight})
+    changed = {"in_flight": in_flight, "recipe_hash": bench.recipe.recipe_hash}
+    bench.config = bench.config.model_copy(update=changed)
     frozen.write(bench.paths, bench.config)
     return bench
 

@@ -104,7 +104,9 @@ def test_a_row_of_ideas_that_failed_twice_is_a_pattern_until_something_ends_well
     lose(losses, "c")
     assert losses.pattern() == ""
     lose(losses, "c")
-    assert losses.pattern() == "h: 6 trials of 3 ideas failed in a row"
+    assert "6 trials of 3 ideas" in losses.pattern()
+    assert losses.pattern().startswith("h: ")
+    assert losses.pattern().endswith(f"c (lost: {LOST.detail})")
     losses.ended("d", report("d", Scored(metrics={})))
     assert losses.pattern() == ""
 
@@ -131,7 +133,8 @@ async def test_an_idea_that_ends_its_worker_has_failed_and_is_not_mended(tmp_pat
     status, reason = bench.ended()["idea-0001"]
     assert status == "failed"
     assert reason is not None
-    assert reason.startswith("worker_lost: its code ended or stopped its worker 2 times")
+    assert reason.startswith("worker_lost: ")
+    assert LOST.detail in reason
     assert bench.ended()["idea-0002"] == ("scored", None)
     assert alone == [False, True]
 
@@ -145,7 +148,7 @@ async def test_a_dead_machine_is_noticed_before_every_idea_has_spent_its_retries
     def judge(spec: TrialSpec) -> Outcome:
         return scored(0.5) if spec.idea_id == BASELINE_ID else SETUP
 
-    said = r"trials of \d ideas failed in a row, at last idea-.*there is no data in /data.*resume"
+    said = r"trials of \d ideas.*idea-.*there is no data in /data.*resume"
     with pytest.raises(MachineTrouble, match=said):
         await bench.drive(judge, ScriptedProposer(*WORDS))
     assert bench.ended() == {}

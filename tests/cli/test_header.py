@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,10 @@ from sentence_kit import model_folder
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.cli.shared.progress import header
 from hpcscientist.config.settings import Settings
+from hpcscientist.errors import SiteError
 from hpcscientist.launching import launch
+from hpcscientist.launching.rendering import scripts
+from hpcscientist.recipe.load import shipped_folder
 
 SITE = """\
 name = "ours"
@@ -49,6 +54,66 @@ def test_on_slurm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "without network" not in lines["sandbox"]
 
 
+PARTITIONS = """
+[[partitions]]
+name = "short"
+qos = "rapid"
+max_time = 2
+
+[[partitions]]
+name = "long,longer"
+max_time = "7-00:00:00"
+"""
+
+
+def test_which_partition_each_budget_goes_to(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "site.toml").write_text(SITE + PARTITIONS)
+    recipe = folder / "digits"
+    shutil.copytree(shipped_folder() / "digits", recipe)
+    written = (recipe / "recipe.toml").read_text()
+    longer = re.sub(r"(\[budgets.full\]\n)seconds = \S+", r"\1seconds = 5000", written)
+    assert longer != written
+    (recipe / "recipe.toml").write_text(longer)
+    settings = {"site": "site.toml", "image": "i.sif", "recipe": str(recipe), "nodes": 1}
+    checked = launch.check(
+        Settings.model_validate({"model": "search", "run_dir": "run", **settings}), folder
+    )
+    header(checked)
+    err = capsys.readouterr().err
+    assert "jobs of pilot: partition short, account physics, qos rapid" in err
+    assert "jobs of full: partition long,longer, account physics, qos long" in err
+    assert "driven by a job in partition long,longer, account physics, qos long" in err
+    found = {
+        purpose: re.findall(r"--(?:partition|qos)=(\S+)", text)
+        for purpose, text in scripts(checked).items()
+    }
+    assert found == {
+        "the job that drives the campaign": ["long,longer", "long"],
+        "an array of trials: the baseline's": ["long,longer", "long"],
+        "an array of trials: a pilot": ["short", "rapid"],
+    }
+
+
+def test_a_budget_that_no_partition_takes_is_refused_before_anything_is_made(folder: Path) -> None:
+    (folder / "site.toml").write_text('[[partitions]]\nname = "tiny"\nmax_memory = "1M"\n')
+    settings = Settings.model_validate({"model": "search", "run_dir": "run", "site": "site.toml"})
+    with pytest.raises(SiteError) as caught:
+        launch.check(settings.model_copy(update={"image": "i.sif"}), folder)
+    assert caught.value.code == "fits-none"
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(("where", "said_so"), [("/tmp/x", True), ("/data/x", False)])
+def test_a_run_directory_that_nodes_hardly_see(
+    folder: Path, capsys: pytest.CaptureFixture[str], where: str, said_so: bool
+) -> None:
+    lines = said(folder, capsys, site="site.toml", image="i.sif", run_dir=where)
+    assert ("note" in lines) == said_so
+    assert "note" not in said(folder, capsys, backend="local", run_dir=where)
+
+
 def test_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(folder, capsys, backend="local")
     assert lines["backend"] == "local: as --backend says"
@@ -64,8 +129,29 @@ def test_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_job_leaves_idle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(folder, capsys, site="site.toml", image="i.sif", nodes=3)
-    assert lines["idle"].startswith("2 of 3 nodes: no model is served on them")
-    assert "the driving job at most 72 node-hours" in lines["cost"]
+    assert lines["nodes"].startswith("1 of 3 ")
+    assert "idle" not in lines
+    assert "the driving job at most 24 node-hours" in lines["cost"]
+    assert "nodes" not in said(folder, capsys, site="site.toml", image="i.sif", nodes=1)
+
+
+@pytest.mark.parametrize(
+    ("ideas", "control", "lacking"), [(22, 0.0, 0), (50, 0.0, 28), (23, 0.0, 1), (50, 0.5, 14)]
+)
+def test_how_many_ideas_the_playbook_lacks(
+    ideas: int, control: float, lacking: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"backend": "local", "ideas": ideas, "control": control, "allow_unsandboxed": True}
+    lines = said(folder, capsys, model="playbook", **given)
+    assert ("the playbook holds 22 ideas" in lines["ideas"]) == bool(lacking)
+    assert (f"lacks {lacking} of these" in lines["ideas"]) == bool(lacking)
+
+
+def test_a_model_that_is_asked_lacks_no_ideas(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(folder, capsys, backend="local", ideas=500)
+    assert "playbook" not in lines["ideas"]
 
 
 def test_how_ideas_are_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.launching.serving import reach, serve_job, standalone
-from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.order import Address, Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 
 QUEUE = """\
@@ -34,7 +34,7 @@ ENDPOINT = Endpoint(
     models=("small",),
     nodes=("n1", "n2"),
     head="n1",
-    ray_address="10.0.0.1:20000",
+    replicas=(Address(model="small", url="https://10.0.0.1:20010/v1"),),
     contexts={"small": 2048},
     started=0.0,
 )
@@ -271,6 +271,7 @@ def test_followed_from_the_queue_to_the_endpoint(folder: Path, slurm: Path) -> N
         "job 41 is queued, reason Priority",
         "job 41 runs on n1",
         "model plane: 1 of 2 nodes have joined",
+        "model plane: 1 of 2 nodes have joined, for 1 minute so far",
     ]
 
 

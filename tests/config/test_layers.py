@@ -102,16 +102,18 @@ def test_roles_differ_in_sampling_unless_configured(tmp_path: Path) -> None:
     settings, _ = resolve({}, {}, tmp_path)
     roles = (settings.ideation, settings.code, settings.review)
     assert [(r.model, r.temperature, r.top_p, r.max_tokens) for r in roles] == [
-        ("", 1.0, 1.0, 4096),
-        ("", 0.2, 1.0, 8192),
-        ("", 0.2, 1.0, 4096),
+        ("", 1.0, None, 4096),
+        ("", 0.2, None, 8192),
+        ("", 0.2, None, 4096),
     ]
 
 
 def test_one_value_of_a_role_leaves_its_others(tmp_path: Path) -> None:
     (tmp_path / "hpcsci.toml").write_text('[code]\nmodel = "vllm:/w/coder"\ntop_p = 1\n')
     settings, _ = resolve({}, {"HPCSCI_REVIEW_TEMPERATURE": "0"}, tmp_path)
-    assert settings.code == RoleSettings(model="vllm:/w/coder", temperature=0.2, max_tokens=8192)
+    assert settings.code == RoleSettings(
+        model="vllm:/w/coder", temperature=0.2, top_p=1.0, max_tokens=8192
+    )
     assert settings.review == RoleSettings(temperature=0.0)
     assert settings.ideation == RoleSettings(temperature=1.0)
 

@@ -193,6 +193,24 @@ def doctor(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dic
     return code, rows
 
 
+def test_doctor_reads_a_model_as_the_engine_does(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """config.json says nothing of layers that is known here."""
+    unheard = {"architectures": ["NewForCausalLM"], "text_config": {"depth": 2}}
+    (folder / "config.json").write_text(json.dumps(unheard))
+    read = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "vocab_size": 128}
+    knows = ENGINE.model_copy(update={"config": read | {"max_position_embeddings": 1024}})
+    python = folder.parent / "python"
+    python.write_text(f"#!/bin/sh\necho '{knows.model_dump_json()}'\n")
+    python.chmod(0o755)
+    (folder.parent / "site.toml").write_text(f'[serving]\npython = "{python}"\n')
+    _, rows = doctor(capfd, "--model", "vllm:m", "--site", "site.toml")
+    assert "NewForCausalLM" in rows["model m"][0]
+    assert "context 1024;" in rows["model m"][0]
+    assert "knows NewForCausalLM" in rows["serving engine"][0]
+
+
 def test_doctor_looks_at_a_whole_model(
     folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

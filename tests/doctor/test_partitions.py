@@ -87,6 +87,26 @@ def test_unknown_partition_is_missing_and_others_are_named(found: dict[str, Part
     assert "low, gpu, old" in first.found
 
 
+def test_of_a_list_all_have_to_be_there_and_one_has_to_be_usable(
+    found: dict[str, Partition],
+) -> None:
+    assert states(found, "old,low") == {
+        "partition low": State.OK,
+        "partition gpu": State.OK,
+        "partition old": State.WARNING,
+    }
+    (first, *rest) = partitions.checks(list(found.values()), "low,hgih,nowhere")
+    assert (first.name, first.state) == ("partition", State.MISSING)
+    assert "'hgih', 'nowhere'" in first.found
+    assert "low" not in first.found.partition(";")[0]
+    assert {c.state for c in rest} == {State.OK, State.WARNING}
+
+
+def test_each_of_several_lists_has_to_be_usable(found: dict[str, Partition]) -> None:
+    checks = partitions.checks(list(found.values()), "low,gpu", "old")
+    assert {c.name: c.state for c in checks}["partition old"] is State.MISSING
+
+
 def test_cluster_without_a_default_partition(found: dict[str, Partition]) -> None:
     (first, *_) = partitions.checks([found["gpu"]], "")
     assert (first.state, first.mend) == (State.MISSING, "give --partition")

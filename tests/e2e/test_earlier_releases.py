@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tarfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from hpcscientist.history.upcasting import VERSION
 from hpcscientist.records.events import (
     DriverStarted,
     IdeaEnded,
+    IdeaProposed,
     ReplyRecorded,
     TrialEnded,
     TrialQueued,
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.e2e
 
 FOLDER = Path(__file__).with_name("earlier_releases")
 RELEASES = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz"))
+JOURNALS = [f"journal-{number}" for number in range(1, VERSION)]  # one of each before this one
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,8 @@ def unpack(name: str, folder: Path) -> Earlier:
     return Earlier(folder)
 
 
-def test_there_is_one_of_each_journal_before_this_one() -> None:
-    assert [f"journal-{number}" for number in range(1, VERSION)] == RELEASES
+def test_there_is_one_of_each_journal_before_this_one_and_two_of_the_first_release() -> None:
+    assert ["first-1", "first-2", *JOURNALS] == RELEASES
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -86,11 +89,10 @@ def test_it_is_shown_resumed_and_ends_as_it_would_have(name: str, tmp_path: Path
 
     told = campaign.status()
     assert told["state"] == "stopped"
-    assert (told["ideas"]["proposed"], told["ideas"]["failed"], told["ideas"]["rejected"]) == (
-        4,
-        1,
-        1,
-    )
+    proposed = [event for event in old if isinstance(event, IdeaProposed)]
+    how = Counter(event.status for event in old if isinstance(event, IdeaEnded))
+    assert told["ideas"]["proposed"] == len(proposed)
+    assert (told["ideas"]["failed"], told["ideas"]["rejected"]) == (how["failed"], how["rejected"])
     under_way = {event.key for event in old if isinstance(event, TrialQueued)}
     assert sum(told["trials"][phase] for phase in ("queued", "running")) == len(under_way) - len(
         [event for event in old if isinstance(event, TrialEnded)]
@@ -115,6 +117,29 @@ def test_it_is_shown_resumed_and_ends_as_it_would_have(name: str, tmp_path: Path
     assert not [e for e in new if isinstance(e, ReplyRecorded) and e.key in replies]
     trials = {event.key for event in old if isinstance(event, TrialEnded)}
     assert not [e for e in new if isinstance(e, TrialEnded) and e.key in trials]
+
+
+def test_a_finding_of_the_first_release_is_measured_again(tmp_path: Path) -> None:
+    campaign = unpack("first-1", tmp_path)
+    assert campaign.run("resume", "run").returncode == 0
+    done = campaign.run("reproduce", "run", "--idea", "idea-0001")
+    assert done.returncode == 0, done.stderr
+    assert "idea-0001: holds" in done.stderr + done.stdout
+
+
+def test_settings_that_this_release_does_not_know_name_the_one_that_does(tmp_path: Path) -> None:
+    campaign = unpack("first-1", tmp_path)
+    text = campaign.paths.campaign.read_text()
+    campaign.paths.campaign.write_text(text.replace("[settings.propose]", "[settings.unheard_of]"))
+    before = campaign.paths.journal.read_bytes()
+    for command in ("results", "resume", "status"):
+        done = campaign.run(command, "run")
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert "settings.unheard_of" in line
+        assert "hpcscientist 0.1.0 wrote it on 2026-11-26" in line
+        assert "install that release" in line
+    assert campaign.paths.journal.read_bytes() == before
 
 
 def test_one_of_a_later_release_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_every_kind_of_event_is_covered() -> None:
     elsewhere |= {"batch_queued"}
     # Seeds a few at a time, steps: test_seeds_in_stages, test_budgets_in_steps.
     elsewhere |= {"seeds_decided", "budget_decided"}
+    # What is changed by somebody else: test_integrity, test_tampering.
+    elsewhere |= {"tampering_found"}
     assert kinds == set(MOMENTS) | set(OF_THE_WHOLE_LOOP) | elsewhere
 
 

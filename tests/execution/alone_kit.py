@@ -43,7 +43,7 @@ class Alone:
     left: list[int]
 
 
-def supervised_alone(folder: Path, code: str, **bounds: float) -> Alone:
+def supervised_alone(folder: Path, code: str, **bounds: float | bool) -> Alone:
     limits = {"deadline_s": 600, "memory_mb": 512, "output_mb": 8} | bounds
     said = subprocess.run(
         [sys.executable, "-c", _SUPERVISING, str(folder), code, json.dumps(limits)],

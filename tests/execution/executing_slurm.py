@@ -60,7 +60,7 @@ def end_everything(folder: Path) -> None:
 
 
 def _sbatch(folder: Path, arguments: list[str]) -> str:
-    (path,) = arguments
+    *_, path = arguments  # behind --parsable
     script = Path(path).read_text()
     options = dict(re.findall(r"^#SBATCH --([a-z-]+)=?(.*)$", script, re.MULTILINE))
     found = re.fullmatch(r"(\d+)-(\d+)%(\d+)", options["array"])
@@ -79,7 +79,7 @@ def _sbatch(folder: Path, arguments: list[str]) -> str:
             "output": options["output"].strip("'\""),
         }
         _keep_task(folder, task)
-    return f"Submitted batch job {job}\n"
+    return f"{job}\n"
 
 
 def _squeue(folder: Path, arguments: list[str]) -> str:

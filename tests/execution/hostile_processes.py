@@ -13,6 +13,13 @@ PROCESSES = (
         {"processes": 256},
     ),
     Hostile(
+        "forks-sessions-without-end",
+        "while True:\n    if unnoticed(os.fork) == 0: os.setsid()",
+        "error",
+        "more than the 256 processes and threads",
+        {"processes": 256},
+    ),
+    Hostile(
         "starts-threads-without-end",
         # Thread.start would wait for one that could not begin.
         "import _thread\nwhile True: _thread.start_new_thread(time.sleep, (600,))",

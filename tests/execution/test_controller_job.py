@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job
 from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
-from hpcscientist.records.site import ControllerSite, Site, SlurmSite
+from hpcscientist.records.site import ControllerSite, PartitionChoice, Site, SlurmSite
 
 
 def job(run_dir: str = "/work/run", **site: object) -> ControllerJob:
@@ -92,6 +93,62 @@ def test_odd_run_directory_survives_the_shell_and_sbatch() -> None:
     last = script.splitlines()[-1].replace("exec /opt/python", "printf '%s\\n'")
     shown = subprocess.run(["bash", "-c", last], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == """/work/my run's "100%" \\dir"""
+
+
+class Queue(Slurm):
+    """A queue without the job, then with those of `jobs`; sbatch names `said`."""
+
+    def __init__(self, said: str, jobs: tuple[str, ...]) -> None:
+        super().__init__()
+        self.said, self.jobs = said, jobs
+        self.cancelled: list[str] = []
+
+    def run(self, program: str, *arguments: str, **_: object) -> str:  # type: ignore[override]
+        self.counts[program] += 1
+        if program == "scancel":
+            self.cancelled += [word for word in arguments if word.isdigit()]
+        name = "hpcsci-digits-1a2b-controller"
+        rows = [(job, "N/A", "PENDING", "", "", name, "", job, "p") for job in self.jobs]
+        shown = program == "squeue" and self.counts["squeue"] > 1
+        return "".join("\x1f".join(row) + "\n" for row in rows) if shown else ""
+
+    def submit(self, *arguments: str, **_: object) -> str:
+        return self.said
+
+
+@pytest.mark.parametrize(
+    ("said", "jobs", "found", "cancelled"),
+    [
+        ("100", ("100",), ("100", True), []),
+        ("99", ("100",), ("100", True), []),  # 99 stood in a notice: another job of the user's
+        ("100", (), ("100", True), []),  # not to be seen yet
+        ("101", ("100", "101"), ("100", False), ["101"]),  # two launches side by side
+        ("100", ("100", "101"), ("100", True), []),
+        ("99", ("100", "101"), ("100", False), ["101"]),
+    ],
+)
+def test_a_controller_is_known_by_its_name(
+    said: str, jobs: tuple[str, ...], found: tuple[str, bool], cancelled: list[str]
+) -> None:
+    queue = Queue(said, jobs)
+    assert controller_job.ensure(queue, job()) == found
+    assert queue.cancelled == cancelled
+
+
+def test_a_controller_gets_its_profile_s_cluster_and_options() -> None:
+    site = {
+        "slurm": SlurmSite(cluster="teach", gpu_option="gpus-per-node", qos="normal"),
+        "partitions": (PartitionChoice(name="day", max_time="1-0"), PartitionChoice(name="week")),
+        "controller": ControllerSite(
+            minutes=2880, gpus=2, extra=("--gres=lscratch:5", "--export=ALL,A=b")
+        ),
+    }
+    asked = controller_job.options(job(**site))
+    for option in (
+        *("--clusters=teach", "--partition=week", "--qos=normal", "--gpus-per-node=2"),
+        *("--gres=lscratch:5", "--export=ALL,A=b"),
+    ):
+        assert option in asked
 
 
 def test_a_job_s_environment_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:

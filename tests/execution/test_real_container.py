@@ -19,8 +19,9 @@ from trialkit import CAMPAIGN, Bench, assert_nothing_runs, contained
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
+from hpcscientist.execution.sandbox.interpreter import of_candidates
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec
 from hpcscientist.system import processes
 
 pytestmark = needs_container
@@ -158,8 +159,8 @@ def test_whatever_it_writes_is_bounded(bench: Bench, place: str) -> None:
         ("sys.exit(3)", "error", "exit code 3, with nothing printed"),
         ("os.kill(os.getpid(), 11)", "error", "killed by signal 11"),
         # With less memory in use a kill is taken for somebody else's doing.
-        ("x = b'x' * (300 << 20); os.kill(os.getpid(), 9)", "out_of_memory", "killed by signal 9"),
-        ("os.kill(os.getpid(), 9)", "lost", "killed by signal 9 with"),
+        ("x = b'x' * (300 << 20); os.kill(os.getpid(), 9)", "error", "killed by signal 9"),
+        ("os.kill(os.getpid(), 9)", "lost", "killed by signal 9, with"),
         ("pass", "bad_predictions", "it wrote no predictions.csv"),
     ],
 )
@@ -251,3 +252,12 @@ def test_root_says_which_data_its_candidates_cannot_read(bench: Bench) -> None:
     kind, said = failure(run(bench, "predict()").outcome)
     assert kind == "setup"
     assert "chmod -R a+rX" in said
+
+
+def test_the_python_of_an_image_says_what_it_compiles() -> None:
+    inside = of_candidates(Isolation.APPTAINER, image(), sys.executable)
+    assert inside.version is not None
+    assert list(inside.faults({"a.py": "x = 1", "b.py": "x = = 1"})) == ["b.py"]
+    # Not by a guess: it says so itself.
+    newer = inside.faults({"c.py": "def f[T](x: T) -> T: return x"})
+    assert bool(newer) == (inside.version < (3, 12))

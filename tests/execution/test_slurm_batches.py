@@ -19,7 +19,7 @@ from hpcscientist.execution.backends.slurm.batches import (
 from hpcscientist.execution.backends.slurm.commands import unshadowed
 from hpcscientist.execution.backends.slurm.jobs.submit import script
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
-from hpcscientist.records.site import SlurmSite
+from hpcscientist.records.site import Site, SlurmSite
 from hpcscientist.records.trial import TrialSpec
 
 LIMITS = SlurmLimits(
@@ -73,7 +73,8 @@ def lines(site: SlurmSite, specs: list[TrialSpec], folder: Path, **limits: int) 
         spec.model_copy(update={"limits": spec.limits.model_copy(update=limits)}) for spec in specs
     ]
     batch = recorded("c1", folder, [[spec] for spec in chosen], now=1000.0)
-    return script(site, batch, folder / "with space", "a.module", avoid=["n3"]).splitlines()
+    profile = Site(slurm=site)
+    return script(profile, batch, folder / "with space", "a.module", avoid=["n3"]).splitlines()
 
 
 def test_one_trial_is_an_array_too(specs: list[TrialSpec], tmp_path: Path) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from hpcscientist.config.partitions import minutes
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm.commands import failure
-from hpcscientist.execution.backends.slurm.limits import minutes
 from hpcscientist.execution.backends.slurm.watching.states import (
     STATES,
     Phase,
     can_never_run,
     cause,
+    meaning,
+    patience_s,
     phase,
 )
 from hpcscientist.records.runs import EndState
@@ -93,6 +95,82 @@ def test_a_state_is_over_exactly_if_it_has_a_cause() -> None:
 )
 def test_a_reason_is_hopeless_only_if_waiting_cannot_mend_it(reason: str, never: bool) -> None:
     assert can_never_run(reason) is never
+
+
+# job_state_reason.c of Slurm 25.11: what may be counted, and the reasons that count it.
+COUNTED = ("BB", "Billing", "Cpu", "Energy", "GRES", "License", "Mem", "Memory", "Node", "Unknown")
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_a_job_that_is_too_large_for_its_account_or_qos_never_runs(what: str) -> None:
+    for limits in ("AssocMax", "QOSMax"):
+        for limit in ("PerJob", "PerNode", "MinutesPerJob", "PerJobLimit", "MinutesPerJobLimit"):
+            assert can_never_run(f"{limits}{what}{limit}")
+    assert can_never_run(f"QOSMin{what}")
+    for reason in (f"AssocGrp{what}Limit", f"QOSGrp{what}Minutes", f"Max{what}PerAccount"):
+        assert patience_s(reason, is_busy=False) is None
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("MaxMemPerLimit", "ReservationDeleted", "ReservationInvalid", "AccountNotAllowed"),
+        *("QOSNotAllowed", "DeadLine", "QOSMaxWallDurationPerJobLimit", "QOSMinCpuNotSatisfied"),
+        *("QOSMaxGRESPerNode", "QOSMaxMemoryPerNode", "AssocMaxWallDurationPerJobLimit"),
+    ],
+)
+def test_these_never_end_either(reason: str) -> None:
+    assert can_never_run(reason)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("PartitionConfig", "PartitionNodeLimit", "Constraints", "Reservation", "Licenses"),
+        *("NodeDown", "Prolog", "SchedDefer", "FedJobLock", "BurstBufferStageIn", "QOSJobLimit"),
+        *("AssociationTimeLimit", "QOSTimeLimit", "MaxPoweredUpNodes", "InactiveLimit"),
+        *("AssocGrpSubmitJobsLimit", "AccountingPolicy", "TimeLimit", "QOSUsageThreshold"),
+        *("MaxCpuPerAccount", "MaxJobsPerAccount", "QOSGrpWallLimit", "NvidiaImexChannels"),
+    ],
+)
+def test_these_may_end(reason: str) -> None:
+    assert patience_s(reason, "a,b", is_busy=False) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "partitions", "is_busy", "certain", "in_the_end"),
+    [
+        ("QOSMaxCpuPerUserLimit", "p", True, False, False),  # ends as the user's own jobs do
+        ("QOSMaxCpuPerUserLimit", "p", False, False, True),
+        ("QOSMaxGRESPerUser", "p", False, False, True),
+        ("MaxMemoryRunMinsPerUser", "p", False, False, True),
+        ("PartitionTimeLimit", "p", True, True, True),
+        ("PartitionTimeLimit", "short,long", True, False, True),  # of one of them, perhaps
+        ("QOSMaxMemoryPerJob", "short,long", True, False, True),
+        ("InvalidAccount", "short,long", True, True, True),
+        ("ReservationDeleted", "short,long", True, True, True),
+    ],
+)
+def test_how_sure_it_is(
+    reason: str, partitions: str, is_busy: bool, certain: bool, in_the_end: bool
+) -> None:
+    limit = patience_s(reason, partitions, is_busy)
+    assert (limit == 0) == certain
+    assert (limit is not None) == in_the_end
+
+
+@pytest.mark.parametrize(
+    ("reason", "explained"),
+    [
+        ("AssocGrpCPUMinutesLimit", True),
+        ("QOSGrpGRESMinutes", True),
+        ("AssocGrpCPURunMinutesLimit", False),
+        ("Priority", False),
+    ],
+)
+def test_hours_that_are_used_up_are_called_so(reason: str, explained: bool) -> None:
+    assert meaning(reason).startswith(reason)
+    assert (meaning(reason) != reason) == explained
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.bounds.starved import memory_kills
+from hpcscientist.execution.bounds.starved import memory_kills, memory_kills_of_node
 
 V1 = "9:pids:/a\n4:cpu,memory:{group}\n0::/\n"
 V2 = "0::{group}\n"
@@ -43,6 +43,15 @@ def test_nothing_is_counted_where_nothing_can_be_read(tmp_path: Path, text: str)
     (tmp_path / "mountinfo").write_text(OTHER + MOUNT_V2.format(root="/node", place=tmp_path))
     assert memory_kills(tmp_path) == 0
     assert memory_kills(tmp_path / "gone") == 0
+
+
+def test_those_of_the_node(tmp_path: Path) -> None:
+    counts = tmp_path / "vmstat"
+    assert memory_kills_of_node(counts) is None
+    counts.write_text("oom_kill_x 2\nnr_free_pages 7\n")
+    assert memory_kills_of_node(counts) is None
+    counts.write_text("nr_free_pages 7\noom_kill 3\ndrop_pagecache 0\n")
+    assert memory_kills_of_node(counts) == 3
 
 
 def test_one_s_own_can_be_read() -> None:

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from alone_kit import supervised_alone
+from alone_kit import Alone, supervised_alone
 from trialkit import assert_gone, count_from, tell_of_memory
 
 from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.system.processes import children
+from hpcscientist.system.processes import Brood, children
 
 DAEMON = """
 import os, signal, sys, time
@@ -107,6 +110,117 @@ def test_processes_that_fork_while_they_are_killed_are_caught(tmp_path: Path) ->
     )
     ended = supervised_alone(tmp_path, code, deadline_s=1)
     assert (ended.reason, ended.left) == (Reason.DEADLINE, [])
+
+
+# All want to run at once, each in a session of its own, so that no process group leads to them, and
+# the scheduler may count each for a whole group. There is an end to it, should nobody end it.
+SPINNING = """
+import os, time
+for _ in range({doublings}):
+    try:
+        if os.fork() == 0:
+            os.setsid()
+    except OSError:
+        continue
+until = time.monotonic() + 60
+while time.monotonic() < until:
+    pass
+"""
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_too_many_sessions_leave_nothing(tmp_path: Path, apart: bool) -> None:
+    ended = supervised_alone(tmp_path, SPINNING.format(doublings=7), processes=48, apart=apart)
+    assert ended == Alone(Reason.PROCESSES, survivors=[], left=[])
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_many_sessions_past_the_deadline_leave_nothing(tmp_path: Path, apart: bool) -> None:
+    code = SPINNING.format(doublings=5)
+    ended = supervised_alone(tmp_path, code, deadline_s=1, apart=apart)
+    assert ended == Alone(Reason.DEADLINE, survivors=[], left=[])
+
+
+def test_a_look_that_outlasts_the_deadline_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As among a thousand processes that all want to run, where one look takes minutes."""
+    censuses = []
+
+    class Slow(Brood):
+        def census(
+            self, enough: float = math.inf, give_up: Callable[[], bool] = lambda: False
+        ) -> tuple[list[int], int]:
+            until = time.monotonic() + 5
+            while not give_up() and time.monotonic() < until:
+                time.sleep(0.01)
+            censuses.append(give_up())
+            return super().census()
+
+    monkeypatch.setattr("hpcscientist.execution.bounds.supervise.Brood", Slow)
+    # With more memory in use than is allowed: the deadline is what ends it all the same.
+    ended, _ = run(tmp_path, "import time; time.sleep(600)", Bounds(1, 1, 8))
+    assert ended.reason is Reason.DEADLINE
+    assert censuses == [True]
+
+
+def test_what_was_killed_with_its_namespace_has_its_processor_time_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hpcscientist.execution.bounds.watch.cpu_s", lambda pids: sum(0 for _ in pids)
+    )
+    count_from(monkeypatch, tmp_path / "used")
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    while time.process_time() < 0.5: pass\n"
+        "    open('used', 'w').close()\n"
+        "time.sleep(600)"
+    )
+    ended, _ = run(tmp_path, code, Bounds(0.1, 512, 8, apart=True))
+    assert ended.reason is Reason.DEADLINE
+    assert ended.cpu_s > 0.5
+
+
+LIMITS = """
+import io, os, sys, threading
+from pathlib import Path
+from hpcscientist.execution.bounds import apart
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
+from hpcscientist.system.processes import prctl
+if int(sys.argv[1]):
+    os.setgroups([])
+    os.setresgid(*[int(sys.argv[1])] * 3)
+    os.setresuid(*[int(sys.argv[1])] * 3)
+    prctl(4, 1)  # PR_SET_DUMPABLE: as after exec, what /proc has of this process is its own
+log, bounds = io.BytesIO(), Bounds(600, 512, 8, processes=320, apart=True)
+show = "ulimit -u 2>/dev/null || ulimit -p; cat /proc/sys/kernel/pid_max"
+ended = supervise(["sh", "-c", show], Place(Path("/"), dict(os.environ)), bounds, threading.Event(),
+    BoundedLog(log))
+print(int(apart.is_possible()), int(apart.counts_own_processes()), log.getvalue().decode())
+"""
+
+
+@pytest.mark.parametrize("uid", [0, 65534])
+def test_processes_are_bounded_in_a_namespace_of_their_own(uid: int) -> None:
+    """By the kernel, and no others count: those of the user's other trials and programs."""
+    if uid and os.geteuid() != 0:
+        uid = 0  # whoever we are
+    said = subprocess.run(
+        [sys.executable, "-c", LIMITS, str(uid)], check=True, capture_output=True, text=True
+    ).stdout
+    possible, counts_own, limit, numbers = map(int, said.split())
+    if not possible:
+        pytest.skip("NOT TESTED: there are no namespaces of process ids here")
+    release = tuple(map(int, os.uname().release.split(".")[:2]))
+    if uid or os.geteuid() != 0:
+        assert counts_own == (release >= (5, 14))
+        assert (limit == 360) == counts_own
+    elif release >= (6, 14):
+        assert numbers == 300 + 360
 
 
 def test_memory_is_watched_over_the_whole_tree(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback.decision import Rule, findings, gain
@@ -185,6 +186,27 @@ def test_online_verdicts_do_not_depend_on_which_idea_ends_first(
     final = findings(baseline, ended, UP, ONLINE)
     for idea, finding in findings(baseline, going, UP, ONLINE).items():
         assert finding.verdict is None or finding == final[idea]
+
+
+def test_the_first_release_s_rule_is_one_family_of_two_sided_values() -> None:
+    """Twice the one-sided ones, adjusted together; an effect within the minimum counts in it."""
+    metric = MetricSpec(name="a", direction=Direction.MAXIMIZE, minimum_effect=0.05)
+    baseline = {0: 0.5, 1: 0.52, 2: 0.48}
+    ideas = {
+        "idea-0001": {0: 0.9, 1: 0.93, 2: 0.885},
+        "idea-0002": {0: 0.51, 1: 0.531, 2: 0.49},
+        "idea-0003": {0: 0.1, 1: 0.11, 2: 0.085},
+    }
+    found = findings(baseline, ideas, metric, Rule(q=0.05, control="two-sided"))
+    p_values = [finding.comparison.p_value for finding in found.values()]
+    assert None not in p_values
+    adjusted = false_discovery_control(p_values)
+    assert [finding.p_adjusted for finding in found.values()] == pytest.approx(list(adjusted))
+    assert [finding.verdict for finding in found.values()] == [
+        Verdict.IMPROVEMENT,
+        Verdict.MAINTENANCE,
+        Verdict.DECLINE,
+    ]
 
 
 def test_an_idea_behind_one_that_has_not_ended_waits() -> None:

@@ -6,8 +6,9 @@ import sys
 import threading
 
 import pytest
+from newer_python import BROKEN, NEWER
 
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.handed.python import fault, is_newer, readable_part, syntax_tree
 
 SOURCE = "\n".join(f"def f{i}(a):\n    return [x + {i} for x in a if x > {i}]\n" for i in range(60))
 
@@ -58,3 +59,28 @@ def test_dubious_sources_warn_nobody_and_broken_ones_raise() -> None:
         syntax_tree("x =")
     with pytest.raises((ValueError, SyntaxError)):
         syntax_tree("x = 1\0")
+
+
+@pytest.mark.parametrize("source", NEWER)
+def test_code_for_a_newer_python_is_told_from_broken_code(source: str) -> None:
+    assert fault(source) is None or is_newer(source)
+    assert fault(f"{source}\nx = = 1") is not None
+    assert not is_newer(f"{source}\nx = = 1")
+
+
+@pytest.mark.parametrize("source", BROKEN)
+def test_broken_code_is_for_no_python(source: str) -> None:
+    assert fault(source) is not None
+    assert not is_newer(source)
+
+
+@pytest.mark.parametrize("source", ["x = 1", "print(f'{x!r:>{w}}')", 'x = f"""{\n3\n}"""'])
+def test_old_code_is_not_for_a_newer_python(source: str) -> None:
+    assert not is_newer(source)
+
+
+def test_what_can_be_read_keeps_its_place() -> None:
+    source = f"RATE = 1\n{NEWER[1]}\nSTEPS = 'ä'\n"
+    tree = syntax_tree(readable_part(source))
+    found = [(n.lineno, n.end_col_offset) for n in tree.body if isinstance(n, ast.Assign)]
+    assert found == [(1, 8), (4, 12)]

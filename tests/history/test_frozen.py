@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import stat
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
+from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.records.site import Site, SlurmSite
+from hpcscientist.records.site import PartitionChoice, Site, SlurmSite
 from hpcscientist.records.trial import Isolation, Split
 
 
@@ -39,7 +42,11 @@ CONFIG = CampaignConfig(
     steps=("directions", "plan"),
     isolation=Isolation.NONE,
     backend="slurm",
-    site=Site(name="ours", slurm=SlurmSite(account="a", extra=("--hold",))),
+    site=Site(
+        name="ours",
+        slurm=SlurmSite(account="a", extra=("--hold",)),
+        partitions=(PartitionChoice(name="p", max_time="1-0", gpus=0, extra=("--nice",)),),
+    ),
     slots=3,
     in_flight=4,
     lag=2,
@@ -61,6 +68,44 @@ def test_a_launch_of_an_older_version_ends_by_the_rules_it_began_with(paths: Run
     found = frozen.read(paths)
     assert found.lag == CONFIG.in_flight
     assert found.settings.loop.error_control == "batch"
+
+
+def test_a_setting_that_there_is_no_longer_is_passed_over(paths: RunPaths) -> None:
+    frozen.write(paths, CONFIG)
+    data = tomllib.loads(paths.campaign.read_text())
+    data["settings"]["serving"]["fan_out"] = "ray"
+    paths.campaign.write_text(tomli_w.dumps(data))
+    assert frozen.read(paths) == CONFIG
+
+
+def test_the_first_release_s_settings_are_read(paths: RunPaths) -> None:
+    frozen.write(paths, CONFIG)
+    data = tomllib.loads(paths.campaign.read_text())
+    settings = data["settings"]
+    for key in ("ideation", "authoring", "review", "proposing", "control"):
+        del settings[key]
+    settings["loop"] = {"q": 0.1}
+    settings["propose"] = {"temperature": 0.7, "max_tokens": 3000}
+    paths.campaign.write_text(tomli_w.dumps(data))
+    found = frozen.read(paths).settings
+    assert (found.ideation.temperature, found.ideation.max_tokens) == (0.7, 3000)
+    assert (found.loop.q, found.loop.error_control, found.loop.confirm) == (0.1, "two-sided", False)
+    assert not found.authoring.plan
+
+
+@pytest.mark.parametrize(
+    ("hashed", "mend"), [("0" * 64, "0.0.9 wrote it on 2026-01-01"), ("ours", "; restore it")]
+)
+def test_what_cannot_be_read_names_the_release_that_can(
+    paths: RunPaths, hashed: str, mend: str
+) -> None:
+    ours = package_hash() if hashed == "ours" else hashed
+    config = CONFIG.model_copy(update={"package_version": "0.0.9", "package_hash": ours})
+    frozen.write(paths, config)
+    text = paths.campaign.read_text()
+    paths.campaign.write_text(text.replace("debug_rounds =", "debug_turns ="))
+    with pytest.raises(RunDirectoryError, match=rf"settings\.loop\.debug_turns: .*{mend}"):
+        frozen.read(paths)
 
 
 @pytest.mark.parametrize("spoilt", ["", "campaign_id = ", "\x00", 'campaign_id = "x"\n'])

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from event_kit import idea_proposed, trial_queued
 
+from hpcscientist.history.chain import Chain
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import Line, group, text_of
 from hpcscientist.records.events import (
     AttemptWritten,
     Event,
@@ -53,8 +54,8 @@ def events_of(number: int) -> Iterator[Event]:
 
 def journal_of(ideas: int, path: Path) -> Path:
     events = (event for number in range(1, ideas + 1) for event in events_of(number))
-    lines = (Line(n=n, t=1.0, event=event).model_dump_json() for n, event in enumerate(events, 1))
-    path.write_text("".join(f"{line}\n" for line in lines))
+    lines = (Line(n=n, t=1.0, event=event) for n, event in enumerate(events, 1))
+    path.write_bytes(group([text_of(line) for line in lines], Chain()))
     return path
 
 

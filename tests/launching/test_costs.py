@@ -306,20 +306,21 @@ class TestAllocation:
     def test_of_one_job(self, tmp_path: Path) -> None:
         found = costs.estimate(in_job(checked_of(tmp_path, ideas=10), 4, 2)).allocation
         assert found is not None
-        assert (found.nodes, found.gpus, found.jobs_at_most) == (4, 2, 7)
-        assert found.node_hours == pytest.approx(6)
-        assert found.gpu_hours == pytest.approx(12)
+        # It holds one node, for it serves nothing.
+        assert (found.nodes, found.gpus, found.jobs_at_most) == (1, 2, 7)
+        assert found.node_hours == pytest.approx(1.5)
+        assert found.gpu_hours == pytest.approx(3)
         assert not found.served
         assert found.trial_hours == pytest.approx((11 * 15 + (56 + 15) * 20) / 2 / 3600)
-        assert found.pace_node_hours == pytest.approx(4 * found.trial_hours)
+        assert found.pace_node_hours == pytest.approx(found.trial_hours)
         assert found.pace_gpu_hours == pytest.approx(2 * found.pace_node_hours)
 
     @pytest.mark.parametrize("role", ["ideation", "code"])
     def test_served_for_one_role_alone(self, role: str, tmp_path: Path) -> None:
         checked = checked_of(tmp_path, **{role: {"model": "vllm:/weights"}})
-        found = costs.estimate(in_job(asking(checked), 1, 1)).allocation
+        found = costs.estimate(in_job(asking(checked), 4, 1)).allocation
         assert found is not None
-        assert found.served
+        assert (found.served, found.nodes) == (True, 4)
 
 
 class TestIdle:
@@ -328,8 +329,7 @@ class TestIdle:
         [
             ("vllm:/w", 4, 2, "4 x 2 GPUs serve models and wait while trials queue elsewhere"),
             ("vllm:/w", 2, 0, "2 nodes serve models and wait while trials queue elsewhere"),
-            ("playbook", 3, 0, "2 of 3 nodes: no model is served on them"),
-            ("playbook", 1, 4, "1 x 4 GPUs: no model is served on them"),
+            ("playbook", 3, 4, "1 x 4 GPUs: no model is served on them"),
         ],
     )
     def test_says_what_waits(
@@ -341,6 +341,7 @@ class TestIdle:
         checked = checked_of(tmp_path)
         assert costs.idle(checked) == ""
         assert costs.idle(in_job(checked, 1, 0)) == ""
+        assert costs.idle(in_job(checked, 3, 0)) == ""
 
     def test_trials_inside(self, tmp_path: Path) -> None:
         checked = asking(checked_of(tmp_path), "vllm:/w")

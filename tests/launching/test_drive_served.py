@@ -11,6 +11,7 @@ from checkpoint_kit import write_model
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import RunDirectoryError, UsageError
+from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state, status
@@ -80,7 +81,7 @@ def test_what_cannot_be_put_together_once_models_answer_is_said(
         yield None
 
     monkeypatch.setattr(drive, "beside", beside)
-    (served.recipe / "added").write_text("since launch")
-    with pytest.raises(RunDirectoryError, match="was changed since launch") as changed:
+    vault.forget_campaign_key(frozen.read(served).campaign_id)
+    with pytest.raises(RunDirectoryError, match="the key of this campaign is gone") as gone:
         drive.drive(served, lambda event, state: None)
-    assert reason_of(served) == str(changed.value)
+    assert reason_of(served) == str(gone.value)

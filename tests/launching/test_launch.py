@@ -9,6 +9,7 @@ import tomli_w
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RecipeError, UsageError
+from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import frozen
 from hpcscientist.launching import furnishing, launch
 from hpcscientist.launching.checked import Checked
@@ -136,6 +137,7 @@ def test_campaigns_of_earlier_versions_have_one_model_for_all(tmp_path: Path) ->
     path = claimed.paths.campaign
     data = tomllib.loads(path.read_text())
     del data["role_specs"]
+    TrustedCopy.of(claimed.paths.root, data["campaign_id"]).remove()  # they made none
     path.write_text(tomli_w.dumps(data))
     assert frozen.read(claimed.paths).role_specs == {}
 

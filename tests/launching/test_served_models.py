@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from checkpoint_kit import write_model
+from checkpoint_kit import write_json, write_model
 
 from hpcscientist.cli.main import run
 from hpcscientist.models.serving.checking.interpreter import Engine
 
 LAUNCH = ["launch", "--recipe", "digits", "--ideas", "2", "--backend", "local"]
 LAUNCH += ["--run-dir", "run", "--allow-unsandboxed"]
+KNOWS = Engine(python="python", vllm="0.1", ray="2.1", known=True, writes=True)
+UNHEARD = {"architectures": ["NewForCausalLM"], "text_config": {"depth": 2}}
 
 
 @pytest.fixture
@@ -71,7 +73,8 @@ def test_a_layout_that_this_machine_cannot_have(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPCSCI_SERVING_TENSOR_PARALLEL", "7")
-    assert "serving.tensor_parallel" in refused([], capsys)
+    says = engine(folder, f"echo '{KNOWS.model_dump_json()}'")
+    assert "serving.tensor_parallel" in refused(says, capsys)
 
 
 def test_what_the_engine_does_not_know(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,8 +85,25 @@ def test_what_the_engine_does_not_know(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_how_it_will_be_laid_out_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    knows = Engine(python="python", vllm="0.1", ray="2.1", known=True, writes=True)
-    says = engine(folder, f"echo '{knows.model_dump_json()}'")
+    says = engine(folder, f"echo '{KNOWS.model_dump_json()}'")
     shown = [*LAUNCH, "--model", "vllm:small", *says, "--dry-run"]
     assert run(shown) == 0
     assert "served   small: " in capsys.readouterr().err
+
+
+def test_what_the_engine_reads_decides_the_layout(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """config.json says nothing that is known here; the engine's own reading has it all."""
+    write_json(folder / "small" / "config.json", UNHEARD)
+    read = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "vocab_size": 128}
+    knows = KNOWS.model_copy(update={"config": read | {"max_position_embeddings": 1024}})
+    says = engine(folder, f"echo '{knows.model_dump_json()}'")
+    assert run([*LAUNCH, "--model", "vllm:small", *says, "--dry-run"]) == 0
+    assert "context 1024 tokens, the model's own" in capsys.readouterr().err
+
+
+def test_what_nobody_can_read_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_json(folder / "small" / "config.json", UNHEARD)
+    says = engine(folder, f"echo '{KNOWS.model_dump_json()}'")
+    assert "says no num_hidden_layers" in refused(says, capsys)

@@ -47,17 +47,14 @@ def test_only_what_was_appended_is_read(written: Path) -> None:
     assert len(tail.read()) == 4
     assert tail.read() == []
     # Were the old lines read again, they would be found damaged.
-    *old, last = written.read_bytes().splitlines(keepends=True)
-    written.write_bytes(b"".join(b"x" * (len(line) - 1) + b"\n" for line in old) + last)
-    write_raw(written, CampaignEnded(), 5)
+    before = written.read_bytes()
+    write(written, CampaignEnded())
+    fifth = written.read_bytes()[len(before) :]
+    *old, last = before.splitlines(keepends=True)
+    written.write_bytes(b"".join(b"x" * (len(line) - 1) + b"\n" for line in old) + last + fifth)
     assert tail.read() == [CampaignEnded()]
     assert tail.state.ended
     assert tail.state.notes == ["note 0", "note 1", "note 2"]
-
-
-def write_raw(path: Path, event: Event, number: int) -> None:
-    with path.open("a") as file:
-        file.write(f'{{"n":{number},"t":1.0,"event":{event.model_dump_json()}}}\n')
 
 
 def test_torn_line_is_waited_for(written: Path) -> None:

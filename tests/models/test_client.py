@@ -102,7 +102,6 @@ async def test_what_is_sent(endpoint: Endpoint, model: OpenAIModel) -> None:
         "model": "tiny",
         "messages": [{"role": "user", "content": "12345678"}],
         "temperature": 0.7,
-        "top_p": 1.0,
         "max_tokens": 4096,
         "stream": False,
         "seed": 4,
@@ -136,6 +135,8 @@ async def test_no_key_no_header(endpoint: Endpoint) -> None:
         error(429, "slow down", {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}),
         error(429, "slow down", {"Retry-After": "whenever"}),
         error(408, "slow"),
+        error(424, "Request failed during generation: Server error: out of memory"),
+        answer({"object": "error", "message": "worker lost", "code": 50002}),
         error(409, "conflict"),
         reset,
         raw(b""),
@@ -324,6 +325,104 @@ async def test_the_fallback_happens_once(endpoint: Endpoint, model: OpenAIModel)
     assert len(endpoint.posts) == 2
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "Failed to initialize samplers: failed to parse grammar"),
+        (422, "Input validation error: grammar is not valid: Grammar must have a 'properties'"),
+        (422, "Input validation error: cannot compile regex from schema: no such type"),
+        (424, "Request failed during generation: Server error: grammar is not supported"),
+        (500, 'Grammar error: Unimplemented keys: ["uniqueItems"]'),
+        (400, "The provided JSON schema contains features not supported by xgrammar."),
+        (400, "Request is specified with GuidedDecodingParams, but GuidedDecoder is not setup."),
+        (501, "not here"),
+    ],
+)
+async def test_a_schema_that_cannot_be_enforced_is_left_out_from_then_on(
+    endpoint: Endpoint,
+    model: OpenAIModel,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    said: str,
+) -> None:
+    endpoint.script = [error(status, f"{said} {KEY}"), OK]
+    asked = request(schema=True)
+    for _ in range(2):
+        assert (await model.complete(asked)).text == "ok"
+    sent = ["response_format" in seen.body for seen in endpoint.posts]
+    assert sent == [True, False, False]
+    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(told) == 1
+    assert KEY not in caplog.text
+    # The server may know how to enforce another.
+    await model.complete(asked.model_copy(update={"schema_name": "Other"}))
+    assert "response_format" in endpoint.posts[-1].body
+
+
+async def test_a_schema_is_blamed_only_if_the_request_is_answered_without_it(
+    endpoint: Endpoint, model: OpenAIModel
+) -> None:
+    refusal = error(400, "json_schema: the prompt is odd")
+    endpoint.script = [refusal, refusal, OK]
+    await failure(model, schema=True, kind=ReplyError)
+    await model.complete(request(schema=True))
+    assert ["response_format" in seen.body for seen in endpoint.posts] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("said", "field", "newer"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+            "max_tokens",
+            {"max_completion_tokens": 4096},
+        ),
+        (
+            '[{"type": "extra_forbidden", "loc": ["body", "max_tokens"], "msg": "Extra inputs are '
+            'not permitted"}]',
+            "max_tokens",
+            {"max_completion_tokens": 4096},
+        ),
+        ("litellm.UnsupportedParamsError: x does not support parameters: ['seed']", "seed", {}),
+    ],
+)
+async def test_a_field_that_the_endpoint_does_not_know_is_left_out_from_then_on(
+    endpoint: Endpoint, model: OpenAIModel, said: str, field: str, newer: dict[str, int]
+) -> None:
+    endpoint.script = [error(400, said), OK]
+    await model.complete(request())
+    await model.complete(request())
+    first, *rest = (seen.body for seen in endpoint.posts)
+    assert field in first
+    assert len(rest) == 2
+    for body in rest:
+        assert body == {key: first[key] for key in first if key != field} | newer
+
+
+@pytest.mark.parametrize(
+    ("said", "mend"),
+    [
+        ("max_tokens is too large: 100000. This model supports at most 16384.", "set max_tokens"),
+        ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", "set max_tokens"),
+        (
+            "`max_tokens` must be less than or equal to `32768`, the maximum value for "
+            "`max_tokens` is less than the `context_window` for this model",
+            "set max_tokens",
+        ),
+        ("`max_new_tokens` must be <= 512. Given: 4096", "set max_tokens"),
+        ("`top_p` must be > 0.0 and < 1.0", "set top_p"),
+        ("'max_tokens' is too large. This model's maximum context length is 9", "longer context"),
+    ],
+)
+async def test_the_setting_that_is_refused_is_named(
+    endpoint: Endpoint, model: OpenAIModel, said: str, mend: str
+) -> None:
+    endpoint.script = [error(422, said)]
+    assert mend in await failure(model, kind=ReplyError)
+    assert len(endpoint.posts) == 1
+
+
 async def test_another_400_is_no_reason_to_fall_back(
     endpoint: Endpoint, model: OpenAIModel
 ) -> None:
@@ -366,6 +465,28 @@ async def test_token_counts(
         ({"content": "<think>b</think>{}", "reasoning": "a"}, "{}", "a\n\nb"),
         ({"content": None, "reasoning_content": "hm \ud83d"}, "", "hm ?"),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", ""),
+        (
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "a"}]},
+                    {"type": "text", "text": "b"},
+                ]
+            },
+            "b",
+            "a",
+        ),
+        (
+            {"content": "b", "reasoning_details": [{"type": "reasoning.text", "text": "a"}]},
+            "b",
+            "a",
+        ),
+        ({"content": "b", "thinking_blocks": [{"type": "thinking", "thinking": "a"}]}, "b", "a"),
+        (
+            {"content": None, "tool_calls": [{"function": {"arguments": '{"a": 1}'}}]},
+            '{"a": 1}',
+            "",
+        ),
+        ({"content": "b", "reasoning": [[[[[[["deep"]]]]]]]}, "b", ""),
         ({"content": "half \ud83d pair"}, "half ? pair", ""),
         ({}, "", ""),
     ],
@@ -398,6 +519,23 @@ async def test_why_a_reply_ended(
     choice = {"message": {"content": "ok"}, "finish_reason": said}
     endpoint.script = [answer({"choices": [choice]})]
     assert (await model.complete(request())).finish == finish
+
+
+@pytest.mark.parametrize("finish", ["abort", "error"])
+async def test_a_reply_that_the_server_ended_is_asked_for_again(
+    endpoint: Endpoint, model: OpenAIModel, finish: str
+) -> None:
+    choice = {"message": {"content": ""}, "finish_reason": finish, "error": {"message": "oops"}}
+    endpoint.script = [answer({"choices": [choice]}), OK]
+    assert (await model.complete(request())).text == "ok"
+
+
+@pytest.mark.parametrize(("top_p", "sent"), [(None, False), (1.0, True)])
+async def test_what_is_not_set_is_not_sent(
+    endpoint: Endpoint, model: OpenAIModel, top_p: float | None, sent: bool
+) -> None:
+    await model.complete(request().model_copy(update={"top_p": top_p}))
+    assert ("top_p" in endpoint.posts[0].body) is sent
 
 
 async def test_sampling_is_sent_whatever_the_models_files_say(

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
+from hpcscientist.models.serving.checking.shape import LayerCache
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
 from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
 from hpcscientist.models.serving.fitting.layout import LEAST, divides, requests_at_once, uncut
+from hpcscientist.models.serving.fitting.memory import KvCache
 from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 
 MIB, GIB = 2**20, 2**30
 DEFAULT = ServingSettings()
 
 
-def checkpoint(billions: float = 8.0, **given: object) -> Checkpoint:
+WHOLE = LayerCache(heads=8, size=256)  # a layer of Llama 3
+
+
+def checkpoint(billions: float = 8.0, layers: int = 32, **given: object) -> Checkpoint:
     """Return a model of Llama 3's shape."""
     floats = int(billions * 1e9)
     said: dict[str, object] = {
         "architecture": "LlamaForCausalLM",
-        "layers": 32,
-        "kv_layers": 32,
         "hidden": 4096,
         "inner": 14336,
         "heads": 32,
-        "kv_heads": 8,
-        "head_dim": 128,
-        "latent": 0,
+        "caches": (WHOLE,) * layers,
         "vocab": 128_256,
         "dtype": "bfloat16",
         "context": 131_072,
@@ -46,7 +49,7 @@ def checkpoint(billions: float = 8.0, **given: object) -> Checkpoint:
     return Checkpoint.model_validate(said | given)
 
 
-LARGE = {"layers": 80, "kv_layers": 80, "hidden": 8192, "inner": 28672, "heads": 64}
+LARGE: dict[str, Any] = {"layers": 80, "hidden": 8192, "inner": 28672, "heads": 64}
 
 
 def machine(nodes: int = 1, gpus: int = 4, gpu_gb: float = 80, memory_gb: int = 512) -> Machine:
@@ -129,20 +132,100 @@ def test_float32_takes_twice_the_weights() -> None:
     half = memory.weight_bytes(checkpoint(), 1, 1, memory.number_bytes(DEFAULT))
     wide = ServingSettings(dtype="float32")
     assert memory.weight_bytes(checkpoint(), 1, 1, memory.number_bytes(wide)) == 2 * half
-    assert memory.kv_bytes(checkpoint(), 1, 1, wide) == 2 * memory.kv_bytes(
-        checkpoint(), 1, 1, DEFAULT
-    )
+    assert a_token(checkpoint(), settings=wide) == 2 * a_token(checkpoint())
+
+
+def a_token(model: Checkpoint, tensor: int = 1, settings: ServingSettings = DEFAULT) -> int:
+    return KvCache.of(model, tensor, 1, settings).request_bytes(1)
 
 
 def test_published_kv_sizes() -> None:
     # Llama 3 8B: 128 KiB a token; DeepSeek V2: 576 numbers a token and layer, on every GPU.
-    assert memory.kv_bytes(checkpoint(), 1, 1, DEFAULT) == 128 * 1024
-    assert memory.kv_bytes(checkpoint(), 8, 1, DEFAULT) == 16 * 1024
-    assert memory.kv_bytes(checkpoint(), 16, 1, DEFAULT) == 16 * 1024
-    latent = checkpoint(latent=576, layers=60, kv_layers=60)
-    assert memory.kv_bytes(latent, 8, 1, DEFAULT) == 576 * 60 * 2
+    assert a_token(checkpoint()) == 128 * 1024
+    assert a_token(checkpoint(), 8) == 16 * 1024
+    assert a_token(checkpoint(), 16) == 16 * 1024
+    latent = checkpoint(caches=(LayerCache(heads=1, size=576),) * 60)
+    assert a_token(latent, 8) == 576 * 60 * 2
     eight = ServingSettings(engine={"kv_cache_dtype": "fp8"})
-    assert memory.kv_bytes(checkpoint(), 1, 1, eight) == 64 * 1024
+    assert a_token(checkpoint(), settings=eight) == 64 * 1024
+    assert a_token(checkpoint(kv_bits=8)) == 64 * 1024
+    whole = ServingSettings(engine={"kv_cache_dtype": "bfloat16"})
+    assert a_token(checkpoint(kv_bits=8), settings=whole) == 128 * 1024
+
+
+def test_only_layers_with_keys_and_values_take_a_cache() -> None:
+    """A Llama Nemotron of 49 billion parameters on two H100: 31 of 80 layers have no attention."""
+    shape = LARGE | {"caches": (WHOLE,) * 42 + (LayerCache(),) * 31 + (WHOLE,) * 7}
+    del shape["layers"]
+    layout = lay_out(checkpoint(49.9, **shape), machine(gpus=2, gpu_gb=79.6), DEFAULT)
+    every = lay_out(checkpoint(49.9, **LARGE), machine(gpus=2, gpu_gb=79.6), DEFAULT)
+    # By 49 layers of 4096 bytes a token, of which each GPU has half, in place of 80.
+    assert layout.tensor_parallel == every.tensor_parallel == 2
+    assert layout.kv_tokens == pytest.approx(every.kv_tokens * 80 / 49, abs=80)
+
+
+def test_layers_that_see_a_window_let_the_rest_go() -> None:
+    """Of a request, vLLM holds a window and what is under way (`SlidingWindowSpec`)."""
+    near = LayerCache(heads=8, size=256, window=1024)
+    model = checkpoint(caches=(near, near, near, WHOLE) * 8)
+    cache = KvCache.of(model, 1, 1, DEFAULT)
+    layer, seen = 8 * 256 * 2, 1024 + 2 * 16_384
+    assert cache.request_bytes(1000) == 32 * layer * 1000
+    assert cache.request_bytes(131_072) == 8 * layer * 131_072 + 24 * layer * seen
+    room = cache.request_bytes(131_072)
+    assert cache.tokens(room) == 131_072
+    assert cache.tokens(room - 1) == 131_071
+    assert cache.tokens(2 * room) == 2 * 131_072
+    few = ServingSettings(engine={"max_num_batched_tokens": 2048})
+    held = KvCache.of(model, 1, 1, few).request_bytes(131_072)
+    assert held == 8 * layer * 131_072 + 24 * layer * (1024 + 2 * 2048)
+    # A prompt is one batch of the CPU engine.
+    assert KvCache.of(model, 1, 1, DEFAULT, frees_windows=False).request_bytes(131_072) == (
+        32 * layer * 131_072
+    )
+
+
+def test_blocks_of_the_engine_are_of_one_size() -> None:
+    """62 layers of Gemma 3 27B: 52 see a window, in six groups of ten of which the last has two."""
+    near = LayerCache(heads=16, size=256, window=1024)
+    shape = (near, near, near, near, near, WHOLE.model_copy(update={"heads": 16})) * 10 + (
+        near,
+    ) * 2
+    layer = 16 * 256 * 2
+    assert KvCache.of(checkpoint(caches=shape), 1, 1, DEFAULT).request_bytes(1000) == (
+        (10 + 60) * layer * 1000
+    )
+
+
+def test_states_take_what_they_take_however_long_a_request_is() -> None:
+    """A Mamba has nothing else; beside attention a state is a page of the cache, too."""
+    state = LayerCache(state=5120 * 25)
+    alone = KvCache.of(checkpoint(caches=(state,) * 64, heads=0, context=0), 1, 1, DEFAULT)
+    assert alone.request_bytes(1) == alone.request_bytes(10**6) == 64 * 5120 * 25 * 4
+    assert alone.tokens(3 * alone.request_bytes(1)) == 3 * 32_768
+    assert alone.tokens(alone.request_bytes(1) - 1) == 0
+    hybrid = KvCache.of(checkpoint(caches=((state,) * 7 + (WHOLE,)) * 4), 1, 1, DEFAULT)
+    block = 128 * 8 * 256 * 2  # of tokens: a state is one, and that is a page
+    assert block - 20_000 < 5120 * 25 * 4 < block
+    fixed = (28 * 3 + 4) * block
+    assert hybrid.request_bytes(1000) == fixed + 4 * 8 * 256 * 2 * 1000
+    layout = lay_out(checkpoint(caches=(state,) * 64, heads=0, context=0), machine(gpus=1), DEFAULT)
+    assert layout.context == 32_768
+
+
+def test_the_fullest_stage_of_a_pipeline_counts() -> None:
+    model = checkpoint(caches=(LayerCache(),) * 8 + (WHOLE,) * 8 + (LayerCache(),) * 16)
+    assert KvCache.of(model, 1, 4, DEFAULT).request_bytes(1) == 8 * 8 * 256 * 2
+    assert KvCache.of(model, 1, 8, DEFAULT).request_bytes(1) == 4 * 8 * 256 * 2
+
+
+def test_kv_heads_of_every_layer_are_cut_evenly() -> None:
+    uneven = checkpoint(
+        heads=12, inner=1200, caches=(LayerCache(heads=3, size=128), LayerCache(heads=4, size=128))
+    )
+    assert divides(uneven, 1, DEFAULT)
+    assert not divides(uneven, 2, DEFAULT)
+    assert divides(uneven, 12, DEFAULT)
 
 
 def test_blocks_of_a_quantization_are_not_cut() -> None:
@@ -175,7 +258,7 @@ def test_cpu_engine_has_a_replica_a_node() -> None:
 
 
 def test_cpu_engine_keeps_to_the_nodes_memory() -> None:
-    tiny = checkpoint(0.1, kv_heads=1, head_dim=64)
+    tiny = checkpoint(0.1, caches=(LayerCache(heads=1, size=128),) * 32)
     layout = lay_out(tiny, machine(gpus=0, memory_gb=4), DEFAULT)
     assert layout.kv_cache_mb < 1024
     assert "memory ends there" in " ".join(layout.why)
@@ -254,7 +337,7 @@ def test_a_model_that_would_have_all_of_a_node_leaves_room_for_another() -> None
 
 def test_models_that_fit_together_alone_by_less_context_have_less() -> None:
     """Of two GPUs each would have both, for the context that it then holds."""
-    shape = {"layers": 64, "kv_layers": 64, "hidden": 5120, "heads": 40, "inner": 27648}
+    shape = {"layers": 64, "hidden": 5120, "heads": 40, "inner": 27648}
     demands = {name: Demand(checkpoint=checkpoint(33, **shape)) for name in "ab"}
     where = machine(nodes=1, gpus=2, gpu_gb=80)
     alone = lay_out(demands["a"].checkpoint, where, DEFAULT)
@@ -270,7 +353,7 @@ def test_models_that_fit_together_alone_by_less_context_have_less() -> None:
 
 @pytest.mark.parametrize(("nodes", "gpus", "models"), [(2, 1, 2), (3, 1, 3), (2, 2, 4)])
 def test_nor_does_a_model_take_all_of_several_nodes(nodes: int, gpus: int, models: int) -> None:
-    shape = {"layers": 64, "kv_layers": 64, "hidden": 5120, "heads": 40, "inner": 27648}
+    shape = {"layers": 64, "hidden": 5120, "heads": 40, "inner": 27648}
     demands = {name: Demand(checkpoint=checkpoint(33, **shape)) for name in "abcd"[:models]}
     layouts = lay_out_all(demands, machine(nodes=nodes, gpus=gpus), DEFAULT)
     assert {layout.gpus_per_replica for layout in layouts.values()} == {1}
@@ -318,9 +401,7 @@ models = st.builds(
     lambda billions, heads, groups, layers, context: checkpoint(
         billions,
         heads=heads * groups,
-        kv_heads=heads,
-        layers=layers,
-        kv_layers=layers,
+        caches=(LayerCache(heads=heads, size=256),) * layers,
         context=context,
     ),
     billions=st.floats(1.2, 400),
@@ -357,7 +438,7 @@ def test_layout_never_exceeds_what_is_there(
     taken = (
         memory.weight_bytes(model, tensor, pipeline, number)
         + memory.work_bytes(model, tensor, number)
-        + layout.kv_tokens * memory.kv_bytes(model, tensor, pipeline, settings)
+        + KvCache.of(model, tensor, pipeline, settings).a_token * layout.kv_tokens
     )
     assert taken <= where.gpu_memory_mb * MIB * settings.memory_fraction
     assert model.heads % tensor == 0

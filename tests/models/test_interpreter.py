@@ -5,13 +5,25 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from checkpoint_kit import write_json, write_model
 
 import hpcscientist
-from hpcscientist.models.serving.checking.interpreter import INSTALL, ask, reason, unsupported
+from hpcscientist.models.serving.checking.interpreter import INSTALL, ask, reason
+from hpcscientist.models.serving.checking.weights import check
 from hpcscientist.models.serving.nodes import supported
+
+
+def unsupported(folder: Path, python: Sequence[str]) -> str:
+    return reason(folder, python, ask(folder, python)) or ""
+
+
+def require_vllm() -> None:
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed: use an environment with torch, vLLM and Ray")
 
 
 def script(path: Path, text: str) -> tuple[str]:
@@ -23,11 +35,10 @@ def script(path: Path, text: str) -> tuple[str]:
 
 def test_interpreter_without_the_engine_names_the_mend(tmp_path: Path) -> None:
     bare = (sys.executable, "-I", "-S")  # no installed packages
-    said = unsupported("LlamaForCausalLM", bare)
-    assert said is not None
+    said = unsupported(tmp_path, bare)
     assert "no module vllm" in said
     assert said.endswith(INSTALL)
-    assert ask("LlamaForCausalLM", bare).python == ".".join(map(str, sys.version_info[:3]))
+    assert ask(tmp_path, bare).python == ".".join(map(str, sys.version_info[:3]))
 
 
 @pytest.mark.parametrize(
@@ -39,29 +50,59 @@ def test_interpreter_without_the_engine_names_the_mend(tmp_path: Path) -> None:
     ],
 )
 def test_answers_that_are_none(tmp_path: Path, text: str, said: str) -> None:
-    assert said in (unsupported("LlamaForCausalLM", script(tmp_path / "python", text)) or "")
+    assert said in unsupported(tmp_path, script(tmp_path / "python", text))
 
 
 def test_interpreter_that_is_not_there_or_hangs(tmp_path: Path) -> None:
-    assert "cannot be started" in (unsupported("A", (str(tmp_path / "none"),)) or "")
+    assert "cannot be started" in unsupported(tmp_path, (str(tmp_path / "none"),))
     slow = script(tmp_path / "python", "exec sleep 60")
-    assert ask("A", slow, timeout_s=0.2).fault == "no answer within 0.2 s"
+    assert ask(tmp_path, slow, timeout_s=0.2).fault == "no answer within 0.2 s"
+
+
+def test_the_engine_is_given_config_json_and_is_asked_once(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m")
+    answer = '{"python": "3", "vllm": "1", "config": {"num_hidden_layers": 7}}'
+    counting = f"cat > {tmp_path}/config; echo x >> {tmp_path}/asked; echo '{answer}'"
+    python = script(tmp_path / "python", counting)
+    for _ in range(2):
+        assert ask(folder, python).config == {"num_hidden_layers": 7}
+    assert (tmp_path / "config").read_text() == (folder / "config.json").read_text()
+    assert (tmp_path / "asked").read_text() == "x\n"
 
 
 @pytest.mark.serving
 @pytest.mark.parametrize(
     ("architecture", "said"),
     [
-        ("LlamaForCausalLM", None),
+        ("LlamaForCausalLM", ""),
         ("BertModel", "writes no text"),
         ("NoSuchForCausalLM", "does not know NoSuchForCausalLM"),
     ],
 )
-def test_real_engine_knows_its_models(architecture: str, said: str | None) -> None:
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("vLLM is not installed: use an environment with torch, vLLM and Ray")
-    found = unsupported(architecture, (sys.executable,))
-    assert found is None if said is None else said in (found or "")
+def test_real_engine_knows_its_models(architecture: str, said: str, tmp_path: Path) -> None:
+    require_vllm()
+    folder = write_model(tmp_path / "m", architectures=[architecture])
+    found = unsupported(folder, (sys.executable,))
+    assert said in found if said else not found
+
+
+@pytest.mark.serving
+def test_real_engine_says_what_config_json_leaves_out(tmp_path: Path) -> None:
+    """LLaVA's text model is Llama's in all that is not said; one layer of eight of Jamba's has
+    attention.
+    """
+    require_vllm()
+    llava = write_model(tmp_path / "llava")
+    text = {"model_type": "llama", "vocab_size": 32_064}
+    config = {"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava"}
+    write_json(llava / "config.json", config | {"text_config": text})
+    whole = check(llava, ask(llava, (sys.executable,)).config)
+    assert [(kept.heads, kept.size) for kept in whole.caches] == [(32, 256)] * 32
+    sizes = {"num_hidden_layers": 16, "attn_layer_period": 8, "attn_layer_offset": 4}
+    jamba = write_model(tmp_path / "jamba", model_type="jamba", **sizes)
+    found = ask(jamba, (sys.executable,)).config
+    assert [n for n, kept in enumerate(check(jamba, found).caches) if kept.heads] == [4, 12]
+    assert found["layers_block_type"][4] == "attention"
 
 
 def test_an_engine_that_keeps_its_server_elsewhere_is_seen_before_anything_starts(
@@ -74,10 +115,11 @@ def test_an_engine_that_keeps_its_server_elsewhere_is_seen_before_anything_start
     registry = "class ModelRegistry:\n    get_supported_archs = staticmethod(lambda: ['Llama'])\n"
     (tmp_path / "vllm/model_executor/models/registry.py").write_text(registry)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = ask("Llama", (sys.executable,))
+    folder = write_model(tmp_path / "m", architectures=["Llama"])
+    found = ask(folder, (sys.executable,))
     assert (found.vllm, found.known) == ("9.0", True)
     assert found.lacks[:2] == (supported.SERVERS[0], supported.ARGUMENTS[0])
-    said = reason("Llama", ("python",), found.model_copy(update={"ray": "2.60.0"}))
+    said = reason(folder, ("python",), found.model_copy(update={"ray": "2.60.0"}))
     assert said is not None
     assert supported.SERVERS[0] in said
 

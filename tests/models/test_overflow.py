@@ -62,6 +62,14 @@ from hpcscientist.models.endpoint.overflow import read_overflow
             4096,
             5000,
         ),
+        ("`inputs` must have less than 1024 tokens. Given: 2000", 1024, 2000),
+        (
+            "Requested token count exceeds the model's maximum context length of 4096 tokens. You "
+            "requested a total of 5000 tokens: 1000 tokens from the input messages and 4000 tokens "
+            "for the completion.",
+            4096,
+            1000,
+        ),
     ],
 )  # fmt: skip
 def test_what_servers_say(said: str, context: int, prompt_tokens: int) -> None:
@@ -74,7 +82,14 @@ def test_what_servers_say(said: str, context: int, prompt_tokens: int) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["", "bad temperature", "max_tokens must be positive", "no context given", "in context 7"],
+    [
+        "",
+        "bad temperature",
+        "max_tokens must be positive",
+        "no context given",
+        "in context 7",
+        "Input validation error: `max_new_tokens` must be <= 512. Given: 8192",
+    ],
 )
 def test_other_refusals(said: str) -> None:
     assert read_overflow("refused", said) is None

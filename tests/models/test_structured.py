@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from hpcscientist.errors import ReplyError
+from hpcscientist.models.answers import find_objects, strip_reasoning
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.structured import Unusable, ask, find_objects, parse
+from hpcscientist.models.structured import Unusable, ask, parse
 from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal
@@ -33,8 +34,9 @@ class Scripted:
 
     name = "scripted"
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts: str, reasoning: str = "", finish: str = "stop") -> None:
         self.texts, self.asked = list(texts), list[ModelRequest]()
+        self.reasoning, self.finish = reasoning, finish
 
     async def probe(self) -> None:
         pass
@@ -43,6 +45,8 @@ class Scripted:
         self.asked.append(request)
         return ModelReply(
             text=self.texts.pop(0),
+            reasoning=self.reasoning,
+            finish=self.finish,
             model=self.name,
             prompt_tokens=1,
             completion_tokens=1,
@@ -85,6 +89,103 @@ def test_the_object_is_found(text: str) -> None:
 
 def test_bare_line_breaks_in_strings_are_forgiven() -> None:
     assert parse('{"note": "a\nb\tc"}', Reply).note == "a\nb\tc"
+    inner = '{"note": "a\nb", "edits": [{"file": "a.py"}]}'
+    assert parse(inner, Reply) == Reply(note="a\nb", edits=(Edit(file="a.py"),))
+    # A quotation mark in prose opens no string that runs on into the answer.
+    assert parse(f'Set {{"note" or {{"edits: now\n{inner}', Reply).note == "a\nb"
+
+
+def test_single_backslashes_in_strings_are_forgiven() -> None:
+    assert parse(r'{"note": "\d+ \\d \n \alpha \u0041"}', Reply).note == "\\d+ \\d \n \\alpha A"
+
+
+DRAFT = '{"note": "draft", "edits": [{"file": "b.py"}]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DRAFT}\nSorry, corrected:\n{GOOD}",
+        f"I could say {DRAFT}, but no. My answer is\n```json\n{GOOD}\n```",
+    ],
+)
+def test_of_two_answers_the_last_counts(text: str) -> None:
+    assert parse(text, Reply) == WANTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Sure. <think>{DRAFT}</think>{GOOD}",
+        f"{DRAFT} hm </think>\n{GOOD}",
+        f"<think>one {DRAFT}</think> no, </think>{GOOD}",
+        f"<thinking>{DRAFT}</thinking>\n<answer>{GOOD}</answer>",
+        f"[THINK]{DRAFT}[/THINK]{GOOD}",
+        f"<seed:think>{DRAFT}</seed:think>{GOOD}",
+        f"<mm:think>{DRAFT}</mm:think>{GOOD}",
+        f"<longcat_think>{DRAFT}</longcat_think>{GOOD}",
+        f"◁think▷{DRAFT}◁/think▷{GOOD}",
+        f"<|START_THINKING|>{DRAFT}<|END_THINKING|><|START_RESPONSE|>{GOOD}<|END_RESPONSE|>",
+        f"<|begin_of_thought|>{DRAFT}<|end_of_thought|><|begin_of_solution|>{GOOD}",
+        f"<|think:start|>{DRAFT}<|think:end|>{GOOD}",
+        f"{DRAFT}<|think:end|>{GOOD}",
+        f"<|inner_prefix|>{DRAFT}<|inner_suffix|>{GOOD}",
+        f"<|open|>think<|sep|>{DRAFT}<|close|>think<|sep|><|open|>response<|sep|>{GOOD}",
+        f"<|channel>thought\n{DRAFT}<channel|>{GOOD}",
+        f"<|content_thinking|>{DRAFT}<|end_message|><|message_model|><|content_text|>{GOOD}",
+        f"<unused94>thought\n{DRAFT}<unused95>{GOOD}",
+        f"Here is my thought process: {DRAFT} Here is my response: {GOOD}",
+        f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final"
+        f"<|message|>{GOOD}<|return|>",
+        f"<|channel|>analysis<|message|>{DRAFT}<|end|>{GOOD}",
+        f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>commentary "
+        f"to=functions.json <|constrain|>json<|message|>{GOOD}<|call|>",
+        f"analysisWe need JSON. {DRAFT}assistantfinal{GOOD}",
+    ],
+)
+def test_a_draft_is_not_taken_for_the_answer(text: str) -> None:
+    assert parse(text, Reply) == WANTED
+    with pytest.raises(Unusable, match="note: "):
+        parse(text.replace(GOOD, '{"note": 1}'), Reply)
+
+
+@pytest.mark.parametrize("mark", ["<think>", "</think>", "[THINK]", "<|channel|>final<|message|>"])
+def test_a_mark_within_the_answer_is_part_of_it(mark: str) -> None:
+    text = json.dumps({"note": f"cut at {mark}"})
+    assert parse(text, Reply).note == f"cut at {mark}"
+    assert parse(f"<think>{DRAFT}</think>{text}", Reply).note == f"cut at {mark}"
+
+
+@pytest.mark.parametrize("reasoning", [GOOD, f"First {DRAFT}, no: {GOOD}", f"<think>\n{GOOD}"])
+async def test_an_answer_in_the_reasoning_is_taken_where_there_is_no_other(reasoning: str) -> None:
+    model = Scripted("", DRAFT, reasoning=reasoning)
+    assert await ask(model, REQUEST, Reply) == WANTED
+    # What was thought when it was cut off is a draft, and so is any thought beside an answer.
+    model = Scripted("", DRAFT, reasoning=reasoning, finish="length")
+    assert (await ask(model, REQUEST, Reply)).note == "draft"
+    model = Scripted('{"note": 1}', DRAFT, reasoning=reasoning)
+    assert (await ask(model, REQUEST, Reply)).note == "draft"
+
+
+async def test_an_answer_within_a_thought_that_never_ends_is_taken() -> None:
+    assert await ask(Scripted(f"<think>\n{GOOD}"), REQUEST, Reply) == WANTED
+    assert await ask(Scripted(f"It puts {GOOD} before <think>."), REQUEST, Reply) == WANTED
+
+
+async def test_a_draft_before_an_answer_that_was_cut_off_is_none() -> None:
+    torn = '{"note": "better", "edits": [{"file": "a.py", "replace": "'
+    model = Scripted(f"{DRAFT}\nNo: {torn}", GOOD, finish="length")
+    assert await ask(model, REQUEST, Reply) == WANTED
+    # Who says the same again and again has answered the first time.
+    model = Scripted(f"{GOOD}\n{GOOD}\n{GOOD[:30]}", DRAFT, finish="length")
+    assert await ask(model, REQUEST, Reply) == WANTED
+
+
+def test_torn_objects_are_searched_in_time() -> None:
+    rows = '{"a": "\n", "b": ' * 900
+    for text in (rows + "[" + "1, " * 100_000, '{"a": "\n' * 50_000, '{"' * 100_000):
+        with pytest.raises(Unusable):
+            parse(text, Reply)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +242,9 @@ def test_any_object_is_recovered_from_what_surrounds_it(
 ) -> None:
     source = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     wrapped = f"{before}\n```json\n{source}\n```\n{after}" if fenced else before + source + after
-    assert find_objects(wrapped) == [value]
-    assert find_objects(f"<think>{{hm}} {before}</think>{wrapped}") == [value]
-    assert find_objects(wrapped, lenient=True) == [value]
+    assert find_objects(wrapped).values == [value]
+    answer = strip_reasoning(f"<think>{{hm}} {before}</think>{wrapped}")
+    assert find_objects(answer).values == [value]
 
 
 @given(st.text())

@@ -11,9 +11,9 @@ from checkpoint_kit import CONFIG, FIRST, POINTER, SECOND, write_json, write_mod
 
 from hpcscientist.errors import WeightsError
 from hpcscientist.models.serving.checking.hub import resolve
-from hpcscientist.models.serving.checking.shape import read_shape
+from hpcscientist.models.serving.checking.shape import LayerCache, read_shape
 from hpcscientist.models.serving.checking.tokenizer import chat_template
-from hpcscientist.models.serving.checking.weights import check
+from hpcscientist.models.serving.checking.weights import check, require_whole
 
 SHARD = "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -36,8 +36,9 @@ def refused(folder: Path) -> str:
 def test_whole_model_is_measured(model: Path) -> None:
     found = check(model)
     assert (found.folder, found.architecture) == (str(model), "LlamaForCausalLM")
-    assert (found.layers, found.hidden, found.heads, found.kv_heads) == (2, 64, 4, 2)
-    assert (found.head_dim, found.vocab, found.context, found.dtype) == (16, 128, 2048, "bfloat16")
+    assert (found.layers, found.hidden, found.heads) == (2, 64, 4)
+    assert found.caches == (LayerCache(heads=2, size=32),) * 2
+    assert (found.vocab, found.context, found.dtype) == (128, 2048, "bfloat16")
     numbers = 2 * (128 * 64 + 8 * 4)
     assert (found.weight_bytes, found.floats, found.other_bytes) == (2 * numbers, numbers, 0)
     assert found.outside_floats == 2 * 128 * 64
@@ -83,8 +84,9 @@ def test_what_gemma_3_leaves_unsaid_is_known(
     shape, lacks = read_shape(whole | {"text_config": text})
     assert not lacks
     assert shape is not None
-    assert (shape.heads, shape.kv_heads) == heads
-    assert (shape.head_dim, shape.vocab, shape.context) == (head_dim, 262_208, 131_072)
+    assert (shape.heads, shape.caches[-1].heads) == heads
+    assert (shape.caches[-1].size, shape.vocab) == (2 * head_dim, 262_208)
+    assert shape.context == 131_072
 
 
 def test_missing_shard_is_named(model: Path) -> None:
@@ -242,7 +244,8 @@ def test_quantization_and_long_context_are_noted(tmp_path: Path) -> None:
     )
     found = check(folder)
     assert (found.quantization, found.quantization_block) == ("gptq", 64)
-    assert (found.context, found.kv_layers, found.head_dim) == (8192, 1, 128)
+    assert found.context == 8192
+    assert found.caches == (LayerCache(state=4 * 128 * 128), LayerCache(heads=2, size=256))
 
 
 def test_experts_have_a_width_of_their_own(tmp_path: Path) -> None:
@@ -269,7 +272,7 @@ def test_rank_without_a_latent_cache(tmp_path: Path) -> None:
     """MiniCPM 3 has a cache of whole heads, which are of two parts."""
     parts = {"kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32}
     found = check(write_model(tmp_path / "m", model_type="minicpm3", **parts))
-    assert (found.latent, found.head_dim) == (0, 96)
+    assert found.caches[0] == LayerCache(heads=2, size=192)
 
 
 def test_mistral_s_own_tokenizer_alone_says_what_to_add(model: Path) -> None:
@@ -282,7 +285,30 @@ def test_mistral_s_own_tokenizer_alone_says_what_to_add(model: Path) -> None:
 
 def test_latent_attention_is_measured(tmp_path: Path) -> None:
     found = check(write_model(tmp_path / "l", kv_lora_rank=512, qk_rope_head_dim=64))
-    assert found.latent == 576
+    assert found.caches[0] == LayerCache(heads=1, size=576)
+
+
+def test_what_the_engine_reads_is_believed(model: Path) -> None:
+    """It knows defaults, layers and heads of families that are not known here."""
+    config = {"architectures": ["NewForCausalLM"], "text_config": {"depth": 4}}
+    write_json(model / "config.json", config)
+    assert "says no num_hidden_layers" in refused(model)
+    require_whole(model)
+    engine = {"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": [2, 2, 1, 1]}
+    more = {"head_dim": [64] * 4, "hidden_size": 512, "vocab_size": 1000, "layer_types": None}
+    found = check(model, engine | more)
+    assert [kept.heads for kept in found.caches] == [2, 2, 1, 1]
+    assert {kept.size for kept in found.caches} == {128}
+
+
+def test_what_is_lacking_in_config_json_is_all_named(model: Path) -> None:
+    write_json(model / "config.json", {"model_type": "new", "num_hidden_layers": 2})
+    said = refused(model)
+    for lack in ("names no architecture", "hidden_size", "num_attention_heads", "vocab_size"):
+        assert lack in said
+    (model / SHARD).unlink()
+    with pytest.raises(WeightsError, match="1 of 2 files are missing"):
+        require_whole(model)
 
 
 def test_folder_is_found_from_where_one_stands(model: Path) -> None:

@@ -1,6 +1,8 @@
 import json
+import sys
 
 import pytest
+from newer_python import NEWER
 
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks.check import check
@@ -29,6 +31,14 @@ def only(folder):
 def test_sound_recipes_have_no_problems(folder):
     assert check(folder) == []
     assert check(load.shipped_folder() / "digits") == []
+
+
+def test_a_reference_may_be_for_a_newer_python_and_what_runs_here_may_not(folder):
+    for path in (folder / "reference" / "experiment.py", folder / "score.py"):
+        path.write_text(f"{path.read_text()}\n\n{NEWER[0]}\n")
+    problems = check(folder)
+    old = sys.version_info < (3, 12)
+    assert [p.file.name for p in problems] == (["score.py"] if old else [])
 
 
 @pytest.mark.parametrize(

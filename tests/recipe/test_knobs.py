@@ -3,6 +3,7 @@ import ast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from newer_python import NEWER
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.recipe.knobs import constants, misfit, set_constants
@@ -29,6 +30,15 @@ def test_constants_are_module_level_literals():
         "FLAG": (3, False),
         "NEGATIVE": (4, -3),
     }
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_constants_of_code_for_a_newer_python(newer):
+    source = f"RATE = 0.1\n{newer}\nSTEPS = 'ä'; LAST = 3\n"
+    known = constants(source)
+    assert (known["RATE"], known["LAST"][1]) == ((1, 0.1), 3)
+    changed = set_constants(source, {"RATE": 0.2, "LAST": 4})
+    assert changed == source.replace("0.1", "0.2").replace("LAST = 3", "LAST = 4")
 
 
 def test_setting_leaves_all_other_characters():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from newer_python import NEWER
 
 from hpcscientist.recipe.packages import available, importable, imported
 
@@ -15,6 +16,12 @@ def test_imports_of_what_does_not_parse_and_of_the_reference_itself() -> None:
         "notes.md": "import jax",
     }
     assert imported(reference) == ("numpy",)
+
+
+@pytest.mark.parametrize("source", NEWER)
+def test_imports_of_code_for_a_newer_python(source: str) -> None:
+    text = f"import numpy\n{source}\ndef f():\n    from torch.nn import Linear\n"
+    assert imported({"experiment.py": text}) == ("numpy", "torch")
 
 
 def test_names_under_which_packages_are_installed() -> None:

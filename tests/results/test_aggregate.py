@@ -197,13 +197,13 @@ def test_files_that_a_compaction_moves_meanwhile_are_found(
 def test_only_the_columns_needed_are_read(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     put(paths, make_spec("a"), {"accuracy": 0.5})
     asked: list[set[str]] = []
-    original = scanning._read
+    original = scanning.read_files
 
     def spy(files: Any, form: str, columns: list[str], where: Any) -> Any:
         asked.append(set(columns))
         return original(files, form, columns, where)
 
-    monkeypatch.setattr(scanning, "_read", spy)
+    monkeypatch.setattr(scanning, "read_files", spy)
     overview(paths, "accuracy")
     assert asked[0] == {
         *("trial", "run", "position", "schema_version"),

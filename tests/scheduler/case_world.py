@@ -185,6 +185,10 @@ class World(ABC):
         """The worker of a trial's latest array task begins."""
 
     @abstractmethod
+    async def printed(self, *trials: str) -> None:
+        """Array tasks of trials have a log, though no worker may begin."""
+
+    @abstractmethod
     async def tell(self, what: str, *trials: str) -> None:
         """Candidates `finish`; workers are killed (`kill`) or stopped (`stop`), and, after their
         candidates have taken too much memory, killed (`grow`)."""

@@ -183,6 +183,46 @@ async def purged_records_and_accounting_down_at_first(w: World) -> None:
     w.check(a="cancelled scored", b="scored", c="scored", jobs=2)
 
 
+@case()
+async def purged_records_and_accounting_down_for_good(w: World) -> None:
+    """A result on disk is believed at once; what nobody can tell of is lost after a while."""
+    w.site(watch={"accounting_s": 20.0})
+    await purged(w)
+    await w.fault("accounting", "stop")
+    await w.look("accounting is down", lambda q: q.accounts is None, rounds=0)
+    await w.start()
+    await w.ended("b")
+    assert w.reports("a") == []
+    await w.reached("it is told", lambda: "accounting" in w.notes())
+    await w.reached("it is given up", lambda: "accounting lost" in w.notes())
+    await w.submitted("a")
+    await w.begin("a")
+    await w.fault("accounting", "start")
+    await w.tell("finish", "a", "c")
+    await w.end()
+    w.check(a="lost scored", b="scored", c="scored", jobs=2)
+
+
+@case()
+async def sacct_that_never_answers(w: World) -> None:
+    """The rest goes on: what is given to the driver meanwhile is submitted and ends."""
+    w.site(watch={"command_s": 2.0, "accounting_s": 600.0})
+    await purged(w)
+    await w.start()
+    w.twist("sacct", w.silence)
+    await w.reached("it is noticed", lambda: "sacct did not end" in w.notes().get("accounting", ""))
+    assert w.reports("a") == []
+    await w.add("d")
+    await w.begin("d")
+    await w.tell("finish", "d")
+    await w.ended("d")
+    await w.submitted("a")
+    await w.begin("a")
+    await w.tell("finish", "a", "c")
+    await w.end()
+    w.check(a="cancelled scored", b="scored", c="scored", d="scored", jobs=3)
+
+
 @case(by_hand=True)
 async def accounting_lags(w: World) -> None:
     """The controller has purged it, and accounting has not yet heard of its end."""

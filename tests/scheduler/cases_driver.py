@@ -122,6 +122,47 @@ async def sbatch_whose_words_are_lost(w: World) -> None:
     w.check(a="scored", b="scored", jobs=1)
 
 
+NOTICE = "Project x has 12 of 99 hours left; see job 99\n"
+
+
+@case()
+async def sbatch_that_prints_notices(w: World) -> None:
+    w.twist("sbatch", lambda asked, answer: Answer(0, f"{NOTICE}{answer.out}{NOTICE}", NOTICE))
+    await w.start(*TWO)
+    await w.begin(*TWO)
+    assert "silent" not in w.notes()
+    await w.look("it runs", lambda q: q.are(a="RUNNING", b="RUNNING"))
+    await w.tell("finish", *TWO)
+    await w.end()
+    w.check(a="scored", b="scored", jobs=1)
+
+
+@case()
+async def sbatch_whose_id_is_another_number(w: World) -> None:
+    """Its own line is lost, and a notice has a line like it: the queue knows better by the name."""
+    w.twist("sbatch", lambda asked, answer: Answer(0, "99\n", ""))
+    await w.start(*TWO)
+    await w.begin(*TWO)
+    await w.look("it runs", lambda q: q.are(a="RUNNING", b="RUNNING"), rounds=2)
+    await w.cancel("a")
+    await w.look("one is cancelled", lambda q: q.are(a="CANCELLED", b="RUNNING"))
+    await w.tell("finish", "b")
+    await w.end()
+    w.check(a="", b="scored", jobs=1)
+
+
+@case()
+async def sbatch_that_fails_when_it_has_submitted(w: World) -> None:
+    """A site's wrapper does more than submit, and what it does then fails."""
+    w.twist("sbatch", lambda asked, answer: Answer(1, answer.out, "wrapper: no mail sent\n"))
+    await w.start(*TWO)
+    await w.begin(*TWO)
+    await w.look("it runs", lambda q: q.are(a="RUNNING", b="RUNNING"))
+    await w.tell("finish", *TWO)
+    await w.end()
+    w.check(a="scored", b="scored", jobs=1)
+
+
 async def spoilt(w: World, program: str, how: str) -> None:
     """Answers of a command are cut or garbage several times in a row, and the tasks run."""
 

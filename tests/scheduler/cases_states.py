@@ -5,6 +5,8 @@ from __future__ import annotations
 from case_table import case
 from case_world import World
 
+from hpcscientist.errors import RunDirectoryError
+
 TWO = ("a", "b")
 
 
@@ -37,6 +39,7 @@ async def ended_without_a_result(w: World) -> None:
     w.site(slurm={"setup": ["exit 0"]})
     w.retries = 0
     await w.start("a")
+    await w.printed("a")
     await w.look("it ended well", lambda q: q.are(a="COMPLETED"))
     await w.end()
     w.check(a="lost", jobs=1)
@@ -48,12 +51,39 @@ async def failed_at_the_start(w: World) -> None:
     w.site(slurm={"setup": ["exit 3"]})
     w.retries = 1
     await w.start("a")
+    await w.printed("a")
     await w.look("it failed", lambda q: q.are(a="FAILED"))
     await w.submitted("a")
+    await w.printed("a")
     await w.look("it failed again", lambda q: q.are(a="FAILED"), rounds=0)
     await w.end()
     w.check(a="lost lost", jobs=2)
     assert "had not begun" in w.story()
+
+
+@case(by_hand=True)
+async def nodes_do_not_see_the_run_directory(w: World) -> None:
+    """Slurm cannot make a log there: two nodes left none, so every further trial would be lost."""
+    await w.start(*TWO)
+    await w.submitted(*TWO, times=1)
+    await w.look("both failed", lambda q: q.are(a="FAILED", b="FAILED"), rounds=0)
+    await w.fails(RunDirectoryError, str(w.paths.root), "n1, n2", "--run-dir")
+    await w.leave(look=False)
+    for name in TWO:
+        (report,) = w.reports(name)  # and no second run was submitted
+        assert "left no log" in report.outcome.detail
+    assert len(w.jobs) == 1
+
+
+@case(by_hand=True)
+async def one_node_does_not_see_the_run_directory(w: World) -> None:
+    """It lost a mount: what it failed runs elsewhere, and the campaign goes on."""
+    w.site(watch={"visible_s": 60.0})
+    await w.start(*TWO)
+    await w.begin("b")
+    await w.look("one failed", lambda q: q.are(a="FAILED", b="RUNNING"))
+    await again(w, "a")
+    w.check(a="lost scored", b="scored", jobs=2)
 
 
 @case()
@@ -68,7 +98,6 @@ async def worker_killed(w: World) -> None:
 
 @case()
 async def timeout_before_the_deadline(w: World) -> None:
-    w.site(slurm={"extra": ["--time=1"]})
     await both_run(w)
     await w.user("scontrol", "update", f"JobId={w.element('a')}", "EndTime=now+5")
     await w.look("one has no time left", lambda q: q.are(a="TIMEOUT", b="RUNNING"))

@@ -9,6 +9,13 @@ from case_world import World
 
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.slurm.watching.rounds import HOPELESS
+from hpcscientist.history.waiting import read
+
+
+def waits(w: World) -> dict[str, int]:
+    """How many array tasks wait, by reason, as whoever looks at the run directory is told."""
+    found = read(w.paths)
+    return found.reasons if found else {}
 
 
 async def refused(w: World, *words: str, **slurm: Any) -> None:
@@ -97,14 +104,33 @@ async def more_trials_than_an_array_may_have(w: World) -> None:
 
 
 @case()
+async def arrays_may_hold_less_than_at_first(w: World) -> None:
+    """A site lowers its limit while a campaign runs: what is refused for that comes in parts."""
+    await w.start("a", memory_mb=100)
+    await w.begin("a")
+    await w.look("it runs", lambda q: q.state("a") == "RUNNING")
+    await w.fault("set", "MaxArraySize=4")
+    await w.look("the limit is lower", rounds=0)
+    await w.add(*TEN[:5], memory_mb=100)
+    await w.begin(*TEN[:5])
+    await w.look("all run", lambda q: all(q.state(name) == "RUNNING" for name in TEN[:5]))
+    assert "limits changed" in w.notes()
+    await w.tell("finish", "a", *TEN[:5])
+    await w.end()
+    w.check(a="scored", **dict.fromkeys(TEN[:5], "scored"), jobs=3)
+
+
+@case()
 async def held_by_its_user(w: World) -> None:
     w.site(slurm={"extra": ["--hold"]})
     await w.start("a", "b")
     await w.look("both wait", lambda q: q.reason("a") == q.reason("b") == "JobHeldUser", rounds=4)
     assert "queue JobHeldUser" in w.notes()
+    assert waits(w) == {"JobHeldUser": 2}
     await w.user("scontrol", "release", w.job("a"))
     await w.begin("a", "b")
     await w.look("both run", lambda q: q.are(a="RUNNING", b="RUNNING"))
+    assert waits(w) == {}
     await w.tell("finish", "a", "b")
     await w.end()
     w.check(a="scored", b="scored", jobs=1)

@@ -97,7 +97,7 @@ class RealWorld(World):
             self.names.add("BATCH", script.parent.name)
             if answer.code == 0:
                 self.names.add("JOB", answer.out.split()[-1])
-            command = "sbatch SCRIPT"
+            command = self.names.hide(line(["sbatch", *asked.arguments[:-1], "SCRIPT"]))
             lines = tuple(self.names.hide(one) for one in options(script.read_text()))
         out = answer.out
         if asked.program == "scontrol":
@@ -161,6 +161,13 @@ class RealWorld(World):
             self._began.setdefault(name, []).append(node)
             self.heed_places(name)
         await asyncio.sleep(0.5)
+
+    async def printed(self, *trials: str) -> None:
+        for name in trials:
+            await self.reached(f"{name} is submitted", lambda n=name: self.places.get(n))
+            job, number = self.places[name][-1]
+            log = f"*/{job}_{number}_0_log.out"
+            await self.reached(f"{name} has a log", lambda n=log: [*self.paths.submission.glob(n)])
 
     @property
     def _began(self) -> dict[str, list[str]]:

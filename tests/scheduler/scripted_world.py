@@ -139,7 +139,7 @@ class ScriptedWorld(World):
     def _said(self, asked: Asked, script: str = "") -> Said:
         command = self.names.hide(line(asked))
         if script:
-            command = "sbatch SCRIPT"
+            command = self.names.hide(line(["sbatch", *asked.arguments[:-1], "SCRIPT"]))
         return Said(command, tuple(self.names.hide(one) for one in options(script)))
 
     def _unknown(
@@ -202,12 +202,20 @@ class ScriptedWorld(World):
         await asyncio.sleep(2.5)
         self.heed()
 
-    def _begin(self, name: str) -> None:
-        spec, (job, number) = self._spec(name), self.places[name][-1]
+    async def printed(self, *trials: str) -> None:
+        for name in trials:
+            await self.reached(f"{name} is submitted", lambda n=name: self.places.get(n))
+            self._print(name)
+
+    def _print(self, name: str) -> None:
+        job, number = self.places[name][-1]
         for record in self.paths.submission.glob("*/batch.json"):
             if record.parent.name in self._batches(job):
                 BatchFolder(record.parent).log(job, number).touch()
-        presence.announce(self.paths.trial(name), spec.run)
+
+    def _begin(self, name: str) -> None:
+        self._print(name)
+        presence.announce(self.paths.trial(name), self._spec(name).run)
 
     async def tell(self, what: str, *trials: str) -> None:
         for name in trials:
@@ -258,7 +266,8 @@ class ScriptedWorld(World):
     def check(self, *, jobs: int | range, **expected: str) -> None:
         self.heed()
         super().check(jobs=jobs, **expected)
-        for program, used in self._used.items():
+        for program in ("sbatch", "scancel"):
+            used = self._used.get(program, 0)
             known = sum(len(section.of(program)) for section in self.recording.sections)
             assert used == known, f"{self.case}: {program} was called {used} times, not {known}"
 

@@ -86,7 +86,7 @@ def test_out_of_memory_of_the_candidate_alone(prepare: Prepare) -> None:
 
 def test_walltime(prepare: Prepare) -> None:
     """It ends trials within their deadlines, and one that is past it: its worker stands still."""
-    trials, later = prepare(slurm={"extra": ["--time=1"]}), prepare()
+    trials, later = prepare(), prepare()
     trials.add("early", WHEN_TOLD)
     trials.add("overdue", "linger()", deadline_s=30.0)
     later.add("early", WHEN_TOLD)

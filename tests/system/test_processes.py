@@ -38,6 +38,23 @@ def test_orphans_are_ours_only_while_there_is_a_brood() -> None:
     assert not processes.adopts_orphans()
 
 
+def test_ahead_of_others_is_this_thread_alone_and_no_longer_than_said() -> None:
+    before = os.sched_getscheduler(0)
+    with processes.ahead_of_others():
+        inside = os.sched_getscheduler(0)
+        code = "import os; print(os.sched_getscheduler(0))"
+        child = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
+    assert os.sched_getscheduler(0) == before
+    assert int(child.stdout) == os.SCHED_OTHER
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        assert inside == before
+    else:
+        os.sched_setscheduler(0, before, os.sched_param(0))
+        assert inside == os.SCHED_RR | os.SCHED_RESET_ON_FORK
+
+
 def test_marked_tells_campaigns_and_trials_apart() -> None:
     own = f"c1-{uuid.uuid4()}"  # the whole machine is looked through
     mark = {"HPCSCI_CAMPAIGN": own, "HPCSCI_TRIAL": "t1"}

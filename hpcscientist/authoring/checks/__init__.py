@@ -15,46 +15,95 @@ from hpcscientist.authoring.checks.formats import format_problems
 from hpcscientist.authoring.checks.imports import attribute_problems, import_problems
 from hpcscientist.authoring.checks.names import name_problems
 from hpcscientist.authoring.checks.reading.project import Project
-from hpcscientist.authoring.checks.syntax import parsed
+from hpcscientist.files.handed.python import UNREADABLE, fault, is_newer, syntax_tree
 from hpcscientist.records.problem import Problem
+from hpcscientist.system.interpreter import HERE, Interpreter
 
-__all__ = ["Problem", "check"]
+__all__ = ["Problem", "check", "runtime_problems", "syntax_problems"]
+
+_ANY = Interpreter()
+_LATE_ANNOTATIONS = (3, 14)  # the first Python that evaluates annotations when they are asked for
 
 
 def check(
     files: Mapping[str, str],
     packages: Collection[str] | None = None,
     reference: Mapping[str, str] | None = None,
+    python: Interpreter = _ANY,
 ) -> list[Problem]:
     """Return what surely fails in a version of the code, by file and line.
 
-    Where a file does not compile, only that is said. `packages` are what can be imported besides
-    the standard library and the files themselves; None: anything may be there. What the
-    `reference` has as well is no problem, because it runs: a file of its that does not compile is
-    none that it needs.
+    Where the `python` that runs it cannot compile a file, only that is said. `packages` are what
+    can be imported besides the standard library and the files themselves; None: anything may be
+    there. What the `reference` has as well is no problem, because it runs: a file of its that does
+    not compile is none that it needs.
     """
-    problems = _problems(files, packages, reference or {})
+    return syntax_problems(files, reference, python) or runtime_problems(
+        files, packages, reference, python
+    )
+
+
+def syntax_problems(
+    files: Mapping[str, str],
+    reference: Mapping[str, str] | None = None,
+    python: Interpreter = _ANY,
+) -> list[Problem]:
+    """Return the files that are not the reference's and that `python` cannot compile, and why."""
+    reference = reference or {}
+    own = {n: text for n, text in files.items() if n.endswith(".py") and reference.get(n) != text}
+    return [
+        Problem(file=name, line=found.line, message=found.message)
+        for name, found in sorted(python.faults(own).items())
+    ]
+
+
+def runtime_problems(
+    files: Mapping[str, str],
+    packages: Collection[str] | None = None,
+    reference: Mapping[str, str] | None = None,
+    python: Interpreter = _ANY,
+) -> list[Problem]:
+    """Return what surely fails in files that compile, as `check` does.
+
+    Nothing is said where a file is meant for a newer Python than the one that checks it: what it
+    does to the others cannot be read here.
+    """
+    late = (python.version or HERE) >= _LATE_ANNOTATIONS
+    problems = _problems(files, packages, late)
     if reference is None or not problems:
-        return problems
-    known = {(p.file, p.message) for p in _problems(reference, packages, reference)}
-    return [p for p in problems if (p.file, p.message) not in known]
+        return problems or []
+    known = _problems(reference, packages, late)
+    if known is None:
+        return []
+    told = {(p.file, p.message) for p in known}
+    return [p for p in problems if (p.file, p.message) not in told]
 
 
 def _problems(
-    files: Mapping[str, str], packages: Collection[str] | None, reference: Mapping[str, str]
-) -> list[Problem]:
-    trees, broken = dict[str, ast.Module](), list[Problem]()
+    files: Mapping[str, str], packages: Collection[str] | None, late: bool
+) -> list[Problem] | None:
+    """Return all problems; None where a file cannot be read by this Python alone."""
+    trees = dict[str, ast.Module]()
     for name, text in sorted(files.items()):
         if name.endswith(".py"):
-            tree = parsed(name, text)
-            if not isinstance(tree, Problem):
+            if (tree := _tree(text)) is not None:
                 trees[name] = tree
-            elif reference.get(name) != text:
-                broken.append(tree)
-    return broken or sorted(
-        dict.fromkeys(_found(Project(files, trees), packages)),
+            elif is_newer(text):
+                return None
+    return sorted(
+        dict.fromkeys(_found(Project(files, trees, late), packages)),
         key=lambda problem: (problem.file, problem.line or 0),
     )
+
+
+def _tree(text: str) -> ast.Module | None:
+    """Return the tree of a file that this Python compiles."""
+    if fault(text) is not None:
+        return None
+    try:
+        return syntax_tree(text.encode())
+    except UNREADABLE:
+        return None
 
 
 def _found(project: Project, packages: Collection[str] | None) -> Iterator[Problem]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from hpcscientist.authoring.edits import blocks
 from hpcscientist.authoring.edits.finding import exact, fuzzy
 from hpcscientist.authoring.edits.finding.explaining import not_found
+from hpcscientist.authoring.edits.markup import has_entities
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
 from hpcscientist.authoring.edits.syntax import fault, is_python
 from hpcscientist.records.asked.replies import Edit
+
+CONFLICT, CALL = "conflict markers", "a call of a tool"
 
 
 def apply(
@@ -59,20 +65,104 @@ def _apply_one(
     reason = _refusal(files, edit, editable)
     if reason is not None:
         return Refusal(reason)
+    old = files.get(edit.file)
+    if old is not None and edit.search is not None and edit == before:
+        # Models repeat themselves; an insertion is not wanted twice.
+        return Changed(old, "repeated", 1, 0)
+    result = _read(old, _unescaped(edit))
+    if isinstance(result, Refusal) or not _gains_markers(old or "", result.text, edit.file):
+        return result
+    return Refusal(
+        "the new text holds conflict markers, and what they mean cannot be told; write the lines "
+        "as they shall be"
+    )
+
+
+def _gains_markers(old: str, new: str, file: str) -> bool:
+    """Whether conflict markers come into a file, other than into texts of its code."""
+    if blocks.is_marked(old) or not blocks.is_marked(new):
+        return False
+    return not is_python(file) or fault(new) is not None
+
+
+def _unescaped(edit: Edit) -> Edit:
+    """Return an edit of code without HTML's escapes, if they stand where only code can be."""
+    texts = (edit.search or "", edit.replace)
+    if not is_python(edit.file) or not any(map(has_entities, texts)):
+        return edit
+    search = None if edit.search is None else html.unescape(edit.search)
+    return edit.model_copy(update={"search": search, "replace": html.unescape(edit.replace)})
+
+
+def _read(old: str | None, edit: Edit) -> Changed | Refusal:
+    """Return what an edit means, in whichever of the known ways it is written."""
     python = is_python(edit.file)
+    marked = blocks.find(edit, old or "")
+    whole = edit.search is None
+    if marked is not None and not (whole and python and fault(edit.replace) is None):
+        resolved = _resolved(marked, old, edit.file) if whole else None
+        if resolved is not None:
+            return resolved
+        pairs = [(_text(block.search), _text(block.new)) for block in marked.blocks]
+        return _in_turn(old, pairs, CONFLICT, python)
+    called = blocks.calls(edit.replace) if python and whole else None
+    if called is not None:
+        if [search for search, _ in called] == [None]:
+            return exact.whole_file(old, called[0][1], edit.file, python)
+        return _in_turn(old, [(search or "", new) for search, new in called], CALL, python)
     if edit.search is None:
-        return exact.whole_file(files.get(edit.file), edit.replace, edit.file, python)
-    text = files[edit.file]
-    if edit == before:  # models repeat themselves; an insertion is not wanted twice
-        return Changed(text, "repeated", 1, 0)
-    found = exact.find(text, edit.search, edit.replace, python)
-    if found is None and edit.search.strip():
-        found = fuzzy.find(text, edit.search, edit.replace, python)
+        return exact.whole_file(old, edit.replace, edit.file, python)
+    return _placed(old or "", edit.search, edit.replace, python)
+
+
+def _resolved(marked: blocks.Blocks, old: str | None, file: str) -> Changed | None:
+    """Return a whole file in which blocks stand; None where nothing but them is of the file."""
+    other, python = marked.other(file), is_python(file)
+    known = {line.strip() for line in (old or "").split("\n")}
+    if not other or not (python or known.issuperset(other)):
+        return None
+    text = marked.resolved(old or "")
+    new = exact.whole_file(old, text, file, python) if text is not None else None
+    if not isinstance(new, Changed) or (python and fault(new.text) is not None):
+        return None  # talk, in which blocks stand
+    return replace(new, beside=(*new.beside, CONFLICT))
+
+
+def _in_turn(
+    old: str | None, pairs: Sequence[tuple[str, str]], how: str, python: bool
+) -> Changed | Refusal:
+    """Return a text after several edits of it."""
+    text, beside = old or "", [how]
+    first: int | None = None
+    for number, (search, new) in enumerate(pairs, 1):
+        if not search.strip():
+            if text.strip():
+                return Refusal(f"part {number} of {len(pairs)} searches for nothing")
+            text, first = new if new.endswith("\n") else f"{new}\n", 1
+            continue
+        found = _placed(text, search, new, python)
+        if isinstance(found, Refusal):
+            return Refusal(f"part {number} of {len(pairs)}: {found.reason}", found.near)
+        text, beside = found.text, [*beside, *found.beside]
+        first = min(found.first, first or found.first)
+    last = old.count("\n") + (not old.endswith("\n")) if old else 0
+    return Changed(text, "whole file", first or 1, last, tuple(dict.fromkeys(beside)))
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines)
+
+
+def _placed(text: str, search: str, new: str, python: bool) -> Changed | Refusal:
+    """Return a text with the new one in the place of what is searched."""
+    found = exact.find(text, search, new, python)
+    if found is None and search.strip():
+        found = fuzzy.find(text, search, new, python)
     elif isinstance(found, Changed) and python and _breaks(text, found.text):
-        other = fuzzy.find(text, edit.search, edit.replace, python)
+        other = fuzzy.find(text, search, new, python)
         if isinstance(other, Changed) and other.first == found.first:
             found = other
-    return found or Refusal(*not_found(text, edit.search, edit.replace))
+    return found or Refusal(*not_found(text, search, new))
 
 
 def _breaks(before: str, after: str) -> bool:

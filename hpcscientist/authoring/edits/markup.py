@@ -1,21 +1,47 @@
-"""What models paste around code: fences, line numbers, diff markers; undone if all lines agree."""
+"""What models paste around code, or escape in it: undone where the rest is code then.
+
+Fences, tags, line numbers, diff markers; a level of JSON's or HTML's escapes too many, or one of
+JSON's too few; letters of a word processor.
+"""
 
 from __future__ import annotations
 
+import html
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 
-_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*[\w.+-]*\s*")
+from hpcscientist.authoring.edits.finding.lexing import tokens
+
+_FENCE = re.compile(r"\s*(?:```+|~~~+)[^`]*")
+_TAG = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
+_ABOUT = re.compile(r"\s*<(path|file|filename|file_path|name|language)>[^<>\n]*</\1>[ \t]*\n?")
+_CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,4}|#x[0-9a-f]{2,4});", re.IGNORECASE)
+_ESCAPE = re.compile(r"\\([ntr\"'\\/])")
+_MEANT = {"n": "\n", "t": "\t", "r": ""}
+_GLYPHS = str.maketrans(
+    {"“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " ", "\u200b": None, "\ufeff": None}
+)
 _NUMBER = re.compile(r"\s*(?:line |L)?(\d+)(?:\s*[:|│→]|\t)(.*)")
 _DIFF_HEAD = re.compile(r"(?:@@ .*|--- \S.*|\+\+\+ \S.*|diff --git .*|index [0-9a-f]+\.\..*)")
 
-FENCES, NUMBERS, MARKERS = "fences", "line numbers", "diff markers"
+FENCES, NUMBERS, MARKERS, TAGS = "fences", "line numbers", "diff markers", "tags"
+ESCAPES, QUOTES, ENTITIES = "JSON escapes", "escaped quotes", "HTML escapes"
+BREAKS, GLYPHS = "line breaks in strings", "typography"
+_KINDS = (
+    *((FENCES,), (NUMBERS,), (MARKERS,), (FENCES, NUMBERS), (FENCES, MARKERS)),
+    *((TAGS,), (TAGS, FENCES), (FENCES, TAGS)),
+    (ENTITIES,),
+    *((ESCAPES,), (ESCAPES, FENCES), (ESCAPES, TAGS), (QUOTES,), (BREAKS,), (GLYPHS,)),
+)
 
 
 def cleaned(search: str, new: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield an edit's texts without what was pasted around them, and what that was."""
     seen = [(search, new)]
-    for kinds in ((FENCES,), (NUMBERS,), (MARKERS,), (FENCES, NUMBERS), (FENCES, MARKERS)):
+    for kinds in _KINDS:
         ours, theirs = search, new
         for kind in kinds:
             ours, theirs = without(ours, kind, False), without(theirs, kind, True)
@@ -28,6 +54,8 @@ def cleaned(search: str, new: str) -> Iterator[tuple[str, str, tuple[str, ...]]]
 
 def without(text: str, kind: str, new: bool) -> str:
     """Return a text without one kind of markup, or as it is; `new` takes a diff's new side."""
+    if kind in _OF_TEXTS:
+        return _OF_TEXTS[kind](text)
     lines = text.split("\n")
     if kind == FENCES:
         plain = _unfenced(lines)
@@ -38,17 +66,115 @@ def without(text: str, kind: str, new: bool) -> str:
     return text if plain is None else "\n".join(plain)
 
 
+def is_fence(line: str) -> bool:
+    """Whether a line opens or closes a fence."""
+    return _FENCE.fullmatch(line) is not None
+
+
+def is_fenced(text: str) -> bool:
+    """Whether a text begins and ends with a fence."""
+    lines = text.strip().split("\n")
+    return len(lines) > 1 and is_fence(lines[0]) and is_fence(lines[-1])
+
+
+def is_path(line: str, file: str) -> bool:
+    """Whether a line says nothing but the name of a file, as a heading of its code."""
+    said = line.strip(" \t#*`:>_=-").removeprefix("File").removeprefix("file").strip(" :`*")
+    return bool(said) and (said == file or PurePosixPath(said).name == PurePosixPath(file).name)
+
+
 def fenced_block(text: str) -> str | None:
-    """Return what the only fenced block in a text holds; None where there is not just one."""
+    """Return what stands between the first fence of a text and its last; None without two.
+
+    Code may hold fences itself, in its texts.
+    """
     lines = text.split("\n")
-    fences = [number for number, line in enumerate(lines) if _FENCE.fullmatch(line)]
-    if len(fences) != 2:
+    fences = [number for number, line in enumerate(lines) if is_fence(line)]
+    if len(fences) < 2:
         return None
-    return "\n".join([*lines[fences[0] + 1 : fences[1]], ""])
+    return "\n".join([*lines[fences[0] + 1 : fences[-1]], ""])
+
+
+def has_entities(text: str) -> bool:
+    """Whether Python code holds HTML's escapes outside its strings and comments.
+
+    `x = a &lt; b` is valid Python, and never what is meant.
+    """
+    return "&" in text and any(
+        token.kind == "operator" and token.text == "&" and _ENTITY.match(text, token.start)
+        for token in tokens(text)
+    )
+
+
+def _untagged(text: str) -> str:
+    """Return what stands within a tag that is all of a text, such as `<file path="a.py">`."""
+    plain = text.strip()
+    for _ in range(4):
+        tag, cdata = _TAG.match(plain), _CDATA.fullmatch(plain)
+        if cdata is not None:
+            plain = cdata[1]
+        elif tag is not None and plain.rstrip().endswith(f"</{tag['name']}>"):
+            plain = plain.rstrip()[tag.end() : -len(tag["name"]) - 3]
+        else:
+            break
+        while about := _ABOUT.match(plain):
+            plain = plain[about.end() :]
+        plain = plain.strip("\r\n") if plain.strip().startswith("<") else plain
+    else:
+        return text
+    return text if plain == text.strip() else plain.strip("\r\n") + "\n" * text.endswith("\n")
+
+
+def _unescaped(text: str) -> str:
+    """Return a text without one level of JSON's escapes."""
+    if re.fullmatch(r'\s*"(?:[^"\\\n]|\\.)*"\s*', text):
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text
+    return _ESCAPE.sub(lambda match: _MEANT.get(match[1], match[1]), text)
+
+
+def _unquoted(text: str) -> str:
+    """Return a text whose quotes alone are escaped without that."""
+    return text.replace('\\"', '"').replace("\\'", "'")
+
+
+def _rejoined(text: str) -> str:
+    """Return a text with `\\n` for the line breaks that its strings cannot hold."""
+    for _ in range(_BROKEN):
+        quote = next(
+            (t for t in tokens(text) if t.kind == "operator" and t.text in ('"', "'")), None
+        )
+        end = text.find(quote.text, quote.end) if quote is not None else -1
+        if quote is None or "\n" not in text[quote.end : end]:
+            return text
+        inside = text[quote.end : end].replace("\n", "\\n")
+        text = text[: quote.end] + inside + text[end:]
+    return text
+
+
+_BROKEN = 20  # strings of a text that are mended; each costs another look at all of it
+_OF_TEXTS: dict[str, Callable[[str], str]] = {
+    TAGS: _untagged,
+    ESCAPES: _unescaped,
+    QUOTES: _unquoted,
+    ENTITIES: html.unescape,
+    BREAKS: _rejoined,
+    GLYPHS: lambda text: text.translate(_GLYPHS),
+}
+
+
+def is_patch(text: str) -> bool:
+    """Whether a text begins as a patch of files does, whatever they hold."""
+    head = r"\*\*\* Begin Patch|diff --git |--- \S.*\n\+\+\+ \S.*\n@@ "
+    return re.match(head, text.lstrip()) is not None
 
 
 def is_diff(text: str) -> bool:
     """Whether a text is a diff rather than a file."""
+    if is_patch(text):
+        return True
     lines = text.strip().split("\n")
     return any(line.startswith("@@ ") for line in lines) or (
         any(line.startswith("+") for line in lines) and all(_marked(line) for line in lines)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
+
+from hpcscientist.files.handed import python
 
 
 @lru_cache(maxsize=64)
 def fault(text: str) -> str | None:
-    """Return what is wrong with a Python text, and where; None if it compiles."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(text.encode(), "edit", "exec", dont_inherit=True)
-    except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}"
-    except ValueError as error:
-        return str(error)
-    except (RecursionError, MemoryError, OverflowError):
-        return "nested too deeply to be compiled"
-    return None
+    """Return what is wrong with a Python text, and where; None if it compiles.
+
+    What only a newer Python than this one compiles has no fault: whether trials have such a
+    Python, `checks` says of the whole file.
+    """
+    found = python.fault(text)
+    if found is None or python.is_newer(text):
+        return None
+    message = found.message.removeprefix("syntax error: ")
+    return message if found.line is None else f"line {found.line}: {message}"
 
 
 def is_python(file: str) -> bool:

@@ -9,7 +9,7 @@ from one that is only pretended. Here each judgement is structured, what it clai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from hpcscientist.models.prompting.materials import (
     read_only_files,
 )
 from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply
@@ -81,7 +82,7 @@ class Advisor:
         seen = await asyncio.to_thread(self._look, dict(files))
         concepts = wanted(brief)
         prompt = self._prompt(brief, concepts, files, seen, same_as_reference)
-        replies = await self._ask(brief.idea, attempt, prompt)
+        replies = await self._ask(brief.idea, attempt, prompt, _limits(concepts, files))
         judged = [judgement(reply, concepts, seen.evidence.verify) for reply in replies]
         return CodeReview(
             attempt=attempt,
@@ -100,13 +101,17 @@ class Advisor:
         evidence = Evidence(files, self._reference, idle)
         return _Seen(evidence, find(files, self._reference, entry, names))
 
-    async def _ask(self, idea: Idea, attempt: int, prompt: Prompt) -> list[ReviewReply]:
+    async def _ask(
+        self, idea: Idea, attempt: int, prompt: Prompt, limits: Limits
+    ) -> list[ReviewReply]:
         if self._voice is None:
             return []
         try:
             async with asyncio.TaskGroup() as group:
                 asked = [
-                    group.create_task(self._judge(self._voice, idea, attempt, judge, prompt))
+                    group.create_task(
+                        self._judge(self._voice, idea, attempt, judge, prompt, limits)
+                    )
                     for judge in range(1, self._judges + 1)
                 ]
         except ExceptionGroup as failed:
@@ -114,12 +119,12 @@ class Advisor:
         return [reply for task in asked if (reply := task.result()) is not None]
 
     async def _judge(
-        self, voice: Voice, idea: Idea, attempt: int, judge: int, prompt: Prompt
+        self, voice: Voice, idea: Idea, attempt: int, judge: int, prompt: Prompt, limits: Limits
     ) -> ReviewReply | None:
         ordinal = ROUND * attempt + judge
         call = Call(idea.idea_id, idea.number, "advise", ordinal, sample=judge)
         try:
-            return await voice.ask(call, ReviewReply, prompt)
+            return await voice.ask(call, ReviewReply, prompt, limits)
         except UNANSWERED:
             return None
 
@@ -190,3 +195,13 @@ def _advice(replies: list[ReviewReply], signs: tuple[Sign, ...], same_as_referen
     ranked = sorted((reply.correctness, line(reply.advice, _ADVICE)) for reply in replies)
     told += list(dict.fromkeys(advice for _, advice in ranked if advice))[:_ADVISED]
     return "\n".join(told)
+
+
+def _limits(concepts: Sequence[Wanted], files: Iterable[str]) -> Limits:
+    """Allow one check of each concept, in files that there are."""
+    names = tuple(dict.fromkeys(concept.name for concept in concepts))
+    return {
+        "checks": Limit(least=len(names), most=len(names)),
+        "checks.concept": Limit(values=names),
+        "checks.file": Limit(values=tuple(files)),
+    }

@@ -1,1 +1,2 @@
-"""How tracebacks are read: `lines` cleans a log, `blocks` finds them, `places` finds our files."""
+"""How tracebacks are read: `lines` cleans a log, `layouts` rewrites foreign layouts in Python's
+own, `blocks` finds tracebacks, `places` finds our files."""

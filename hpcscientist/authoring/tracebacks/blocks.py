@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hpcscientist.authoring.tracebacks.layouts import HEADER
 from hpcscientist.files.text import one_line
 
 _MARGIN = re.compile(r"^ *(?:\| ?|\+ (?=Exception Group ))")  # an exception group's
@@ -13,9 +14,7 @@ _RULE = re.compile(r"^ *\+[-+]")
 # `in …` is missing in syntax errors; faulthandler writes no comma before it. What a compiler
 # such as Numba complains of ends in a colon.
 _FRAME = re.compile(r'^ *File "([^"\n]+)", line ([0-9]{1,9})(?:(:)|,? in (.+))?$')
-# Output without a newline may stand before it; TorchScript and data loaders name their own.
-_HEADER = re.compile(r"Traceback(?: of [\w, ]{1,80})? \(most recent call last\):\s*$")
-_STACK = re.compile(r"^Stack \(most recent call last\):\s*$")  # a logger's: nothing failed
+_STACK = re.compile(r"^(?:Stack \(most recent call last\)|Call stack):\s*$")  # nothing failed
 _CRASH = re.compile(r"^(?:Fatal Python error: |Timeout \([0-9:.]+\)!$)")
 _THREAD = re.compile(
     r"^(?:(Current )?[Tt]hread 0x[0-9a-fA-F]+.*|Stack) \(most recent call first\):"
@@ -25,6 +24,10 @@ _GAP = re.compile(r"^\[\.\.\. [0-9]+ bytes of output were dropped here \.\.\.\]$
 _EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?:\.<locals>\.[\w.]+)*(?:: |:?$)")
 # Without a header only these are believed; `Epoch: 3` is not.
 _KNOWN = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Exit|Interrupt|Iteration)(?:: |:?$)")
+# Where only a message names the place: IPython and stackprinter show no frame for it.
+_OF_SYNTAX = re.compile(
+    r"^(?:[\w.]*\.)?(?:Syntax|Indentation|Tab)Error: .* \((.+\.pyx?), line ([0-9]{1,9})\)$"
+)
 _NO_SOURCE = re.compile(r"^[\s^~]*$|^ *\[Previous line repeated ")
 _MAX_SHOWN = 20
 
@@ -86,7 +89,7 @@ class _Reader:
         text = bare if self._block is not None and self._block.margin else line
         if _GAP.match(line):
             self._block = self._unfinished = None
-        elif _HEADER.search(bare):
+        elif HEADER.search(bare):
             ignored = self._previous.startswith("Exception ignored ")
             self._open(Block(aside=ignored, margin=bare != line))
         elif _STACK.match(line):
@@ -152,6 +155,8 @@ class _Reader:
             return
         if _KNOWN.match(text) or (block.headed and _EXCEPTION.match(text)):
             block.exception, block.sure = text, True
+            if place := _OF_SYNTAX.match(text):
+                block.places.append(Place(place.group(1), int(place.group(2)), None))
             self._unfinished = block if text.rstrip().endswith(":") else None
             self._block = None
         elif not block.headed:

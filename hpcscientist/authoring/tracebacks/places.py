@@ -12,6 +12,8 @@ from hpcscientist.authoring.tracebacks.lines import split
 from hpcscientist.files.handed.python import syntax_tree
 
 _INSTALLED = re.compile(r"/(?:site-packages|dist-packages|lib/python3[0-9.]*)/")
+_PICKLED = "<dynamic-code>"  # where a function lies that cloudpickle sent to another process
+_CUT = 8  # letters that a source line shows at least, where a box was too narrow for all of it
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LAST = 0x10FFFF
@@ -23,10 +25,9 @@ def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | N
     The longest name that fits the end of the path is taken.
     """
     path = unescaped(place.path)
-    names = [name for name in files if path == name or path.endswith(f"/{name}")]
-    if not names or _INSTALLED.search(path):
+    name = _named(path, place, files)
+    if name is None or _INSTALLED.search(path):
         return None
-    name = max(names, key=len)
     lines = _lines(files[name])
     if not 1 <= place.line <= len(lines):
         return None
@@ -36,6 +37,18 @@ def own(place: Place, files: Mapping[str, str]) -> tuple[str, int, str, str] | N
     function = unescaped(place.function)
     known = _shows(place.shown, code) if place.shown else _may_be_in(function, place, files[name])
     return (name, place.line, function, code) if known else None
+
+
+def _named(path: str, place: Place, files: Mapping[str, str]) -> str | None:
+    """Return the name of our file that a path leads to, if there is one and no other."""
+    names = [name for name in files if path == name or path.endswith(f"/{name}")]
+    if names:
+        return max(names, key=len)
+    if path == _PICKLED and place.function:
+        fits = [name for name, text in files.items() if _is_in(place.function, place, text)]
+    else:  # pretty_errors and messages of syntax errors name no folder
+        fits = [name for name in files if name.endswith(f"/{path}")] if "/" not in path else []
+    return fits[0] if len(fits) == 1 else None
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +81,7 @@ def _shows(shown: Sequence[str], code: str) -> bool:
 def _holds(line: str, parts: Sequence[str]) -> bool:
     """Whether a line is made of these parts, in order, with anything in between."""
     if len(parts) == 1:
-        return line == parts[0]
+        return line == parts[0] or (len(line) >= _CUT and parts[0].startswith(line))
     if not (line.startswith(parts[0]) and line.endswith(parts[-1])):
         return False
     at, end = len(parts[0]), len(line) - len(parts[-1])
@@ -85,12 +98,13 @@ def _may_be_in(function: str, place: Place, text: str) -> bool:
 
     True for `<module>` and the like, and for text that cannot be parsed.
     """
-    if not function.isidentifier():
-        return True
-    spans = _spans(text)
-    return spans is None or any(
-        name == function and start <= place.line <= end for name, start, end in spans
-    )
+    unknown = not function.isidentifier() or _spans(text) is None
+    return unknown or _is_in(function, place, text)
+
+
+def _is_in(function: str, place: Place, text: str) -> bool:
+    spans = _spans(text) or ()
+    return any(name == function and start <= place.line <= end for name, start, end in spans)
 
 
 def _holder(line: int, text: str) -> str:

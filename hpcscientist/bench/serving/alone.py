@@ -99,7 +99,8 @@ def run(model: Any, requests: tuple[ModelRequest, ...]) -> Taken:
     sampling = []
     for request in requests:
         own = model.get_default_sampling_params()
-        own.temperature, own.top_p = request.temperature, request.top_p
+        own.temperature = request.temperature
+        own.top_p = own.top_p if request.top_p is None else request.top_p
         own.max_tokens, own.seed = request.max_tokens, request.seed
         own.ignore_eos = request.ignore_eos
         sampling.append(own)

@@ -17,7 +17,7 @@ from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.checking import interpreter, weights
+from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.ports.telling import Tell
 
 __all__ = ["IN_FLIGHT", "ON_GPU", "PARTS", "Options", "figures", "folder_of"]
@@ -76,7 +76,8 @@ def _ground(options: Options, root: Path, tell: Tell) -> Ground:
             raise ServingError(
                 f"{shlex.join(ground.python)} made no model: {said}; {interpreter.INSTALL}"
             )
-    problem = interpreter.unsupported(weights.check(ground.model).architecture, ground.python)
+    engine = interpreter.ask(ground.model, ground.python)
+    problem = interpreter.reason(ground.model, ground.python, engine)
     if problem:
         raise ServingError(problem)
     return ground

@@ -33,10 +33,10 @@ def run(ground: Ground, specs: Sequence[TrialSpec], slurm: Slurm, limit_s: float
 
     Raises SchedulerError when one fails, or when they have not ended within `limit_s`.
     """
-    _make_places(ground, len(specs))
+    make_places(ground, len(specs))
     path = ground.root / "bare.sh"
     begin = time.perf_counter()
-    path.write_text(script(ground, specs, _command(ground, specs[0])))
+    path.write_text(script(ground, specs, command(ground, specs[0])))
     slurm.run("sbatch", str(path))
     done, asked, is_over = _done(ground), begin, False
     while len(os.listdir(done)) < len(specs):  # noqa: PTH208 (speed)
@@ -70,7 +70,7 @@ def script(ground: Ground, specs: Sequence[TrialSpec], command: Sequence[str]) -
     batch = batches.record_of(ground.campaign_id, ground.run.trials, make_batch(tasks), time.time())
     stamp = [str(_done(ground) / _TASK)]
     line = f"{shell(command)}; echo $? >{shell(stamp)}"
-    return submit.array_script(ground.site.slurm, batch, ground.root, line)
+    return submit.array_script(ground.site, batch, ground.root, line)
 
 
 def shell(command: Sequence[str]) -> str:
@@ -82,9 +82,10 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\"'\"'") + "'" if _TASK in word else shlex.quote(word)
 
 
-def _command(ground: Ground, spec: TrialSpec) -> list[str]:
-    place = _place(ground, _TASK)
-    out, work = place / "out", place / "work"
+def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
+    """Return a trial's own command, in the folder with a number."""
+    here = place(ground, number)
+    out, work = here / "out", here / "work"
     if spec.isolation is Isolation.NONE:
         values = candidate.settings(spec, str(work))
         given = (f"{name}={value}" for name, value in sorted(values.items()))
@@ -93,17 +94,18 @@ def _command(ground: Ground, spec: TrialSpec) -> list[str]:
     return container.apptainer_command(spec, places, {}, is_root=os.geteuid() == 0)
 
 
-def _make_places(ground: Ground, count: int) -> None:
+def make_places(ground: Ground, count: int) -> None:
     """Make the folders that a trial's worker would make, before the clock starts."""
     _done(ground).mkdir()
     for number in range(count):
         for name in ("out", "work"):
-            (_place(ground, str(number)) / name).mkdir(parents=True)
+            (place(ground, str(number)) / name).mkdir(parents=True)
     if os.geteuid() == 0 and ground.image is not None:
         container.hand_over((ground.root / "bare",))
 
 
-def _place(ground: Ground, number: str) -> Path:
+def place(ground: Ground, number: str) -> Path:
+    """Return a folder of those that `make_places` makes."""
     return ground.root / "bare" / number
 
 

@@ -66,7 +66,7 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
     Raises UsageError where there is no Slurm, SchedulerError and CampaignError when something
     fails on it, OSError when `folder` cannot be written.
     """
-    slurm = Slurm(options.site.watch.command_s)
+    slurm = Slurm.of(options.site)
     if not slurm.is_there() or not slurm.answers():
         raise UsageError("no Slurm answers here; slurm/devcluster up starts one to try things on")
     found = []
@@ -130,7 +130,7 @@ def count_entries(folder: Path) -> int:
 
 
 def _bare(options: Options, root: Path, sweep: Sweep) -> float:
-    slurm, limit_s = Slurm(options.site.watch.command_s), sweep.trials * sweep.seconds + _PATIENCE_S
+    slurm, limit_s = Slurm.of(options.site), sweep.trials * sweep.seconds + _PATIENCE_S
     for name, count in (("first", 1), ("all", sweep.trials)):
         with _ground(options, root / name, sweep.seconds) as ground:
             seconds = bare.run(ground, ground.specs(count, _DEADLINE_S), slurm, limit_s)

@@ -45,7 +45,7 @@ def marked(site: Site) -> Iterator[str]:
         yield mark
     finally:
         with contextlib.suppress(SchedulerError):
-            sweep_jobs(Slurm(site.watch.command_s), mark)
+            sweep_jobs(Slurm.of(site), mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -39,17 +39,23 @@ def run(
     specs: Sequence[TrialSpec],
     first: Sequence[TrialSpec] = (),
     module: str = MODULE,
+    in_flight: int | None = None,
 ) -> Ran:
     """Run trials on Slurm to their end, before them the `first` ones.
 
-    `module` is what array tasks run. Raises CampaignError when a trial was not scored, and what
-    campaigns raise.
+    `module` is what array tasks run. `in_flight`: so many trials are under way at any time, each
+    of an idea of its own; None: all at once. Raises CampaignError when a trial was not scored, and
+    what campaigns raise.
     """
-    return asyncio.run(_run(ground, specs, first, module))
+    return asyncio.run(_run(ground, specs, first, module, in_flight))
 
 
 async def _run(
-    ground: Ground, specs: Sequence[TrialSpec], first: Sequence[TrialSpec], module: str
+    ground: Ground,
+    specs: Sequence[TrialSpec],
+    first: Sequence[TrialSpec],
+    module: str,
+    in_flight: int | None,
 ) -> Ran:
     state = CampaignState()
     journal = Journal(ground.run.journal, state.apply)
@@ -60,14 +66,25 @@ async def _run(
         if first:
             _check(await runner.run(first))
         begin = time.perf_counter()
-        ideas = [list(trials) for _, trials in groupby(specs, lambda spec: spec.idea_id)]
-        reports = await asyncio.gather(*(runner.run(trials) for trials in ideas))
+        if in_flight is None:
+            ideas = [list(trials) for _, trials in groupby(specs, lambda spec: spec.idea_id)]
+            reports = await asyncio.gather(*(runner.run(trials) for trials in ideas))
+        else:
+            waiting = iter(specs)
+            reports = await asyncio.gather(
+                *(_one_by_one(runner, waiting) for _ in range(in_flight))
+            )
         seconds = time.perf_counter() - begin
     finally:
         await backend.close()
         journal.close()
     _check([report for some in reports for report in some])
     return Ran(seconds, slurm.slurm.counts.total())
+
+
+async def _one_by_one(runner: TrialRunner, waiting: Iterator[TrialSpec]) -> list[TrialReport]:
+    """Run one trial after another, each as soon as the one before has its report."""
+    return [report for spec in waiting for report in await runner.run([spec])]
 
 
 def _check(reports: Sequence[TrialReport]) -> None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
 from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
 from hpcscientist.config.extent import Extent
 from hpcscientist.errors import PlaybookExhausted, ReplyError
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.standing import IdeaState
@@ -42,6 +44,7 @@ class Admission:
     knowledge: Knowledge
     proposer: Proposer
     bank: Bank
+    integrity: Integrity
     control: Proposer | None = None
     outlook: Outlook = field(default_factory=Outlook)
     _preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -57,6 +60,7 @@ class Admission:
         """Have idea `number` proposed. Raises EndpointError, RunDirectoryError."""
         idea_id, proposer = idea_id_of(number), self._proposer(number)
         path = self.paths.idea(idea_id).idea
+        self.integrity.check(path, recorded=False)
         # A driver may have been killed between the file and the journal.
         idea = read_idea(path)
         if idea is None:
@@ -91,7 +95,9 @@ class Admission:
             )
         if idea.knobs is None:  # embedded beside the loop, and beside those before it
             await asyncio.to_thread(self.bank.prepare, idea.proposal.summary)
-        self.journal.record(proposed(idea, record_idea(path, idea)))
+        idea_hash = record_idea(path, idea)
+        self.integrity.keep(path, read_regular(path).decode())
+        self.journal.record(proposed(idea, idea_hash))
 
     async def admit(self, number: int) -> None:
         """Let an idea in whose turn it is, unless it repeats another. Raises ModelError of the

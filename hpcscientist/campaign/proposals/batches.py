@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.once import once
 from hpcscientist.config.extent import Extent
 from hpcscientist.files.rundir import RunPaths
@@ -43,6 +44,7 @@ class Batches:
     size: int
     paths: RunPaths | None = None
     record: RecordedModel | None = None
+    integrity: Integrity | None = None
     _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
 
     def of(self, number: int, round_number: int) -> tuple[int, ...]:
@@ -80,7 +82,7 @@ class Batches:
         if self.paths is None:
             return (await find()).root
         path = self.paths.idea(asked.first.idea_id).directions
-        return (await once(path, Directions, find)).root
+        return (await once(path, Directions, find, self.integrity)).root
 
     def _asked(
         self, first: int, batch: tuple[int, ...], task: Callable[[str, int], ProposalTask]

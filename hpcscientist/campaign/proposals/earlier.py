@@ -17,6 +17,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignError, RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed.place import expanded, resolved
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.standing import IdeaState
@@ -82,7 +83,7 @@ def seeded(bank: Bank, paths: RunPaths) -> Bank:
     """
     path = paths.root / FILE
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path).splitlines()
         ideas = [EarlierIdea.model_validate_json(line) for line in lines]
     except FileNotFoundError:
         return bank

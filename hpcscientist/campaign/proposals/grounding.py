@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.recipe.schema import Topic
@@ -29,6 +31,7 @@ class Grounding:
     surveyor: Surveyor
     topic: Topic
     shown: int
+    integrity: Integrity
     references: tuple[Reference, ...] = field(default=())
 
     async def prepare(self) -> None:
@@ -37,7 +40,9 @@ class Grounding:
         if survey is None:
             survey = await self.surveyor.survey(self.topic)
             self.paths.survey.parent.mkdir(parents=True, exist_ok=True)
-            write_text(self.paths.survey, survey.model_dump_json(indent=2) + "\n")
+            text = survey.model_dump_json(indent=2) + "\n"
+            write_text(self.paths.survey, text)
+            self.integrity.keep(self.paths.survey, text)
         self.journal.record(NoteTaken(name="survey", text=_statement(survey)))
         self.references = tuple(
             Reference(
@@ -50,11 +55,12 @@ class Grounding:
         )
 
     def _known(self) -> Survey | None:
+        self.integrity.check(self.paths.survey, recorded=False)
         try:
-            return Survey.model_validate_json(self.paths.survey.read_bytes())
+            return Survey.model_validate_json(read_regular(self.paths.survey))
         except FileNotFoundError:
             return None
-        except ValidationError as error:
+        except (OSError, ValidationError) as error:
             raise RunDirectoryError(
                 f"{self.paths.survey}: is damaged; delete it, and the survey is made again from "
                 "the recorded replies"

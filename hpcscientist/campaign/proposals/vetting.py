@@ -6,12 +6,15 @@ keeps its file with the verdict and what it rests on.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
-from hpcscientist.campaign.once import once
+from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.once import V, once
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
@@ -38,6 +41,7 @@ class Vetting:
     paths: RunPaths
     journal: Journal
     state: CampaignState
+    integrity: Integrity
     novelty: NoveltyJudge | None = None
     feasibility: FeasibilityJudge | None = None
     analyst: Analyst | None = None
@@ -65,7 +69,7 @@ class Vetting:
         if self.novelty is not None:
             judge = self.novelty
             try:
-                known = await once(folder.novelty, NoveltyVerdict, lambda: judge.judge(idea))
+                known = await self._once(folder.novelty, NoveltyVerdict, lambda: judge.judge(idea))
             except LibraryError as error:
                 # No evidence against an idea, and no verdict that would stand for good.
                 self._note(f"{idea.idea_id}: its novelty is undecided, for {error}")
@@ -74,7 +78,9 @@ class Vetting:
                     return f"not novel: {_evidence(known)}"
         if self.feasibility is not None:
             estimate = self.feasibility
-            fits = await once(folder.feasibility, FeasibilityVerdict, lambda: estimate.judge(idea))
+            fits = await self._once(
+                folder.feasibility, FeasibilityVerdict, lambda: estimate.judge(idea)
+            )
             if not fits.fits:
                 return f"set aside, not feasible: {'; '.join(fits.problems) or fits.reason}"
         return None
@@ -89,10 +95,14 @@ class Vetting:
             return Concepts(await analyst.analyse(idea))
 
         try:
-            return (await once(self.paths.idea(idea.idea_id).concepts, Concepts, make)).root
+            path = self.paths.idea(idea.idea_id).concepts
+            return (await self._once(path, Concepts, make)).root
         except LibraryError as error:
             self._note(f"{idea.idea_id}: its concepts are not looked up, for {error}")
             return ()
+
+    async def _once(self, path: Path, kind: type[V], make: Callable[[], Awaitable[V]]) -> V:
+        return await once(path, kind, make, self.integrity)
 
     def _note(self, text: str) -> None:
         self.journal.record(NoteTaken(name="library", text=text))

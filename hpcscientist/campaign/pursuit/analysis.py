@@ -68,7 +68,7 @@ class Analysis:
 
         path = self.tryout.paths.idea(course.idea.idea_id).reading(step.number)
         try:
-            return await once(path, AnalysisReply, ask)
+            return await once(path, AnalysisReply, ask, self.tryout.integrity)
         except _Unanswered:
             return None
 

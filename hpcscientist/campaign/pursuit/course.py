@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.authoring import attempts
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.pursuit.tryout import Tried
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.handed.regular import read_regular
@@ -37,6 +38,7 @@ class Course:
     reference: Mapping[str, str]
     state: CampaignState
     paths: IdeaPaths
+    integrity: Integrity
     _drafts: dict[int, Draft] = field(default_factory=dict)
 
     @property
@@ -80,13 +82,16 @@ class Course:
 
     def review(self, number: int) -> CodeReview:
         """Return what a reviewer found of a version. Raises IdeaDamaged."""
-        return _read(self.paths.review(number), CodeReview)
+        path = self.paths.review(number)
+        self.integrity.check(path)
+        return _read(path, CodeReview)
 
     def reading(self, number: int) -> AnalysisReply | None:
         """Return what an analyst made of the runs, the time `number`; None without a usable
         reply. Raises IdeaDamaged.
         """
         path = self.paths.reading(number)
+        self.integrity.check(path)
         return _read(path, AnalysisReply) if path.exists() else None
 
     def seen(self, known: int) -> tuple[str, ...]:
@@ -123,6 +128,7 @@ class Course:
 
     def _read(self, number: int) -> Draft:
         idea, code = self.standing, self.paths.code(number)
+        self.integrity.check(code)
         draft = attempts.load(self.paths, number, idea.notes.get(number))
         if draft is None or hash_texts(draft.files) != idea.code_hashes[number]:
             raise IdeaDamaged(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.errors import IdeaDamaged
@@ -46,6 +47,7 @@ class Craft:
     paths: RunPaths
     journal: Journal
     state: CampaignState
+    integrity: Integrity
     crew: Crew
 
     async def plan(self, vetted: Vetted) -> Brief:
@@ -63,6 +65,7 @@ class Craft:
         path = self.paths.idea(idea.idea_id).plan
         text = planned.plan.model_dump_json(indent=2) + "\n"
         write_text(path, text)
+        self.integrity.keep(path, text)
         plan_hash = hash_bytes(text.encode())
         self.journal.record(IdeaPlanned(idea_id=idea.idea_id, plan_hash=plan_hash, remark=remark))
         return brief.model_copy(update={"plan": planned.plan})
@@ -85,6 +88,7 @@ class Craft:
         event, path = self.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
         if event is None:
             return None
+        self.integrity.check(path)
         try:
             content = read_regular(path, follow=False)
             if hash_bytes(content) == event.plan_hash:
@@ -111,7 +115,8 @@ class Craft:
         async def judge() -> CodeReview:
             return await advisor.review(course.brief, number, files, same_as_reference)
 
-        review = await once(self.paths.idea(idea_id).review(number), CodeReview, judge)
+        path = self.paths.idea(idea_id).review(number)
+        review = await once(path, CodeReview, judge, self.integrity)
         self.journal.record(
             AttemptReviewed(
                 idea_id=idea_id,

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from hpcscientist.authoring.notebook import notes
+from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.pursuit.course import Course
 from hpcscientist.campaign.pursuit.tryout import Tried as Trial
 from hpcscientist.campaign.pursuit.tryout import Tryout
@@ -126,7 +127,8 @@ class Diary:
         self._write(durable=False)  # a driver that resumes writes it anew
 
     def _write(self, *, durable: bool) -> None:
-        path = self.tryout.paths.idea(self.brief.idea.idea_id).notes
+        paths = self.tryout.paths
+        path = make_way(paths, paths.idea(self.brief.idea.idea_id).notes)
         write_text(path, notes.render(self._entries), durable=durable, listed=False)
 
 

@@ -54,7 +54,7 @@ class Effort:
         report = self.state.trials[trial_name(idea_id, attempt, Stage.STEP, index)].report
         assert report is not None
         assert isinstance(report.outcome, Scored)
-        value = report.outcome.metrics[metric.name]
+        value = report.outcome.value(metric.name)
         earlier = [other for name, other in come.items() if name != idea_id]
         come[idea_id] = value
         decision = climb(value, earlier, step, metric, rate)

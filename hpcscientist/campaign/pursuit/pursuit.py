@@ -83,7 +83,8 @@ class Pursuit:
     def _opened(self, brief: Brief) -> _Open:
         planned, remark = self.craft.planned(brief) or (brief, "")
         place = self.tryout.paths.idea(brief.idea.idea_id)
-        course = Course(planned, self.tryout.specs.recipe.reference, self.state, place)
+        reference, integrity = self.tryout.specs.recipe.reference, self.tryout.integrity
+        course = Course(planned, reference, self.state, place, integrity)
         diary = Diary(self.tryout, planned)
         diary.planned(remark)
         return _Open(course, diary)
@@ -159,4 +160,5 @@ class Pursuit:
 
     def _idea(self, idea_id: str) -> Idea:
         path = self.tryout.paths.idea(idea_id).idea
+        self.tryout.integrity.check(path)
         return known_idea(path, self.state.ideas[idea_id].idea_hash)

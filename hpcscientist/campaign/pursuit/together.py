@@ -26,11 +26,12 @@ def pursuit(rules: Rules, session: Session, minds: Minds, tryout: Tryout) -> Pur
             paths=paths,
             journal=journal,
             state=state,
+            integrity=tryout.integrity,
             novelty=helpers.novelty,
             feasibility=helpers.feasibility,
             analyst=helpers.analyst,
         ),
-        craft=Craft(paths, journal, state, minds.crew),
+        craft=Craft(paths, journal, state, tryout.integrity, minds.crew),
         asking=Asking(minds.author, tryout),
         analysis=None if analyst is None else Analysis(analyst, tryout),
     )

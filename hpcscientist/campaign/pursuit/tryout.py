@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hpcscientist.authoring import attempts
 from hpcscientist.authoring.runs import curves
+from hpcscientist.campaign.integrity import Integrity, make_way
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import read_tail
@@ -55,6 +56,7 @@ class Tryout:
     journal: Journal
     state: CampaignState
     specs: SpecFactory
+    integrity: Integrity
 
     def log_tail(self, tried: Tried) -> str:
         """Return the end of what the trial printed."""
@@ -82,9 +84,16 @@ class Tryout:
                 f"{idea_id}: attempt {number} has other code than when it was run; restore "
                 "the run directory, or launch anew"
             )
+        folder = self.paths.idea(idea_id).attempt(number)
+        beside = attempts.beside(draft, self.specs.recipe.reference)
+        for name in beside:
+            make_way(self.paths, folder / name)
         attempt = attempts.save(
             self.paths.idea(idea_id), number, draft, self.specs.recipe.reference
         )
+        self.integrity.keep_folder(self.paths.idea(idea_id).code(number), draft.files)
+        for name, text in beside.items():
+            self.integrity.keep(folder / name, text)
         self.journal.record(
             AttemptWritten(
                 idea_id=idea_id,

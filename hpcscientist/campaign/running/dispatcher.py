@@ -194,8 +194,8 @@ class Dispatcher:
                 entry.gone.set()
             raise
         finally:
-            if told is not None:
-                told.cancel()
+            if told is not None and not told.cancel() and not told.cancelled():
+                told.exception()  # it failed as we were ended: nobody is left to be told
 
     async def _changes(self) -> Sequence[Change]:
         return await self.backend.changes()

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.hashing import holds
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.idea import BASELINE_ID, Attempt
@@ -25,6 +27,7 @@ class DueTrials:
     specs: SpecFactory
     trials: TrialRunner
     state: CampaignState
+    integrity: Integrity
 
     def spec(self, action: RunTrial) -> TrialSpec:
         """Return what is to run. Raises IdeaDamaged where the idea or its attempt's code is not
@@ -34,7 +37,10 @@ class DueTrials:
 
     async def run(self, spec: TrialSpec) -> TrialReport:
         """Have it come to its end. Raises what `TrialRunner.once` raises."""
-        return await self.trials.once(spec)
+        try:
+            return await self.trials.once(spec)
+        finally:
+            self.integrity.trial_ended(spec.idea_id)
 
     def _spec(self, action: RunTrial) -> TrialSpec:
         if action.idea_id == BASELINE_ID:
@@ -42,7 +48,9 @@ class DueTrials:
         paths, number = self.specs.paths.idea(action.idea_id), action.attempt
         standing = self.state.ideas[action.idea_id]
         code, known = paths.code(number), standing.code_hashes[number]
-        if not code.is_dir() or hash_tree(code) != known:
+        for path in (code, paths.idea):
+            self.integrity.check(path)
+        if not holds(code, known, LARGEST_TEXT):
             raise IdeaDamaged(
                 f"{code}: has other code than when it was recorded; restore it from a backup, or "
                 "launch anew"

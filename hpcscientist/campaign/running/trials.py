@@ -16,18 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.running.waiting import Runs
-from hpcscientist.errors import DiskFull, MachineTrouble
-from hpcscientist.execution import ending, presence
+from hpcscientist.errors import DiskFull
+from hpcscientist.execution import ending, presence, spec_file
 from hpcscientist.execution.leftovers import keep_log
 from hpcscientist.execution.trial import node_name
-from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import takes
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import spent
 from hpcscientist.records.events import TrialEnded, TrialQueued, TrialStarted
+from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,
@@ -36,7 +37,7 @@ from hpcscientist.records.outcome import (
     Scored,
 )
 from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import Stage, TrialReport, TrialSpec
+from hpcscientist.records.trial import Isolation, Stage, TrialReport, TrialSpec
 from hpcscientist.results import store
 
 # A disk with less than this is full: a result file and a log would not fit.
@@ -45,7 +46,10 @@ NEARLY_FULL_BYTES = 64 << 20  # and this is where a worker may have found it ful
 
 # A node that spoilt as many trials is avoided from then on.
 REPEATED = 2
-_NOT_THE_NODES = (MachineFailure.PREEMPTED, MachineFailure.CANCELLED, MachineFailure.SCORER)
+_NOT_THE_NODES = (
+    *(MachineFailure.PREEMPTED, MachineFailure.CANCELLED),
+    *(MachineFailure.SCORER, MachineFailure.TAMPERED),
+)
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ class TrialRunner:
     retries: int
     pause_s: float
     _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
+    _beside: dict[str, set[str]] = field(default_factory=dict)  # by trial: ideas that ran meanwhile
 
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
         """Run trials to their ends and return their reports in the same order.
@@ -86,13 +91,12 @@ class TrialRunner:
         """Have a run of a trial come to its end, and return its report, which is journalled then.
 
         The intent is journalled before anything is awaited. Raises DiskFull when the run
-        directory's disk is full, and MachineTrouble when the machine fails idea after idea: then
-        the campaign stops instead of spending retries. Raises SplitGuarded, before anything runs,
-        where it may not see the test split.
+        directory's disk is full, and SplitGuarded, before anything runs, where it may not see the
+        test split.
         """
         spent.check(spec, self.state)
-        # With nothing beside it where an earlier run was lost.
-        alone = self.state.losses.of(spec.trial_id) > 0
+        # With nothing beside it where an earlier run was lost, or its folder was changed.
+        alone = self.state.losses.of(spec.trial_id) > 0 or self._was_tampered_with(spec)
         spec = spec.model_copy(update={"alone": alone}) if spec.run > 1 else spec
         self._record_intent(spec)
         await self.journal.settled()
@@ -124,8 +128,7 @@ class TrialRunner:
     def _known(self, spec: TrialSpec) -> bool:
         if self._recorded(spec) is not None:
             return True
-        report = store.read_result(self.paths.trial(spec.trial_id))
-        return report is not None and report.run == spec.run
+        return store.read_result(self.paths.trial(spec.trial_id), spec) is not None
 
     def _record_intent(self, spec: TrialSpec) -> None:
         self.journal.record(
@@ -144,21 +147,34 @@ class TrialRunner:
         """Lay the trial's folder out, without touching a live run."""
         trial = self.paths.trial(spec.trial_id)
         try:
+            make_way(self.paths, trial.spec)
             if spec.run > 1:
                 trial.result.unlink(missing_ok=True)
             trial.out.mkdir(parents=True, exist_ok=True)
             if not _holds(trial, spec):
                 # A driver that resumes writes it again unless it is whole: see `_holds`. Without it
                 # a result is none, and the trial runs again; that is not for the test split.
-                text = spec.model_dump_json(indent=1).encode()
-                write_atomic(trial.spec, text, durable=spec.stage is Stage.CONFIRM)
+                spec_file.write(trial, spec, durable=spec.stage is Stage.CONFIRM)
         except OSError as error:
             raise DiskFull(
                 f"{trial.root}: cannot be written: {error.strerror}; mend that and run "
                 "`hpcsci resume`"
             ) from error
 
+    def _was_tampered_with(self, spec: TrialSpec) -> bool:
+        trial = self.state.trials.get(spec.trial_id)
+        report = trial.report if trial is not None else None
+        return (
+            report is not None
+            and isinstance(report.outcome, MachineFailed)
+            and report.outcome.failure is MachineFailure.TAMPERED
+        )
+
     def _started(self, spec: TrialSpec) -> None:
+        others = [self.state.trials[trial] for trial in self.state.running]
+        self._beside[spec.trial_id] = {trial.idea_id for trial in others}
+        for trial in others:
+            self._beside.get(trial.trial_id, set()).add(spec.idea_id)
         self.journal.record(
             TrialStarted(trial_id=spec.trial_id, run=spec.run, generation=self.generation)
         )
@@ -172,7 +188,7 @@ class TrialRunner:
         if recorded is not None:
             return recorded
         trial = self.paths.trial(spec.trial_id)
-        result = store.read_result(trial)
+        result = store.read_result(trial, spec)
         ended = ended or self._unsaid(spec)
         report = ending.verdict(spec, ended, result)
         assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to mend"
@@ -182,7 +198,7 @@ class TrialRunner:
             else:
                 keep_log(trial, _last_words(ended, report))
             self._keep_report(spec, report)
-        report = self._blamed(spec, report)
+        report = self._cleared(spec, self._blamed(spec, report))
         outcome = report.outcome
         if isinstance(outcome, MachineFailed):
             if report.usage.node and outcome.failure not in _NOT_THE_NODES:
@@ -190,11 +206,6 @@ class TrialRunner:
             if self._is_full(report, outcome):
                 self._stop_for_space(spec, outcome)
         self.journal.record(TrialEnded(idea_id=spec.idea_id, report=report, at=time.time()))
-        if isinstance(outcome, MachineFailed) and (pattern := self.state.losses.pattern()):
-            raise MachineTrouble(
-                f"{pattern}, at last {spec.trial_id} ({outcome.failure.value}: {outcome.detail}); "
-                "mend that and run `hpcsci resume`"
-            )
         return report
 
     def _blamed(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
@@ -204,9 +215,31 @@ class TrialRunner:
             return report
         assert isinstance(report.outcome, MachineFailed)
         count = self.state.losses.of(spec.trial_id) + 1
-        detail = f"its code ended or stopped its worker {count} times: {report.outcome.detail}"
+        detail = f"lost {count} times, at last with nothing beside it: {report.outcome.detail}"
         failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
         report = report.model_copy(update={"outcome": failed})
+        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        return report
+
+    def _cleared(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
+        """Return the report of a trial that another idea's candidate may have failed: it is run
+        again with nothing beside it. The reference never changes what is not its own.
+        """
+        outcome, beside = report.outcome, self._beside.pop(spec.trial_id, None)
+        if not isinstance(outcome, IdeaFailed) or spec.isolation is not Isolation.NONE:
+            return report
+        is_reference = spec.idea_id == BASELINE_ID
+        tampered = outcome.failure is IdeaFailure.TAMPERING
+        # What an earlier driver had started ran beside whatever it ran.
+        others = beside is None or beside - {spec.idea_id, BASELINE_ID}
+        if tampered and (others or is_reference):
+            who = "which may have been another idea's candidate"
+        elif is_reference and others and self.state.tampering:
+            who = "while an idea that is suspected of tampering ran"
+        else:
+            return report
+        failed = MachineFailed(failure=MachineFailure.TAMPERED, detail=f"{outcome.detail}, {who}")
+        report = report.model_copy(update={"outcome": failed, "predictions_hash": None})
         store.write_result(self.paths.trial(spec.trial_id), spec, report)
         return report
 
@@ -274,11 +307,11 @@ def _holds(trial: TrialPaths, spec: TrialSpec) -> bool:
     if presence.live_worker(trial, spec.run) is not None:
         return True  # whatever it reads there: it would take another text for tampering
     try:
-        old = TrialSpec.model_validate_json(trial.spec.read_bytes())
+        old = spec_file.read(trial)
     except (OSError, ValueError):
         return False
     # An idea that tries versions side by side may have spent more by now; that is no other run.
-    same: dict[str, object] = {"queued_at": spec.queued_at, "tokens": spec.tokens}
+    same: dict[str, object] = {"queued_at": spec.queued_at, "tokens": spec.tokens, "seal": ""}
     if presence.began(trial, spec.run) is not None:  # on another host, where it may go on
         ours = spec.provenance
         version = {"package_version": ours.package_version, "package_hash": ours.package_hash}

@@ -84,9 +84,10 @@ class Entry:
         self.gone.set()
 
     def fail(self, error: BaseException) -> None:
-        """Pass an error on to the caller."""
+        """Pass an error on to the caller, who may be ending for that of another trial by now."""
         if not self.done.done():
             self.done.set_exception(error)
+            self.done.exception()  # or asyncio prints a traceback where nobody asks for it
 
     def give_up(self) -> None:
         """Nothing of it can go on, and nobody wants to know how it ended."""

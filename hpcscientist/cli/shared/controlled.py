@@ -9,13 +9,11 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.cli.shared.options import run_directory, settings_from
+from hpcscientist.cli.shared.options import run_directory
 from hpcscientist.cli.shared.progress import Progress
 from hpcscientist.cli.shared.signals import unwind_on
-from hpcscientist.config.layers import default_private_root
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
 from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
-from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
@@ -39,7 +37,6 @@ def controller(directory: Path) -> int:
     paths = RunPaths(directory.absolute())
     if not own:
         raise UsageError(f"this is what the controller job runs; use `hpcsci resume {paths.root}`")
-    vault.use_root(default_private_root(settings_from()))
     try:
         control(paths, own, Progress(), _tell)
     except (Interrupted, KeyboardInterrupt) as stop:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from hpcscientist.errors import HpcsciError
+from hpcscientist.files import vault
 
 if TYPE_CHECKING:
     from hpcscientist.config.settings import Settings
@@ -16,8 +20,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def run_directory(command: F) -> F:
-    """Add the argument DIR."""
-    return click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))(command)
+    """Add the argument DIR. Keys and trusted copies of campaigns lie where the labels do."""
+    kind = click.Path(path_type=Path)
+    return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
+
+
+def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
+    from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
+
+    # To stop a campaign needs no configuration, and must not fail for want of one.
+    needless = (HpcsciError, OSError) if context.info_name == "cancel" else ()
+    with contextlib.suppress(*needless):
+        vault.use_root(default_private_root(settings_from()))
+    return directory
 
 
 _SITE_OPTIONS = (

@@ -10,9 +10,11 @@ import click
 
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.cli.shared.costs import in_short
+from hpcscientist.config.partitions import described, of_controller
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import tampering
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs import estimate as costs
@@ -25,6 +27,7 @@ from hpcscientist.records.events import (
     NoteTaken,
     ProposalsExhausted,
     SplitSpent,
+    TamperingFound,
     TrialEnded,
 )
 from hpcscientist.records.idea import BASELINE_ID
@@ -48,7 +51,7 @@ def header(checked: Checked) -> None:
     lines = {
         "recipe": f"{spec.name}: {spec.topic.title}",
         "model": model,
-        "ideas": f"{settings.ideas}, {flow}, {place.in_flight} in flight",
+        "ideas": f"{settings.ideas}, {flow}, {place.in_flight} in flight{_unproposed(checked)}",
         "trials": f"at most {checked.trials_at_most}; {place.slots} {at_once}; "
         f"pilot {budgets.pilot.seconds:g} s, {_steps(checked)}full {budgets.full.seconds:g} s x "
         f"{seeds_said(settings.loop, spec.seeds)}{_fresh(checked)}",
@@ -61,6 +64,7 @@ def header(checked: Checked) -> None:
         "ideas by": ", ".join(["propose", *checked.steps]) if checked.steps else "",
         "likeness": likeness.statement(checked.embedder, elsewhere=bool(settings.nodes)),
         "bank": earlier.statement(checked.earlier),
+        "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
         "run dir": str(checked.run_dir),
     }
@@ -68,6 +72,17 @@ def header(checked: Checked) -> None:
     for name, text in [*lines.items(), *more]:
         if text:
             click.echo(f"{name:8} {printable(text)}", err=True)
+
+
+def _unproposed(checked: Checked) -> str:
+    """Say how many of the ideas a playbook lacks."""
+    lacking = len(checked.unproposed)
+    if not lacking:
+        return ""
+    return (
+        f"; the playbook holds {len(checked.proposals or ())} ideas and lacks {lacking} of these: "
+        "ask for fewer, or give another --model"
+    )
 
 
 def _steps(checked: Checked) -> str:
@@ -88,9 +103,11 @@ def _submission(checked: Checked) -> str:
     if place.backend == "local":
         return ""
     said = f"; site {place.site.name or checked.settings.site or 'profile: none given'}"
-    for name in ("account", "partition", "qos", "constraint"):
+    for name in ("cluster", "account", "partition", "qos", "constraint"):
         value = getattr(place.site.slurm, name)
         said += f", {name} {value}" if value else ""
+    if checked.settings.nodes:
+        said += f"; driven by a job in {described(of_controller(place.site))}"
     return said
 
 
@@ -128,6 +145,10 @@ class Progress:
     @_describe.register
     def _(self, event: NoteTaken, state: CampaignState) -> str:
         return f"note: {event.text}"
+
+    @_describe.register
+    def _(self, event: TamperingFound, state: CampaignState) -> str:
+        return f"tampering: {tampering([event])}"
 
     @_describe.register
     def _(self, event: ProposalsExhausted, state: CampaignState) -> str:

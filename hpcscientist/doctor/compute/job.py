@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hpcscientist.doctor.compute.folder import DoctorFolder
 from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord
-from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.jobs import submit
 from hpcscientist.execution.backends.slurm.jobs.sweep import sweep_jobs
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
@@ -60,7 +61,7 @@ def script(site: Site, folder: DoctorFolder, gpus: int) -> str:
         minutes=_MINUTES,
         created_at=time.time(),
     )
-    return submit.script(site.slurm, batch, folder.root, MODULE)
+    return submit.script(site, batch, folder.root, MODULE)
 
 
 def run(
@@ -76,9 +77,14 @@ def run(
     Whatever happens, no job of ours is in the queue afterwards, Ctrl-C included. Raises
     OSError when the folder cannot be written.
     """
-    folder.script.write_text(script(site, folder, gpus))
+    text = script(site, folder, gpus)
+    folder.script.write_text(text)
     try:
-        slurm.run("sbatch", "--parsable", str(folder.script))
+        try:
+            slurm.submit(str(folder.script), environment=unshadowed(os.environ, text))
+        except SchedulerSilent:
+            if not queued(slurm, folder.root.name):  # it may have been made all the same
+                raise
         return _Watch(slurm, site, folder, wait_s, sleep).follow()
     except SchedulerRefused as error:
         return JobResult(
@@ -119,7 +125,7 @@ class _Watch:
                 asked, row = now, self._row()
                 if row is None or row.phase is Phase.ENDED:
                     ended = now
-                elif row.phase is Phase.WAITING and can_never_run(row.reason):
+                elif row.phase is Phase.WAITING and can_never_run(row.reason, row.partition):
                     return self._stuck(row)
                 elif now - begin > self.wait_s:
                     return self._late(row)

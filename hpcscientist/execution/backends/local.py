@@ -120,8 +120,9 @@ class LocalBackend(CrowdBackend):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / _LOG).open("wb") as log:
+                # -P: what a candidate put into the folder of whoever launched is not imported.
                 return Job(
-                    [sys.executable, "-m", self._module, where, str(trial.run), folder],
+                    [sys.executable, "-P", "-m", self._module, where, str(trial.run), folder],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,

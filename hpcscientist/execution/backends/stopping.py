@@ -12,6 +12,7 @@ from collections.abc import Callable
 import psutil
 
 from hpcscientist.execution import folders, presence, scratch
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.system import processes
 
@@ -103,7 +104,7 @@ def _campaign(paths: RunPaths, trials: list[str]) -> str | None:
     """Return the campaign's id, as its trials know it."""
     for trial in trials:
         try:
-            spec = json.loads(paths.trial(trial).spec.read_bytes())
+            spec = json.loads(read_regular(paths.trial(trial).spec))
             return str(spec["provenance"]["campaign_id"])
         except (OSError, ValueError, LookupError, TypeError):
             continue

@@ -5,7 +5,7 @@ trial, and so escape whatever is kept from outside. In a namespace of process id
 pid_namespaces(7)) all of these are out of its reach, and the kernel ends whatever is left of it
 with the namespace's first process. Root makes one as it is, others within a user namespace, in
 which they stay who they are and come to hold no capability. Shared memory, System V's and /dev/shm,
-is its own as well, and goes with it.
+is its own as well, and goes with it. So is the bound on its processes: see `counts_own_processes`.
 
 Where the kernel or the site forbids it, a candidate runs among all the user's processes; then its
 worker may be lost to it: see `campaign.running.trials` and `backends.local`.
@@ -16,18 +16,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import select
 import signal
 import struct
 from functools import cache
 from typing import NoReturn
 
-from hpcscientist.system.processes import PR_SET_PDEATHSIG, prctl
+from hpcscientist.system.processes import END_ALL, PR_SET_PDEATHSIG, prctl
 
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _REC, _PRIVATE = 1 << 14, 1 << 18
 _CONTROLS = b"/sys/fs/cgroup"  # by it a user's other processes could be frozen and killed
+_COUNTS_BY_NAMESPACE, _NUMBERS_BY_NAMESPACE = (5, 14), (6, 14)  # Linux
+_RESERVED = 300  # numbers that the kernel gives out only once, at a namespace's start
 _STATUS = struct.Struct("i")
 _LOST_EXIT = 137
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +53,15 @@ def is_possible() -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
+def counts_own_processes() -> bool:
+    """Tell whether RLIMIT_NPROC counts, of a candidate set apart, its own processes and no others.
+
+    The kernel counts them for each user namespace; before 5.14 it counted all of the user's, and
+    root's it never bounds: for these there is `_bound_numbers`.
+    """
+    return os.geteuid() != 0 and _kernel() >= _COUNTS_BY_NAMESPACE
+
+
 def separate() -> None:
     """Give the next child of this process a namespace of its own. Raises OSError."""
     uid, gid = os.geteuid(), os.getegid()
@@ -67,12 +79,12 @@ def separate() -> None:
             file.write(text)
 
 
-def become_first(told: int, tell: int, shared_mb: int) -> None:
+def become_first(told: int, tell: int, shared_mb: int, processes: int) -> None:
     """Be the namespace's first process, and return in a child of it: the candidate to be.
 
     `tell` is the writing end of a pipe whose reading end `told` only the guard keeps open. The
     candidate's status is written to it, as `wait` has it; see `status_of`. `shared_mb` bounds what
-    /dev/shm holds, MiB. Raises OSError.
+    /dev/shm holds, MiB, and `processes` how many there can be. Raises OSError.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(told)
@@ -82,6 +94,7 @@ def become_first(told: int, tell: int, shared_mb: int) -> None:
         os._exit(_LOST_EXIT)
     os.setsid()
     _hide_others(shared_mb)
+    _bound_numbers(processes)
     candidate = os.fork()
     if candidate:
         _be_first(candidate, tell)
@@ -98,13 +111,15 @@ def status_of(told: int, status: int) -> int:
 
 
 def _be_first(candidate: int, tell: int) -> NoReturn:
-    """Reap what is orphaned until the candidate ends; with this process the kernel ends the rest.
+    """Reap what is orphaned until the candidate ends, or END_ALL comes; then end the rest.
 
-    What the worker had open was closed by whoever called, but for `tell`.
+    The rest is reaped as well, or its processor time would not be counted. What the worker had open
+    was closed by whoever called, but for `tell`.
     """
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
+        signal.signal(END_ALL, lambda *_: _end_others())
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir("/")
         close_all_but(tell)
@@ -112,9 +127,19 @@ def _be_first(candidate: int, tell: int) -> NoReturn:
             pid, status = os.waitpid(-1, 0)
             if pid == candidate:
                 os.write(tell, _STATUS.pack(status))
-                os._exit(0)
+                _end_others()
+    except ChildProcessError:  # all have been reaped
+        os._exit(0)
     finally:
         os._exit(_LOST_EXIT)
+
+
+def _end_others() -> None:
+    """Kill all of the namespace but this process: in one call, during which none of them forks."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except OSError:
+        return  # there is none
 
 
 def close_all_but(*kept: int) -> None:
@@ -141,6 +166,19 @@ def _hide_others(shared_mb: int) -> None:
     with contextlib.suppress(OSError):  # there are none, or they are kept from us already
         _mount(_CONTROLS, _CONTROLS, None, _BIND | _REC)
         _mount(None, _CONTROLS, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+
+
+def _bound_numbers(processes: int) -> None:
+    """Have root's namespace run out of process numbers. Earlier kernels have one bound for all."""
+    if os.geteuid() == 0 and _kernel() >= _NUMBERS_BY_NAMESPACE:
+        with contextlib.suppress(OSError), open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 (no imports here)
+            file.write(str(_RESERVED + processes))
+
+
+def _kernel() -> tuple[int, int]:
+    """Return the kernel's version, (0, 0) where it has none that can be read."""
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _unshare(flags: int) -> None:

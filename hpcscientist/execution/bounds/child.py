@@ -20,6 +20,7 @@ from hpcscientist.execution.bounds.watch import Bounds
 # say what happened. A tenth of the memory is enough to prefer it, and too little to make it
 # pay for a process that holds more.
 _OOM_SCORE = "100"
+_ROOM = 16
 
 
 def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
@@ -27,19 +28,22 @@ def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
 
     `life` is the reading end of a pipe that this process keeps open.
     """
+    apart_mb = bounds.memory_mb if bounds.apart and apart.is_possible() else 0
+    # With room beyond the bound, so that a look from outside finds it passed.
+    most = counted = bounds.processes + max(_ROOM, bounds.processes // 8)
+    if not apart_mb or not apart.counts_own_processes():
+        # All of the user's on the machine count, other jobs' included: so there is room for all
+        # there are, for the candidate's own, and for as many that others start meanwhile.
+        counted = tasks_of_all() + 2 * bounds.processes
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: bounds.output_mb * 2**20,
         resource.RLIMIT_NOFILE: bounds.open_files,
-        # It counts all of the user's on the machine, other jobs' included: so there is room for
-        # all there are, for the candidate's own, and for as many that others start meanwhile.
-        resource.RLIMIT_NPROC: tasks_of_all() + 2 * bounds.processes,
+        resource.RLIMIT_NPROC: counted,
     }
 
-    apart_mb = bounds.memory_mb if bounds.apart and apart.is_possible() else 0
-
     def prepare() -> None:
-        leave_guard(life, apart_mb)
+        leave_guard(life, most, apart_mb)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 (no imports here)
             file.write(_OOM_SCORE)

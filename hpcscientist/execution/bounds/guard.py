@@ -30,12 +30,13 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal
 _LOST_EXIT = 137
 
 
-def leave_guard(life: int, apart_mb: int = 0) -> None:
+def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
     """Fork; return in the child, which is to become the candidate, and guard it in the parent.
 
     `life` is the reading end of the worker's pipe; `apart_mb`: the candidate shall see no process
-    but its own, and have so much shared memory (0: it runs among all others). Call it in a child of
-    the worker's, single threaded and about to run another program. Raises OSError.
+    but its own, of which there can be `processes`, and have so much shared memory (0: it runs among
+    all others). Call it in a child of the worker's, single threaded and about to run another
+    program. Raises OSError.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = os.getpid()
@@ -46,7 +47,7 @@ def leave_guard(life: int, apart_mb: int = 0) -> None:
     if candidate:
         _guard(candidate, life, told)
     if apart_mb:
-        apart.become_first(told, tell, apart_mb)
+        apart.become_first(told, tell, apart_mb, processes)
         os.setsid()
         return
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -88,9 +89,22 @@ def _wait(candidate: int, life: int, told: int) -> int:
                 return reaped[1]
         for descriptor, _ in poll.poll():
             if descriptor == life:
+                _strike(candidate)
                 _end_all()
                 return signal.SIGKILL
             os.read(woken, 4096)
+
+
+def _strike(child: int) -> None:
+    """Kill a child and its process group in one call; with a namespace's first process all of it.
+
+    Only then are the rest looked for: among a thousand that fork that would take minutes.
+    """
+    try:
+        if os.getpgid(child) != os.getpgid(0):
+            os.killpg(os.getpgid(child), signal.SIGKILL)
+    except OSError:
+        return
 
 
 def _end_all() -> None:

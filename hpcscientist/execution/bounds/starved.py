@@ -1,4 +1,4 @@
-"""How often the kernel has ended a process of this one's control group for lack of memory.
+"""How often the kernel has ended a process for lack of memory: of this one's control group, of all.
 
 Slurm keeps a job's memory by control groups. The kernel then ends one process, the largest as a
 rule: a candidate, while the worker that started it lives on and sees no more than signal 9.
@@ -27,6 +27,17 @@ def memory_kills(proc: Path = Path("/proc/self")) -> int:
                     if found:
                         return int(found[1])
     return 0
+
+
+def memory_kills_of_node(vmstat: Path = Path("/proc/vmstat")) -> int | None:
+    """Return the number of such ends on this node so far, of whomever; None where none are counted.
+
+    Daemons that free memory (earlyoom, systemd-oomd) end processes themselves, uncounted.
+    """
+    with contextlib.suppress(OSError):
+        found = re.search(r"(?m)^oom_kill (\d+)$", vmstat.read_text())
+        return int(found[1]) if found else None
+    return None
 
 
 def _folder(mounts: str, controller: str, group: str) -> Path | None:

@@ -27,10 +27,9 @@ from types import FrameType
 from hpcscientist.execution.bounds import apart
 from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.child import preparation
-from hpcscientist.execution.bounds.starved import memory_kills
-from hpcscientist.execution.bounds.usage import cpu_s
+from hpcscientist.execution.bounds.starved import memory_kills, memory_kills_of_node
 from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch
-from hpcscientist.system.processes import Brood
+from hpcscientist.system.processes import Brood, ahead_of_others
 
 __all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]
 
@@ -51,6 +50,7 @@ class Ended:
 
     peak_mb: as far as it was seen; 0 of a command that ended before it was looked at.
     starved: meanwhile the kernel ended a process of its control group for lack of memory.
+    node_starved: or some process of this node; None where that is not known.
     """
 
     exit_code: int | None
@@ -61,6 +61,7 @@ class Ended:
     peak_mb: float
     survivors: tuple[int, ...] = ()
     starved: bool = False
+    node_starved: bool | None = None
 
 
 def supervise(
@@ -75,7 +76,7 @@ def supervise(
 
     Raises OSError when the command cannot be started.
     """
-    kills = memory_kills()
+    kills, kills_of_node = memory_kills(), memory_kills_of_node()
     brood, before, begun = Brood(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.callback(brood.end)  # also where nothing could be started
@@ -83,6 +84,7 @@ def supervise(
         brood.watch(process, bounds.apart and apart.is_possible())
         watch = Watch(process, brood, bounds, stop, begun)
         stack.enter_context(_told_of_resumption(watch))
+        stack.enter_context(ahead_of_others())
         pipes = [(process.stdout, stdout), (process.stderr, stderr)]
         with selectors.DefaultSelector() as selector:
             for pipe, sink in pipes:
@@ -92,7 +94,6 @@ def supervise(
             try:
                 reason = _loop(process, watch, selector)
             finally:
-                spent = cpu_s(brood.pids()) + _cpu_s(before)
                 survivors = brood.end()
                 for key in list(selector.get_map().values()):
                     _drain(key.fd, key.data)
@@ -108,10 +109,11 @@ def supervise(
         reason=reason,
         wall=time.monotonic() - begun,
         # A container's first process does not pass on what those killed with it had used.
-        cpu_s=max(spent, _cpu_s(before)),
+        cpu_s=max(watch.cpu_s, _cpu_s(before)),
         peak_mb=max(watch.peak_mb, _known_peak_mb(before, after)),
         survivors=survivors,
         starved=memory_kills() > kills,
+        node_starved=None if kills_of_node is None else memory_kills_of_node() != kills_of_node,
     )
 
 

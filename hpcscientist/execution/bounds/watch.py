@@ -16,7 +16,12 @@ from pathlib import Path
 from hpcscientist.execution import folders
 from hpcscientist.execution.bounds import hidden
 from hpcscientist.execution.bounds.namespaces import deepest
-from hpcscientist.execution.bounds.usage import anonymous_shared_mb, memory_mb, tasks_of_all
+from hpcscientist.execution.bounds.usage import (
+    anonymous_shared_mb,
+    cpu_s,
+    memory_mb,
+    tasks_of_all,
+)
 from hpcscientist.system.processes import Brood
 
 _TICK_S = 0.05
@@ -57,7 +62,8 @@ class Bounds:
 
 
 class Watch:
-    """Knows when a command has to end, and how much memory it held at most (MiB).
+    """Knows when a command has to end, how much memory it held at most (MiB), and what processor
+    time its processes were last seen to have used (`cpu_s`, seconds).
 
     Set `resumed` when this process was let go on after somebody suspended it, as schedulers do
     with whole jobs: the time in between is not the command's.
@@ -75,7 +81,7 @@ class Watch:
         self._deadline = begun + bounds.deadline_s
         self._next_tick = self._next_folders = self._seen = begun
         self._anonymous_mb = 0.0
-        self.peak_mb = 0.0
+        self.peak_mb = self.cpu_s = 0.0
         self.resumed = False
 
     def reason(self) -> Reason | None:
@@ -106,7 +112,7 @@ class Watch:
 
     def _look(self, now: float) -> Reason | None:
         limit = self._bounds.processes
-        found, threads = self._brood.census(limit)
+        found, threads = self._brood.census(limit, self._is_over)
         if threads > limit:
             return Reason.PROCESSES
         # These are no part of the command: they are this process, forked.
@@ -119,7 +125,9 @@ class Watch:
         crowd = tasks_of_all() + limit // 4
 
         def in_hurry() -> bool:
-            return tasks_of_all() > crowd
+            return self._is_over() or tasks_of_all() > crowd
+
+        self.cpu_s = max(self.cpu_s, cpu_s(itertools.takewhile(lambda _: not in_hurry(), found)))
 
         if now >= self._next_folders:
             if self._is_output_too_large(pids, in_hurry):
@@ -131,6 +139,13 @@ class Watch:
         held += self._anonymous_mb
         self.peak_mb = max(self.peak_mb, held)
         return Reason.MEMORY if held > self._bounds.memory_mb else None
+
+    def _is_over(self) -> bool:
+        """Whether the command has to end now, whatever a look finds that is not finished yet.
+
+        Where thousands of processes want to run, a look takes minutes.
+        """
+        return self._stop.is_set() or time.monotonic() >= self._deadline
 
     def _is_output_too_large(self, pids: list[int], in_hurry: Callable[[], bool]) -> bool:
         limit = self._bounds.output_mb * 2**20

@@ -95,6 +95,16 @@ def apptainer_command(
     ]
 
 
+def python_command(image: str, is_root: bool = False) -> list[str]:
+    """Return the command of an image's Python, as candidates have it, with nothing bound."""
+    return [
+        *("apptainer", "--silent", "exec", "--containall", "--no-home"),
+        *("--no-mount", "sys,bind-paths", "--pwd", "/"),
+        *(("--no-privs",) if is_root else ()),
+        *(image, "python3"),
+    ]
+
+
 def unbindable(places: Places) -> str | None:
     """Return why a place cannot be bound, with the mend, or None."""
     own = (places.code, places.data, places.out, places.work)

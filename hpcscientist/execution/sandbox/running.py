@@ -17,9 +17,12 @@ from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.sandbox import container, host, image
 from hpcscientist.execution.sandbox.candidate import command, environment
-from hpcscientist.files import vault
-from hpcscientist.files.hashing import hash_tree
-from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.files import trusted, vault
+from hpcscientist.files.hashing import hash_texts, hash_tree
+from hpcscientist.files.rundir import RunPaths, TrialPaths
+from hpcscientist.files.space import NO_SPACE
+from hpcscientist.files.trusted import Contents, TrustedCopy
+from hpcscientist.recipe.checks.tree import LARGEST
 from hpcscientist.records.trial import Isolation, TrialSpec
 
 # A scheduler that ends a job signals all of its processes, and not at the same instant.
@@ -35,10 +38,9 @@ def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str
     sources, code, work = spec.sources, private / "code", private / "work"
     if not scoring.is_scorer_intact(spec):
         yield f"{sources.scorer} is missing or was changed since launch: restore it"
-    folders.copy_code(Path(sources.code), code)
     work.mkdir()
     # The copy is checked, not the original: it is what will run.
-    if hash_tree(code) != spec.provenance.code_hash:
+    if not _lay_out(spec, paths, code):
         yield f"the code in {sources.code} is missing or not what was recorded: restore it"
     if not (code / sources.entry).is_file():
         yield f"there is no {sources.entry} in {sources.code}"
@@ -55,11 +57,37 @@ def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str
             yield "this node has no apptainer on PATH: name its module in the site profile"
 
 
+def _lay_out(spec: TrialSpec, paths: TrialPaths, code: Path) -> bool:
+    """Copy the code that was recorded; False where it is nowhere. Raises OSError.
+
+    A candidate without a sandbox can change it while it waits: then the trusted copy runs.
+    """
+    try:
+        folders.copy_code(vault.path_of(spec.sources.code), code, LARGEST)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
+    if hash_tree(code) == spec.provenance.code_hash:
+        return True
+    run = RunPaths(paths.root.parent.parent)
+    name = run.idea(spec.idea_id).code(spec.attempt).relative_to(run.root).as_posix()
+    copy = TrustedCopy.of(run.root, spec.provenance.campaign_id)
+    files = Contents(copy.contents).get(name)
+    if files is None or hash_texts(files) != spec.provenance.code_hash:
+        return False
+    folders.renew(code)
+    for file, text in files.items():
+        path = code / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return True
+
+
 def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) -> container.Places:
     """Return what a candidate sees. Raises HostUnfit."""
     secret = (
         *(vault.path_of(spec.sources.labels), vault.path_of("keys")),
-        *(Path(spec.sources.scorer), paths.root),
+        *(vault.path_of(spec.sources.scorer), vault.path_of(trusted.FOLDER), paths.root),
     )
     return container.Places(
         image=image_path,

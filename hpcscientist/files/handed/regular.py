@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 LARGEST_TEXT = 64 * 2**20  # bytes of a file that is read as a whole
 _KINDS = (
@@ -34,7 +34,7 @@ def read_regular(path: Path, limit: int = LARGEST_TEXT, *, follow: bool = True) 
     return content
 
 
-def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
+def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     """Open a regular file for reading, without waiting for a pipe's other end. Raises OSError."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     # Looked at before it is opened, too: to open a device may do something.

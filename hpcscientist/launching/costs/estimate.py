@@ -17,6 +17,7 @@ from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.seeding import seeding
 from hpcscientist.launching.costs.weighing import weigh
+from hpcscientist.launching.jobs.dispatch import nodes_of
 from hpcscientist.models.open import parse_spec, role_specs
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
@@ -145,7 +146,8 @@ def _roles(checked: Checked, mends: int) -> tuple[RoleEstimate, ...]:
 
 
 def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
-    nodes, own = checked.settings.nodes, checked.placement.site.controller
+    own = checked.placement.site.controller
+    nodes = nodes_of(checked.settings, _specs(checked))
     if not nodes:
         return None
     node_hours = nodes * own.minutes / 60
@@ -165,7 +167,8 @@ def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
 
 def idle(checked: Checked) -> str:
     """Say what of the driving job's nodes is idle, and when; "" where nothing is to be said."""
-    nodes, gpus = checked.settings.nodes, checked.placement.site.controller.gpus
+    gpus = checked.placement.site.controller.gpus
+    nodes = nodes_of(checked.settings, _specs(checked))
     if not nodes:
         return ""
     what = f"{nodes} x {gpus} GPUs" if gpus else f"{nodes} node{'s' * (nodes > 1)}"
@@ -173,15 +176,26 @@ def idle(checked: Checked) -> str:
     if not _serves(checked):
         if inside:
             return f"{what}: no model is served on them, trials run there"
-        if not gpus and nodes == 1:
+        if not gpus:
             return ""  # it drives, and that is what it was asked for
-        wasted = what if gpus else f"{nodes - 1} of {nodes} nodes"
-        return f"{wasted}: no model is served on them, and trials queue elsewhere"
+        return f"{what}: no model is served on them, and trials queue elsewhere"
     if inside:
         return f"{what} serve models; trials run on what that leaves of them"
     wanted = checked.recipe.spec.resources.gpus
     hint = "; serving.trials_inside runs trials there" if wanted and gpus else ""
     return f"{what} serve models and wait while trials queue elsewhere{hint}"
+
+
+def not_asked_for(checked: Checked) -> str:
+    """Say why the driving job asks for fewer nodes than `--nodes`; "" where it does not."""
+    wanted, nodes = checked.settings.nodes, nodes_of(checked.settings, _specs(checked))
+    if nodes == wanted:
+        return ""
+    return (
+        f"{nodes} of {wanted} for the job that drives: no model is served on the others, and "
+        "trials are jobs of their own; --model vllm:PATH serves one there, "
+        "serving.trials_inside = true runs trials there"
+    )
 
 
 def _asks(spec: str) -> bool:

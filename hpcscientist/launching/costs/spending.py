@@ -12,7 +12,7 @@ from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import Line
 from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.judgement.judging import judge
-from hpcscientist.recipe.load import load
+from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.asked.model import role_of
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (
@@ -227,7 +227,8 @@ def read(paths: RunPaths, found: Counted | None = None) -> Spending:
 
 def count(paths: RunPaths, state: CampaignState) -> Counted:
     """Count findings, improvements on the baseline among them, by the values in the journal."""
-    spec, settings = load(paths.recipe).spec, frozen.read(paths).settings
+    config = frozen.read(paths)
+    spec, settings = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec, config.settings
     judged = judge(state, spec.primary, settings, seeds=spec.seeds)
     findings = {i: found.verdict for i, found in judged.items() if found.verdict is not None}
     improved = [i for i, verdict in findings.items() if verdict is Verdict.IMPROVEMENT]

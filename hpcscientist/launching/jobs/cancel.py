@@ -20,7 +20,7 @@ from hpcscientist.execution.backends.slurm.jobs import controller_job
 from hpcscientist.execution.backends.slurm.jobs.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.execution.backends.stopping import clear_submission, sweep
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import frozen, remains
+from hpcscientist.history import frozen, remains, waiting
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.lock import STALE_S, DriverLock, read_holder
 from hpcscientist.history.status import read_state
@@ -89,6 +89,7 @@ def cancel(
             swept += sweep_jobs(slurm, config.campaign_id, wait=wait)
             if paths.submission.is_dir():  # or a resume takes those arrays for cancelled by others
                 folders.empty(paths.submission)
+            waiting.write(paths, {})
         sweep(paths)
         if slurm is None:
             clear_submission(paths)

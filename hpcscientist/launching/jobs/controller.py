@@ -25,6 +25,7 @@ from hpcscientist.errors import (
     RunDirectoryError,
 )
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
@@ -150,7 +151,7 @@ class _Link:
 
     def _read(self) -> Chain:
         try:
-            return Chain.model_validate_json(self.paths.chain.read_bytes())
+            return Chain.model_validate_json(read_regular(self.paths.chain))
         except (OSError, ValueError):
             return Chain()  # the first link; or damaged, and then a fresh count does no harm
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job
@@ -14,6 +15,7 @@ from hpcscientist.execution.backends.slurm.jobs.controller_job import Controller
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports.telling import Tell
+from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
 
 PATIENCE_S = 120.0
@@ -27,12 +29,25 @@ def is_controlled(config: CampaignConfig) -> bool:
 
 def open_slurm(config: CampaignConfig) -> Slurm:
     """Slurm as this campaign's site profile says it is to be called."""
-    return Slurm(config.site.watch.command_s)
+    return Slurm.of(config.site)
+
+
+def nodes_of(settings: Settings, specs: Mapping[Role, str]) -> int:
+    """Return how many nodes the job that drives a campaign asks for; 0 where no job drives.
+
+    To drive takes one. The job holds all of `--nodes` only where it serves models, or runs trials
+    inside: nodes that it held otherwise would be idle, and its own trials might wait for them.
+    """
+    from hpcscientist.models.open import parse_spec  # noqa: PLC0415 (`status` needs none of it)
+
+    serves = any(parse_spec(spec).kind == "vllm" for spec in specs.values())
+    return settings.nodes if serves or settings.serving.trials_inside else min(1, settings.nodes)
 
 
 def job_of(paths: RunPaths, config: CampaignConfig) -> ControllerJob:
     """The controller job of a campaign."""
-    return make_job(paths, config.campaign_id, config.settings.nodes, config.site)
+    nodes = nodes_of(config.settings, config.role_specs)
+    return make_job(paths, config.campaign_id, nodes, config.site)
 
 
 def make_job(paths: RunPaths, campaign_id: str, nodes: int, site: Site) -> ControllerJob:

@@ -14,13 +14,14 @@ from hpcscientist.errors import CampaignError, Interrupted, SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
+from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.text import one_line
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer
 from hpcscientist.launching.jobs.standing import describe, in_order
 from hpcscientist.launching.jobs.tail import JournalTail
+from hpcscientist.models.serving.news import PlaneNews
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event
@@ -43,13 +44,14 @@ class Follower:
     wait: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
     _said: str = ""
-    _of_plane: str = field(init=False)
+    _plane: PlaneNews = field(init=False)
+    _is_running: bool = False
     _stopped: DriverStopped | None = None
     _tail: JournalTail = field(init=False)
 
     def __post_init__(self) -> None:
         self._tail = JournalTail(self.paths.journal)
-        self._of_plane = self._read_plane()  # of an earlier job, perhaps: no news
+        self._plane = PlaneNews(ServingPaths(self.paths.serving), self.clock)
 
     @property
     def state(self) -> CampaignState:
@@ -69,15 +71,17 @@ class Follower:
         """
         queue = _Queue(slurm, campaign_id, self.clock)
         while not self._read_events(queue):
-            self._tell_of_plane()
+            if of_plane := self._plane.look(is_running=self._is_running):
+                self.tell(of_plane)
             rows = queue.ask()
             if rows is None:
                 self.wait(POLL_S)
                 continue
             self._say(queue.said or describe(rows))
+            self._is_running = bool(rows) and rows[0].phase is Phase.RUNNING
             job_id = rows[0].job_id if rows else job_id
             if queue.empty_twice and not self._read_events(queue):
-                raise self._verdict(job_id)
+                raise self._verdict(job_id, slurm.hint(f"sacct -j {job_id}"))
         return self.state
 
     def _read_events(self, queue: _Queue) -> bool:
@@ -94,32 +98,27 @@ class Follower:
         self._tail.read(on_event)
         return self.state.ended
 
-    def _read_plane(self) -> str:
-        return one_line(read_tail(ServingPaths(self.paths.serving).state, _LOG_BYTES))
-
-    def _tell_of_plane(self) -> None:
-        """Say how far the campaign's own models have come, where it has some."""
-        now = self._read_plane()
-        if now and now != self._of_plane:
-            self.tell(f"model plane: {now}")
-        self._of_plane = now
-
     def _say(self, text: str) -> None:
         if text and text != self._said:
             self.tell(text)
         self._said = text
 
-    def _verdict(self, job_id: str) -> Exception:
-        """Nobody drives and nobody will: say why."""
+    def _verdict(self, job_id: str, sacct: str) -> Exception:
+        """Nobody drives and nobody will: say why. `sacct`: what tells more."""
         if self._stopped is not None:
             kind = CampaignError if self._stopped.failed else Interrupted
             return kind(self._stopped.reason)
         log = self.paths.controller_log(job_id)
         printed = read_tail(log, _LOG_BYTES).strip()
-        self.tell(f"the last lines of {log}:\n{printed}" if printed else f"{log}: is empty")
+        missing = (
+            f"{log}: is not there, though Slurm makes it as a job starts: compute nodes may not "
+            "see this folder; `hpcsci doctor --run-dir DIR` tries one that they may see"
+        )
+        nothing = f"{log}: is empty" if log.exists() else missing
+        self.tell(f"the last lines of {log}:\n{printed}" if printed else nothing)
         return CampaignError(
             f"controller job {job_id} is gone, and the campaign has not ended; mend what the log "
-            f"above or `sacct -j {job_id}` names, and run `hpcsci resume {self.paths.root}` (with "
+            f"above or `{sacct}` names, and run `hpcsci resume {self.paths.root}` (with "
             "--site FILE where the site profile was to blame)"
         )
 

@@ -48,7 +48,7 @@ def describe(rows: Sequence[QueueRow]) -> str:
         return f"controller running, job {row.job_id}" + (f" on {row.node}" if row.node else "")
     reason = "" if row.reason in _NO_REASON else f", reason {row.reason}"
     text = f"controller queued, job {row.job_id}{reason}"
-    if can_never_run(row.reason):
+    if can_never_run(row.reason, row.partition):
         text += (
             "; it will not start by itself: `hpcsci cancel`, then `hpcsci resume` with what suits "
             "Slurm (--site, --partition, --account, --qos, --constraint)"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import log
+from hpcscientist.files.handed.regular import open_regular
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.upcasting import Reader, is_torn
 from hpcscientist.records.events import Event
@@ -38,7 +39,7 @@ class JournalTail:
         """
         try:
             # Opened each time: on NFS that is what shows another host's writing.
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 if self._path.stat().st_size == self._offset:
                     return []
                 file.seek(self._offset - len(self._last))
@@ -68,8 +69,6 @@ class JournalTail:
         taken: list[Event] = []
         try:
             for line, end in log.read(io.BytesIO(appended), self._reader.line, is_torn):
-                if line.n != self._lines + 1:
-                    raise _Unexpected(self._lines + 1)
                 self.state.apply(line.event)
                 taken.append(line.event)
                 self._last = appended[start:end]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
@@ -49,7 +48,6 @@ class Beside:
     paths: ServingPaths
     folders: dict[str, Path]
     since: float
-    explain: Callable[[ServingError], ServingError] = lambda error: error
 
     @property
     def is_ready(self) -> bool:
@@ -141,7 +139,7 @@ def beside(paths: RunPaths, tell: Tell, job_id: str) -> Iterator[Beside | None]:
         site=config.site,
         keep=inside.keeper(paths, config, job_id),
     )
-    slurm = Slurm(config.site.watch.command_s)
+    slurm = Slurm.of(config.site)
     allocation = nodes.allocation_of(slurm, job_id) if job_id else nodes.here()
     launcher = nodes.launcher_of(config.site, job_id)
     since = time.time()
@@ -154,5 +152,4 @@ def beside(paths: RunPaths, tell: Tell, job_id: str) -> Iterator[Beside | None]:
             paths=request.paths,
             folders=folders,
             since=since,
-            explain=lambda error: serving.explained(error, request, launcher),
         )

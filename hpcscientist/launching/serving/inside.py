@@ -29,7 +29,7 @@ from hpcscientist.launching.serving.sharing import (
 )
 from hpcscientist.models.serving.fitting.layout import MIB, Machine
 from hpcscientist.models.serving.fitting.memory import WORKER_RESERVE
-from hpcscientist.recipe.load import load
+from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site
 from hpcscientist.worker.step import MODULE
@@ -56,7 +56,7 @@ def open_backend(
     """Return the backend that runs trials as steps of a job. Raises SchedulerError, UsageError."""
     held = site.controller.gpus
     gpus = NodeGpus(held=held, kept=held - engines.gpus)
-    allocation = find_allocation(Slurm(site.watch.command_s), job_id, gpus)
+    allocation = find_allocation(Slurm.of(site), job_id, gpus)
     slots = len(allocation.nodes) * slots_of_node(site, resources, engines)
     return StepsBackend(paths, site, allocation, campaign_id, MODULE, slots=slots)
 
@@ -143,7 +143,7 @@ def keeper(paths: RunPaths, config: CampaignConfig, job_id: str) -> Callable[[Ma
         here = not job_id and config.backend == "local"
         if not (settings.trials_inside if job_id else here):
             return Kept()
-        needs = load(paths.recipe).spec.resources
+        needs = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec.resources
         specs = serving.specs(config.role_specs)
         folders = tuple(dict.fromkeys(serving.folder_of(spec, paths.root) for spec in specs))
         share = divide_here if here else divide

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
+from hpcscientist.files.atomic import write_text
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
@@ -25,6 +29,9 @@ from hpcscientist.models.serving.steps import SlurmSteps
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
+
+EngineConfigs = Mapping[Path, Mapping[str, Any]]
+"""By a model's folder, what the serving engine reads in its config.json (`Engine.config`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +58,25 @@ def folder_of(spec: str, below: Path) -> Path:
 
 @contextmanager
 def drafted(
-    request: Request, allocation: Allocation, launcher: Launcher, tell: Tell
+    request: Request,
+    allocation: Allocation,
+    launcher: Launcher,
+    tell: Tell,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Plane, Machine]]:
     """A plane that is laid out and can be started, and the whole of its nodes, each.
 
-    It is ended with the context. Raises ServingError.
+    It is ended with the context. Raises ServingError, and what `check` does.
     """
-    machine = machine_of(request.site, allocation, is_slurm=_is_slurm(launcher))
+    # Said where followers look: from a slow file system it takes minutes to try the engine.
+    with contextlib.suppress(OSError):
+        request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
+    is_slurm = isinstance(launcher.steps, SlurmSteps)
+    machine = machine_of(request.site, allocation, is_slurm=is_slurm)
     left = request.keep(machine).taken_from(machine)
-    layouts = lay_out(request.folders, left, request.settings)
+    engine = require_engine(request.folders, launcher, check)
+    layouts = lay_out(request.folders, left, request.settings, engine)
     for line in said(layouts):
         tell(line)
     order = drafting.draft(
@@ -85,76 +102,74 @@ def serve(
 
     Raises ServingError, and what `check` does.
     """
-    with drafted(request, allocation, launcher, tell) as (plane, machine):
-        try:
-            endpoint = plane.start(check)
-        except ServingError as error:
-            raise explained(error, request, launcher) from error
-        yield plane, endpoint, machine
-
-
-def explained(error: ServingError, request: Request, launcher: Launcher) -> ServingError:
-    """Return why a plane did not start: that a job's nodes lack what models need, where they do.
-
-    Elsewhere that was seen to before anything was made. It takes as long as importing the engine,
-    and so is not asked before each start.
-    """
-    if _is_slurm(launcher):
-        try:
-            require_engine(request.folders, launcher)
-        except ServingError as reason:
-            return reason
-    return error
-
-
-def _is_slurm(launcher: Launcher) -> bool:
-    return isinstance(launcher.steps, SlurmSteps)
+    with drafted(request, allocation, launcher, tell, check) as (plane, machine):
+        yield plane, plane.start(check), machine
 
 
 def lay_out(
-    folders: tuple[Path, ...], machine: Machine, settings: ServingSettings
+    folders: tuple[Path, ...],
+    machine: Machine,
+    settings: ServingSettings,
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> dict[Path, Layout]:
-    """Return how each model is laid out on the nodes. Raises ServingError."""
-    layouts = shares.lay_out_all(_demands(folders), machine, settings)
+    """Return how each model is laid out on the nodes; `engine` is what `require_engine` returned.
+
+    Raises ServingError.
+    """
+    layouts = shares.lay_out_all(_demands(folders, engine), machine, settings)
     return {folder: layouts[str(folder)] for folder in folders}
 
 
-def doubt(folders: tuple[Path, ...], machine: Machine, settings: ServingSettings) -> str:
+def doubt(
+    folders: tuple[Path, ...],
+    machine: Machine,
+    settings: ServingSettings,
+    engine: EngineConfigs = MappingProxyType({}),
+) -> str:
     """Return why models that `lay_out` lays out may not fit after all, "" where they do."""
-    return shares.doubt(_demands(folders), machine, settings)
+    return shares.doubt(_demands(folders, engine), machine, settings)
 
 
 def forecast(
-    folders: tuple[Path, ...], settings: ServingSettings, site: Site, count: int
+    folders: tuple[Path, ...],
+    settings: ServingSettings,
+    site: Site,
+    count: int,
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return how models are laid out: on so many nodes of a site, 0 for this machine; a line each.
 
-    Raises ServingError where it is certain that they do not fit.
+    `engine` is what `require_engine` returned. Raises ServingError where it is certain that they do
+    not fit.
     """
     machine, is_sure = nodes.foreseen(site, count)
     if machine is None:
         return unsettled(folders, settings, "the layout is made")
     try:
-        layouts = lay_out(folders, machine, settings)
+        layouts = lay_out(folders, machine, settings, engine)
     except ServingError as error:
         if is_sure:
             raise
         return (f"perhaps too large: {error}",)
-    unsure = doubt(folders, machine, settings)
+    unsure = doubt(folders, machine, settings, engine)
     return (*said(layouts), *([unsure] if unsure else []))
 
 
 def requests_at_once(
-    folders: tuple[Path, ...], settings: ServingSettings, site: Site, count: int
+    folders: tuple[Path, ...],
+    settings: ServingSettings,
+    site: Site,
+    count: int,
+    engine: EngineConfigs = MappingProxyType({}),
 ) -> int:
-    """Return how many requests models answer at once: on so many nodes of a site, 0 for this
-    machine. 0 where none are served, or that is not known here.
+    """Return how many requests models answer at once, laid out as `forecast` says; 0 where none
+    are served, or that is not known here.
     """
     machine, _ = nodes.foreseen(site, count)
     if machine is None or not folders:
         return 0
     try:
-        layouts = lay_out(folders, machine, settings)
+        layouts = lay_out(folders, machine, settings, engine)
     except ServingError:
         return 0
     return sum(requests(one, settings) for one in layouts.values())
@@ -179,17 +194,24 @@ def unsettled(folders: tuple[Path, ...], settings: ServingSettings, what: str) -
 
 def require_engine(
     folders: Iterable[Path], launcher: Launcher, check: Callable[[], None] = lambda: None
-) -> None:
-    """See that the serving interpreter can run each model; takes seconds, or minutes from a slow
-    file system. `check` is called before each. Raises ServingError, and what `check` does.
+) -> EngineConfigs:
+    """See that the serving interpreter can run each model, and return what it reads in config.json.
+
+    It takes seconds, or minutes from a slow file system. `check` is called before each. Raises
+    ServingError, and what `check` does.
     """
-    python = launcher.interpreter()
-    for name in dict.fromkeys(weights.check(folder).architecture for folder in folders):
+    python, read = launcher.interpreter(), dict[Path, Mapping[str, Any]]()
+    for folder in folders:
         check()
-        problem = interpreter.unsupported(name, python)
+        engine = interpreter.ask(folder, python)
+        problem = interpreter.reason(folder, python, engine)
         if problem:
             raise ServingError(problem)
+        read[folder] = engine.config
+    return read
 
 
-def _demands(folders: tuple[Path, ...]) -> dict[str, shares.Demand]:
-    return {str(f): shares.Demand(checkpoint=weights.check(f)) for f in folders}
+def _demands(
+    folders: tuple[Path, ...], engine: EngineConfigs = MappingProxyType({})
+) -> dict[str, shares.Demand]:
+    return {str(f): shares.Demand(checkpoint=weights.check(f, engine.get(f))) for f in folders}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from hpcscientist.config.partitions import of_controller
 from hpcscientist.errors import ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.models.serving.checking import interpreter
@@ -36,7 +37,7 @@ def launcher_of(site: Site, job_id: str) -> Launcher:
     python = site.serving.python or ("python3" if image else site.slurm.python)
     if not job_id:
         return Launcher(LocalSteps(), python or sys.executable, image)
-    gres = site.slurm.gres.format(gpus=own.gpus) if own.gpus else ""
+    gres = of_controller(site).gres.format(gpus=own.gpus) if own.gpus else ""
     return Launcher(SlurmSteps(job_id, own.cpus, gres), python or sys.executable, image)
 
 
@@ -130,7 +131,7 @@ def foreseen(site: Site, count: int) -> tuple[Machine | None, bool]:
         return machine_of(site, here(), is_slurm=False), True
     memory = GpuMemory(0, is_sure=True)
     if own.gpus:
-        kinds = parse_gres(site.slurm.gres.format(gpus=own.gpus))
+        kinds = parse_gres(of_controller(site).gres.format(gpus=own.gpus))
         found = memory_by_name(kinds[0][0]) if kinds and kinds[0][0] else None
         if found is None:
             return None, False

@@ -19,6 +19,7 @@ from hpcscientist.execution.backends.slurm.watching.states import Phase, can_nev
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request
+from hpcscientist.models.serving.news import PlaneNews
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
@@ -61,8 +62,8 @@ def require_none(slurm: Slurm, former: Request) -> None:
     row = serving_job.find(slurm, former.owner)
     if row is not None:
         raise UsageError(
-            f"job {row.job_id} serves from this folder, or will; end it with `scancel "
-            f"{row.job_id}`, or give another --dir"
+            f"job {row.job_id} serves from this folder, or will; end it with "
+            f"`{slurm.hint(f'scancel {row.job_id}')}`, or give another --dir"
         )
 
 
@@ -77,7 +78,8 @@ def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
     except SchedulerSilent as error:
         name = naming.job_name(request.owner, naming.SERVE)
         raise SchedulerSilent(
-            f"the job may run on ({error}); once Slurm answers, run `scancel --name={name}`"
+            f"the job may run on ({error}); once Slurm answers, run "
+            f"`{slurm.hint(f'scancel --name={name}')}`"
         ) from error
     paths.endpoint.unlink(missing_ok=True)
 
@@ -104,10 +106,15 @@ class Follower:
     tell: Tell
     wait: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    _plane: PlaneNews = field(init=False)
+    _is_running: bool = False
     _said: dict[str, str] = field(default_factory=dict)
     _every: float = ASK_FIRST_S
     _next: float = 0.0
     _empty: int = 0
+
+    def __post_init__(self) -> None:
+        self._plane = PlaneNews(self.paths, self.clock)
 
     def until_ready(self) -> Endpoint:
         """Wait until models answer; return where. Raises ServingError when the job has gone."""
@@ -124,8 +131,7 @@ class Follower:
 
     def _look(self) -> None:
         """Tell news of the plane and of the queue. Raises ServingError when the job has gone."""
-        state = one_line(read_tail(self.paths.state, _LOG_BYTES).strip())
-        self._tell("plane", f"model plane: {state}" if state else "")
+        self._tell("plane", self._plane.look(is_running=self._is_running))
         if self.clock() < self._next:
             return
         try:
@@ -135,6 +141,7 @@ class Follower:
             self._next = self.clock() + ASK_S
             return
         self._said.pop("silence", None)
+        self._is_running = row is not None and row.phase is Phase.RUNNING
         self._empty = 0 if row else self._empty + 1
         self._every = min(ASK_S, self._every * 1.5)
         self._next = self.clock() + (self._every if row else SETTLE_S)
@@ -151,7 +158,8 @@ class Follower:
     def _why(self) -> str:
         log = self.paths.job_log(self.job_id)
         printed = read_tail(log, _LOG_BYTES).strip().splitlines()
-        last = one_line(printed[-1]) if printed else "it printed nothing"
+        nothing = "it printed nothing" if log.exists() else "it left no log: do nodes see it?"
+        last = one_line(printed[-1]) if printed else nothing
         return f"job {self.job_id} has ended: {last.removeprefix('hpcsci: ')}; see {log}"
 
 
@@ -160,5 +168,5 @@ def describe(row: QueueRow) -> str:
     if row.phase is Phase.RUNNING:
         return f"job {row.job_id} runs" + (f" on {row.node}" if row.node else "")
     reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
-    never = "; it will not start by itself" if can_never_run(row.reason) else ""
+    never = "; it will not start by itself" if can_never_run(row.reason, row.partition) else ""
     return f"job {row.job_id} is queued{reason}{never}"

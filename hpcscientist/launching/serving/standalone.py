@@ -70,7 +70,7 @@ def check(specs: Sequence[str], settings: Settings, folder: Path) -> Request:
             raise UsageError(f"--model {spec}: only open weights are served here: give vllm:PATH")
     folders = dict.fromkeys(serving.folder_of(spec, folder) for spec in specs)
     for path in folders:
-        weights.check(path)
+        weights.require_whole(path)
     return Request(
         owner=f"plane-{secrets.token_hex(4)}",
         folders=tuple(map(str, folders)),
@@ -193,7 +193,7 @@ def allocation_of(site: Site, job_id: str, node: str) -> Allocation:
             f"this shell holds job {job_id}, but is on no node of it; run this in a batch script "
             "or by `srun --overlap --nodes=1 --ntasks=1`, or give --nodes N outside of the job"
         )
-    allocation = nodes.allocation_of(Slurm(site.watch.command_s), job_id)
+    allocation = nodes.allocation_of(Slurm.of(site), job_id)
     if node != allocation.nodes[0]:
         raise UsageError(f"{node}: run this on the job's first node, {allocation.nodes[0]}")
     return allocation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
@@ -27,7 +28,7 @@ def choose(settings: Settings, folder: Path) -> TrialSite:
     here, most = ThisMachine, settings.local.slots
     if settings.backend == "local":
         return here("as --backend says", profile, most)
-    slurm = Slurm(_PING_S)
+    slurm = Slurm(_PING_S, cluster_of(profile.slurm))
     wanted = "--backend slurm" if settings.backend == "slurm" else "--site" * bool(settings.site)
     if wanted and not slurm.is_there():
         raise UsageError(

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hpcscientist.campaign.specs import trial_limits
+from hpcscientist.config.partitions import choose, described
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+from hpcscientist.execution.backends.slurm.batches import need_of_limits
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.sites.site import Home
 from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.site import BackendKind, Site
+from hpcscientist.records.site import BackendKind, Site, SlurmSite
 from hpcscientist.records.trial import Isolation
 from hpcscientist.worker.element import MODULE
 
@@ -41,15 +44,24 @@ class Cluster:
     def require(self, isolation: Isolation) -> None:
         """Raise UsageError where no job can be submitted from here."""
         del isolation
-        if not Slurm(self.profile.watch.command_s).is_there():
+        if not Slurm.of(self.profile).is_there():
             raise UsageError(
                 "there is no sbatch on PATH; load your site's Slurm module, or use --backend local"
             )
 
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
-        """Tell nothing: `launching.rendering.check` has Slurm look at the very scripts."""
-        del spec
-        return ()
+        """Say which of the profile's [[partitions]] each budget goes to; nothing without them.
+
+        What else there is to say Slurm says, which `launching.rendering.check` has look at the
+        very scripts. Raises SiteError where no partition takes a trial.
+        """
+        if not self.profile.partitions:
+            return ()
+        budgets: dict[SlurmSite, list[str]] = {}
+        for name in spec.budgets.names:
+            need = need_of_limits(self.profile.slurm, trial_limits(spec, name))
+            budgets.setdefault(choose(self.profile, need), []).append(name)
+        return tuple(f"jobs of {', '.join(n)}: {described(site)}" for site, n in budgets.items())
 
     def slots(self, spec: RecipeSpec) -> None:
         """Return None: its queue takes what a campaign gives it."""

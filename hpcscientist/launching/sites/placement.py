@@ -69,7 +69,8 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
             f"--image {image}: there is no Apptainer on this machine; install it, or leave "
             "--image out"
         )
-    notes = tuple(where.check(recipe.spec))
+    # Steps of a job that holds its nodes go to no partition.
+    notes = () if settings.serving.trials_inside else tuple(where.check(recipe.spec))
     own = where.slots(recipe.spec)
     in_flight = ideas_in_flight(settings, own)
     return Placement(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.atomic import write_text
@@ -21,12 +22,14 @@ from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.records.base import Record
 
 VERSION = 1
+_CHUNK = 1 << 20
 
 
 class KeywordPart(Record):
     """The keyword indexes: a folder, and how many positions left it since it was made whole.
 
-    `content` is the fingerprint of what is indexed, `engine` the version of tantivy.
+    `content` is the fingerprint of what is indexed, `engine` the version of tantivy. `checksums`
+    are those of all its files, by name; earlier versions lack them.
     """
 
     folder: str
@@ -34,13 +37,19 @@ class KeywordPart(Record):
     engine: str
     left_papers: int = 0
     left_symbols: int = 0
+    checksums: dict[str, int] = Field(default_factory=dict)
 
 
 class Block(Record):
-    """Vectors of some positions: `FILE.rows.npy` and `FILE.positions.npy`."""
+    """Vectors of some positions: `FILE.rows.npy` and `FILE.positions.npy`.
+
+    `checksum` is that of the first, None where an earlier version wrote it; the second's name is
+    made from what it holds.
+    """
 
     file: str
     rows: int
+    checksum: int | None = None
 
 
 class VectorPart(Record):
@@ -102,6 +111,15 @@ class IndexPaths:
     def path(self, name: str) -> Path:
         """A folder or file that the catalogue names."""
         return self.root / name
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file, which tells what a disk or a copy changed. Raises OSError."""
+    value = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            value = zlib.crc32(chunk, value)
+    return value
 
 
 def read(paths: IndexPaths) -> Catalogue | None:

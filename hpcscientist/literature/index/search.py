@@ -76,6 +76,7 @@ class SearchableLibrary:
         self._folder, self._store, self._catalogue = folder, store, catalogue
         self._paths = IndexPaths(LibraryPaths(folder).index)
         part = catalogue.keyword
+        writing.check(self._paths, part)
         self._papers, self._formulas, self._symbols = (
             KeywordIndex(self._paths.path(part.folder) / name, boosts)
             for name, boosts in writing.FIELDS.items()

@@ -78,10 +78,12 @@ class LibraryIndex:
     ) -> None:
         last = _usable(paths)
         keyword = last.keyword if last else None
-        if keyword is None or keyword.content != store.fingerprint:
+        if (
+            keyword is None
+            or keyword.content != store.fingerprint
+            or not writing.whole(paths, keyword)
+        ):
             keyword = writing.update(paths, store, keyword, _Teller(progress), pool)
-        elif not writing.whole(paths, keyword):
-            keyword = writing.update(paths, store, None, _Teller(progress), pool)
         if pool is not None:
             pool.close()  # what comes now takes memory itself
         vectors = last.vectors if last else None

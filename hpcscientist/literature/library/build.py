@@ -14,6 +14,7 @@ from hpcscientist.files.lock import Held, Lock
 from hpcscientist.literature.library import ledger as ledgers
 from hpcscientist.literature.library.files.contents import (
     Contents,
+    changed,
     is_whole,
     read_contents,
 )
@@ -175,9 +176,7 @@ def _forget_damaged(paths: LibraryPaths, ledger: Ledger, before: Contents | None
     ledger.entries = {k: e for k, e in ledger.entries.items() if e.reading not in readings}
     if ledger.cursor is not None and ledger.cursor.reading in readings:
         ledger.cursor = None
-    return bool(lost) or (
-        before is not None and not all(is_whole(paths, p) for p in before.files())
-    )
+    return bool(lost) or (before is not None and changed(paths, before) is not None)
 
 
 def _is_small(worklist: Worklist) -> bool:

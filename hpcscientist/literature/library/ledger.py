@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.library.files.paths import LibraryPaths
@@ -88,6 +88,24 @@ class Commit(Record):
 Told = tuple[int, str, str]  # reading, origin, reason
 
 
+class _Head(Record):
+    """What the first line of a manifest sums up of a ledger."""
+
+    edition: int
+    last_commit: int
+    last_reading: int
+    papers: int
+    symbols: int
+
+
+_LINES: dict[str, TypeAdapter[Any]] = {
+    "manifest": TypeAdapter(_Head),
+    "commit": TypeAdapter(Commit),
+    "source": TypeAdapter(Entry),
+    "trouble": TypeAdapter(Told),
+}
+
+
 @dataclass(slots=True)
 class Ledger:
     """The state of a library that is built."""
@@ -132,13 +150,7 @@ def encode_commit(commit: Commit, ended: Iterable[Entry], troubles: Iterable[Tol
 
 def encode_manifest(ledger: Ledger, troubles: Iterable[Told]) -> Iterator[str]:
     """Yield the lines of a manifest."""
-    head = {
-        "edition": ledger.edition,
-        "last_commit": ledger.last_commit,
-        "last_reading": ledger.last_reading,
-        "papers": ledger.papers,
-        "symbols": ledger.symbols,
-    }
+    head = {name: getattr(ledger, name) for name in _Head.model_fields}
     yield json.dumps({"manifest": head})
     for commit in ledger.commits:
         yield f'{{"commit": {commit.model_dump_json()}}}'
@@ -160,17 +172,19 @@ def load(paths: LibraryPaths, edition: int) -> Ledger:
     if edition:
         for name, value in _lines(paths, paths.manifest(edition).name):
             if name == "manifest":
-                ledger.last_commit = ledger.published = value["last_commit"]
-                ledger.last_reading = value["last_reading"]
-                ledger.papers, ledger.symbols = value["papers"], value["symbols"]
+                ledger.last_commit = ledger.published = value.last_commit
+                ledger.last_reading = value.last_reading
+                ledger.papers, ledger.symbols = value.papers, value.symbols
             elif name == "commit":
                 ledger.commits.append(value)
             elif name == "source":
                 ledger.entries[value.path] = value
-    while paths.commit(ledger.last_commit + 1).exists():
-        read = list(_lines(paths, paths.commit(ledger.last_commit + 1).name))
-        commit = next(value for name, value in read if name == "commit")
-        ledger.apply(commit, [value for name, value in read if name == "source"])
+    while (file := paths.commit(ledger.last_commit + 1)).exists():
+        read = list(_lines(paths, file.name))
+        commits = [value for name, value in read if name == "commit"]
+        if len(commits) != 1:
+            raise _damaged(paths, file.name, ValueError())
+        ledger.apply(commits[0], [value for name, value in read if name == "source"])
     return ledger
 
 
@@ -190,15 +204,13 @@ def _lines(paths: LibraryPaths, file: str) -> Iterator[tuple[str, Any]]:
         with (paths.sources / file).open(encoding="utf-8") as lines:
             for line in lines:
                 ((name, value),) = json.loads(line).items()
-                match name:
-                    case "commit":
-                        yield name, Commit.model_validate_json(json.dumps(value))
-                    case "source":
-                        yield name, Entry.model_validate_json(json.dumps(value))
-                    case _:
-                        yield name, value
-    except (OSError, ValueError, LookupError, ValidationError) as error:
-        raise LibraryError(
-            f"{paths.sources / file}: damaged ({type(error).__name__}): remove {paths.root} and "
-            "build it again"
-        ) from error
+                yield name, _LINES[name].validate_json(json.dumps(value))
+    except (OSError, ValueError, LookupError, AttributeError) as error:
+        raise _damaged(paths, file, error) from error
+
+
+def _damaged(paths: LibraryPaths, file: str, error: Exception) -> LibraryError:
+    return LibraryError(
+        f"{paths.sources / file}: damaged ({type(error).__name__}): remove {paths.root} and "
+        "build it again"
+    )

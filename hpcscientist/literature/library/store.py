@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from hpcscientist.literature.library.files import schema
 from hpcscientist.literature.library.files.contents import (
     Contents,
     Placed,
-    is_whole,
+    changed,
     read_contents,
 )
 from hpcscientist.literature.library.files.folder import begun
@@ -23,6 +23,8 @@ from hpcscientist.literature.library.keys import key, plain_id
 from hpcscientist.literature.library.ledger import Part
 from hpcscientist.literature.library.publish import IDS, SHOWN
 from hpcscientist.records.known.literature import Paper, Symbol
+
+R = TypeVar("R")
 
 
 def open_store(folder: Path) -> Store:
@@ -40,9 +42,8 @@ def open_store(folder: Path) -> Store:
         )
     if contents is None:
         raise LibraryError(f"{folder}: no library: make one with `hpcsci library build`")
-    for part in contents.files():
-        if not is_whole(paths, part):
-            raise damaged(paths.file(part.file), ValueError("missing or cut short"))
+    if (part := changed(paths, contents)) is not None:
+        raise damaged(paths.file(part.file), ValueError("not what was written"))
     return Store(paths, contents)
 
 
@@ -75,11 +76,11 @@ class Store:
 
     def paper_at(self, position: int) -> Paper:
         """Return the paper at a position. Raises LookupError where none ever was."""
-        return schema.paper_of(self._papers.row(position))
+        return self._made(schema.paper_of, self._papers.row(position))
 
     def symbol_at(self, position: int) -> Symbol:
         """Return the symbol at a position. Raises LookupError where none ever was."""
-        return schema.symbol_of(self._symbols.row(position))
+        return self._made(schema.symbol_of, self._symbols.row(position))
 
     def position(self, paper_id: str) -> int | None:
         """Return where a paper is, by any of its ids; None if it is not here."""
@@ -99,7 +100,7 @@ class Store:
     ) -> Iterator[tuple[int, Paper]]:
         """Yield papers with their positions in ascending order; all that are shown if None."""
         for position, row in self.rows(positions):
-            yield position, schema.paper_of(row)
+            yield position, self._made(schema.paper_of, row)
 
     def rows(
         self,
@@ -117,7 +118,16 @@ class Store:
         shown = self.symbol_positions
         wanted = shown if positions is None else distinct(np.asarray(positions, np.int64))
         for position, row in _select(self._symbols, wanted, None):
-            yield position, schema.symbol_of(row)
+            yield position, self._made(schema.symbol_of, row)
+
+    def _made(self, make: Callable[[dict[str, Any]], R], row: dict[str, Any]) -> R:
+        """Return what a row holds. Raises LibraryError for what no build wrote."""
+        try:
+            return make(row)
+        except ValueError as error:
+            raise LibraryError(
+                f"{self.folder}: damaged (a row is none): remove it and build it again"
+            ) from error
 
 
 def _select(

@@ -32,7 +32,7 @@ _LINES = 100  # that are looked at where the first tells nothing
 _COMMENTS = re.compile(r"\A(?:\s*%[^\n]*\n)+\s*")
 _BIBTEX = re.compile(r"\s*@[A-Za-z]+\s*[{(]")
 _MAIN = re.compile(r"^[^%\n]*\\(?:documentclass|documentstyle)\b", re.MULTILINE)
-_STANDALONE = re.compile(r"\\documentclass\s*(?:\[[^\]]*\])?\s*\{standalone\}")
+_STANDALONE = re.compile(r"\\documentclass\s*(?:\[[^\]]*\])?\s*\{(?:standalone|subfiles)\}")
 _SIGNATURES = (
     (b"PK\x03\x04", "a zip archive; unpack it first"),
     (b"\x89PNG", "a PNG image"),

@@ -61,7 +61,8 @@ class OpenAIModel:
         self._base = self._exchange.base
         self._name = name
         self._settings = settings
-        self._structured = True
+        self._refused: set[str] = set()  # fields of a request
+        self._unenforced: set[str] = set()  # schemas, by name
         self._context: int | None = None
         self._failed_in_a_row = 0
 
@@ -161,13 +162,21 @@ class OpenAIModel:
         )
 
     async def _complete_once(self, request: ModelRequest) -> ModelReply:
-        structured = self._structured and request.reply_schema is not None
-        body = wire.payload(request, self._name, structured)
-        answer = await self._exchange.send("POST", "/chat/completions", body)
-        if structured and wire.refuses_schema(answer.status, answer.body):
-            self._structured = False
-            _LOG.info("%s knows no response_format; replies are checked here alone", self._base)
-            return await self._complete_once(request)
+        """Ask once, and again without each field that the endpoint refuses and can do without."""
+        schema = request.schema_name or request.stage
+        known = {*self._refused, *([wire.SCHEMA] if schema in self._unenforced else [])}
+        refused: dict[str, str] = {}  # with what was said of it
+        while True:
+            body = wire.payload(request, self._name, known | refused.keys())
+            answer = await self._exchange.send("POST", "/chat/completions", body)
+            said = "" if answer.is_ok else wire.error_text(answer.body)
+            field = wire.refused_field(answer.status, said, body)
+            if field is None:
+                break
+            refused[field] = said
+        for field, why in refused.items():
+            if why != said:  # else it was another fault that the endpoint blamed on the field
+                self._remember(field, schema, why)
         if answer.status == 404:
             raise await self._explain_404(answer)
         self._raise_for(answer)
@@ -176,11 +185,26 @@ class OpenAIModel:
         except Transient as error:
             raise Transient(self._exchange.tidy(str(error))) from None
 
+    def _remember(self, field: str, schema: str, said: str) -> None:
+        """Keep a field from being sent again, and say so once.
+
+        A schema is remembered by its name: the server may enforce another.
+        """
+        known = bool(self._unenforced) if field == wire.SCHEMA else field in self._refused
+        if field == wire.SCHEMA:
+            self._unenforced.add(schema)
+        else:
+            self._refused.add(field)
+        if not known:
+            instead = wire.INSTEAD[field]
+            _LOG.warning(
+                "%s refuses %s (%s): %s", self._base, field, self._exchange.tidy(said), instead
+            )
+
     def _raise_for(self, answer: Answer) -> None:
-        status = answer.status
-        if 200 <= status < 300:
+        if answer.is_ok:
             return
-        said = self._exchange.tidy(wire.error_text(answer.body))
+        status, said = answer.status, self._exchange.tidy(wire.error_text(answer.body))
         if is_transient(status):
             wait = retry_after_s(answer.retry_after, datetime.now(UTC))
             raise Transient(f"HTTP {status}: {said}", wait)
@@ -188,10 +212,8 @@ class OpenAIModel:
             mend = "set HPCSCI_API_KEY to a key that it accepts"
         elif 300 <= status < 400:
             mend = "give the address that it redirects to"
-        elif "context" in said or "max_tokens" in said:
-            mend = "serve the model with a longer context, or ask for fewer tokens"
         else:
-            mend = "see the server's log for why it refuses the request"
+            mend = wire.mend_of(said)
         message = f"{self._base} answered HTTP {status} ({said}); {mend}"
         if status in REFUSES_ONE_REQUEST:
             raise read_overflow(message, said) or ReplyError(message)

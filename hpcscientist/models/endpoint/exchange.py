@@ -34,6 +34,11 @@ class Answer:
     body: bytes
     seconds: float
 
+    @property
+    def is_ok(self) -> bool:
+        """Whether the endpoint did what it was asked for."""
+        return 200 <= self.status < 300
+
 
 @dataclass(slots=True)
 class _Replica:

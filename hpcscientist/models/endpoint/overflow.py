@@ -11,7 +11,8 @@ _CONTEXT = re.compile(
     r"(?:context (?:length|window|size)|model(?:'s maximum)? length|max_model_len)"
     r"(?: is| of| \(| limit)*(?: only)?[ :=(]*(?P<after>[0-9]+)"
     r"|context size \((?P<llama>[0-9]+)"
-    r"|must be <= (?P<tgi>[0-9]+)",
+    r"|max_new_tokens`? must be <= (?P<tgi>[0-9]+)\. Given: [0-9]+ `inputs`"
+    r"|`inputs` must have less than (?P<input>[0-9]+) tokens",
     re.I,
 )
 _PROMPT = re.compile(
@@ -20,7 +21,9 @@ _PROMPT = re.compile(
     r"|input length \((?P<c>[0-9]+)\)"
     r"|input \((?P<d>[0-9]+) tokens\)"
     r"|\((?P<e>[0-9]+) in the messages"
-    r"|request \((?P<f>[0-9]+) tokens\)",
+    r"|request \((?P<f>[0-9]+) tokens\)"
+    r"|(?P<g>[0-9]+) tokens from the input"
+    r"|`inputs` must have less than [0-9]+ tokens\. Given: (?P<h>[0-9]+)",
     re.I,
 )
 

@@ -10,7 +10,9 @@ from tenacity.wait import wait_base
 
 from hpcscientist.config.settings import ClientSettings
 
-_RETRIED = {408, 409, 429}
+# 424: Text Generation Inference where a shard failed while it generated.
+_RETRIED = {408, 409, 424, 425, 429}
+_FINAL = {501, 505}  # not implemented: no later try is answered otherwise
 
 
 class Transient(Exception):
@@ -23,7 +25,7 @@ class Transient(Exception):
 
 def is_transient(status: int) -> bool:
     """Tell whether an HTTP status is worth another try."""
-    return status in _RETRIED or status >= 500
+    return status in _RETRIED or (status >= 500 and status not in _FINAL)
 
 
 def retry_after_s(header: str | None, now: datetime) -> float | None:

@@ -4,20 +4,50 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
+from hpcscientist.models.answers import split_reasoning
 from hpcscientist.models.endpoint.retry import Transient
-from hpcscientist.models.text import estimate_tokens, split_reasoning
+from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import MOST
 
-_SCHEMA_REFUSED = re.compile(
-    r"response_format|json[ _]schema|structured[ _]outputs?|guided[ _](json|decoding)", re.I
+# What servers call a reply's schema, and what they say of one that they cannot enforce.
+_SCHEMA = re.compile(
+    r"response[ _]?format|json[ _-]?(?:schema|object|mode)|structured[ _-]?(?:output|generation)"
+    r"|(?:guided|constrained|grammar)[ _-]?(?:json|decod|generation)|guided ?decod"
+    r"|grammar|xgrammar|outlines|llguidance|lm[ _-]?format[ _-]?enforcer"
+    r"|unimplemented keys|regex from schema|schema .{0,40}(?:invalid|not valid|unsupported)"
+    r"|(?:invalid|unsupported) .{0,40}schema",
+    re.I | re.S,
 )
+_REFUSES_SCHEMA = frozenset({400, 422, 424, 500})  # and 501, whatever is said
+_UNKNOWN = (
+    r"(?:unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed"
+    r"|extra[ _](?:input|field|forbidden)|deprecated)"
+)
+# Who knows no such field says so beside its name; who wants another value names that.
+_UNKNOWN_FIELD = r"{unknown}[^.;]{{0,80}}\b{name}\b|\b{name}\b[^.;]{{0,80}}{unknown}"
+MAX_TOKENS, NEW_MAX_TOKENS = "max_tokens", "max_completion_tokens"
+SCHEMA, SEED = "response_format", "seed"
+INSTEAD = {  # what is done without a field
+    SCHEMA: "replies are checked here alone",
+    MAX_TOKENS: f"{NEW_MAX_TOKENS} is sent in its place",
+    SEED: "the same question may have another answer",
+}
+_CONTEXT = re.compile(r"context (?:length|size|window)|max(?:imum)?[ _]model[ _]len|`inputs`", re.I)
+_SETTING = re.compile(r"\b(max_(?:new_|completion_|output_)?tokens|temperature|top_p)\b", re.I)
 _RAY_CONTEXT = "max_request_context_length"
+_ERRORS = ("error", "detail", "message")
+_FAILED = frozenset({"abort", "error"})  # a server's words for its own end of a reply
+# Where servers put what a model thought, and what parts of a message call it.
+_REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
+_THOUGHTS = frozenset({"thinking", "reasoning"})
+_PART = ("text", "thinking", "reasoning", "content")
 _FORM = "http://HOST:PORT/v1#NAME"
 
 
@@ -46,30 +76,63 @@ def check_base_url(url: str) -> str:
     return base
 
 
-def payload(request: ModelRequest, name: str, structured: bool) -> dict[str, Any]:
-    """Return the body of a chat-completions request; with its JSON schema if `structured`."""
+def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the body of a chat-completions request: what was set, and nothing else.
+
+    `without` names fields that the endpoint refused. `max_tokens` has a newer name then, the
+    others are left out.
+    """
     body: dict[str, Any] = {
         "model": name,
         "messages": [message.model_dump() for message in request.messages],
         "temperature": request.temperature,
-        "top_p": request.top_p,  # left out, vLLM takes it from the model's own files
-        "max_tokens": request.max_tokens,
+        NEW_MAX_TOKENS if MAX_TOKENS in without else MAX_TOKENS: request.max_tokens,
         "stream": False,
     }
-    if request.seed is not None:
-        body["seed"] = request.seed
+    if request.top_p is not None:  # Text Generation Inference refuses 1.0, which changes nothing
+        body["top_p"] = request.top_p
+    if request.seed is not None and SEED not in without:
+        body[SEED] = request.seed
     if request.ignore_eos:
         body["ignore_eos"] = True
-    if structured and request.reply_schema is not None:
+    if request.reply_schema is not None and SCHEMA not in without:
         # Not `strict`: that dialect refuses optional fields and bounds, which ours have.
         schema = {"name": request.schema_name or request.stage, "schema": request.reply_schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        body[SCHEMA] = {"type": "json_schema", "json_schema": schema}
     return body
 
 
-def refuses_schema(status: int, body: bytes) -> bool:
-    """Tell whether an endpoint without structured replies has refused `response_format`."""
-    return status in {400, 422} and _SCHEMA_REFUSED.search(error_text(body)) is not None
+def refused_field(status: int, said: str, body: Collection[str]) -> str | None:
+    """Return which field of a request's body an endpoint refuses and can do without, if any.
+
+    That is its schema, which not every server enforces and none enforces whole; the old name of
+    `max_tokens`; or the seed. `said` is the error as the endpoint words it.
+    """
+    if SCHEMA in body and (
+        status == 501 or (status in _REFUSES_SCHEMA and _SCHEMA.search(said) is not None)
+    ):
+        return SCHEMA
+    if status in {400, 422}:
+        for name in (MAX_TOKENS, SEED):
+            pattern = _UNKNOWN_FIELD.format(unknown=_UNKNOWN, name=name)
+            if name in body and re.search(pattern, said, re.I):
+                return name
+    return None
+
+
+def mend_of(said: str) -> str:
+    """Return what helps where an endpoint refuses a request, by its own words."""
+    if _CONTEXT.search(said):
+        return "serve the model with a longer context, or ask for fewer tokens"
+    named = _SETTING.search(said)
+    if named is None:
+        return "see the server's log for why it refuses the request"
+    name = named[1].lower()
+    setting = MAX_TOKENS if name.endswith("tokens") else name
+    return (
+        f"set {setting} of the role that asks ([ideation], [code] or [review] in hpcsci.toml) to "
+        "a value that it takes"
+    )
 
 
 def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) -> ModelReply:
@@ -84,11 +147,14 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
     choice = _choice(parsed)
     message = choice.get("message")
     if not isinstance(message, dict):
-        detail = error_text(body) if "error" in parsed else "it has no choices"
+        told = any(key in parsed for key in _ERRORS)
+        detail = error_text(body) if told else "it has no choices"
         raise Transient(f"the reply's body is no completion: {detail}")
-    content, apart = _text(message.get("content")), _reasoning(message)
+    content, apart = _content(message)
     inside, answer = split_reasoning(content)
     finish = choice.get("finish_reason")
+    if isinstance(finish, str) and finish in _FAILED and not content:
+        raise Transient(f"the server ended the reply ({finish}): {_told(choice)}")
     usage = parsed.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     prompt, completion = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
@@ -96,7 +162,7 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
     served = parsed.get("model")
     return ModelReply(
         text=answer,
-        reasoning="\n\n".join(part for part in (apart.strip(), inside) if part),
+        reasoning="\n\n".join(part for part in (apart, inside) if part),
         finish=one_line(_clean(finish)) if isinstance(finish, str) else "",
         model=_clean(served) if isinstance(served, str) and served else name,
         prompt_tokens=estimate_tokens(asked) if prompt is None else prompt,
@@ -109,7 +175,7 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
 def error_text(body: bytes) -> str:
     """Return what a server says is wrong, be its body JSON of any known shape or plain text."""
     parsed = _parse(body)
-    for key in ("error", "detail", "message"):
+    for key in _ERRORS:
         while isinstance(parsed, dict) and key in parsed:
             parsed = parsed[key]
     if isinstance(parsed, dict) and "message" in parsed:
@@ -162,16 +228,39 @@ def _choice(parsed: dict[str, Any]) -> dict[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, list):  # content in parts
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        content = "".join(part for part in parts if isinstance(part, str))
-    return _clean(content) if isinstance(content, str) else ""
+def _content(message: dict[str, Any]) -> tuple[str, str]:
+    """Return a message's content, and its reasoning where the server keeps that apart.
+
+    A server that enforces a schema by a tool call has the object in the call's arguments.
+    """
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    thoughts = [part for part in parts if isinstance(part, dict) and part.get("type") in _THOUGHTS]
+    text = "".join(_texts([part for part in parts if part not in thoughts]))
+    calls = message.get("tool_calls")
+    if not text and isinstance(calls, list):
+        functions = [call.get("function") for call in calls if isinstance(call, dict)]
+        given = [one.get("arguments") for one in functions if isinstance(one, dict)]
+        text = "\n".join(one for one in given if isinstance(one, str))
+    apart = [message.get(key) for key in _REASONING if message.get(key)][:1]
+    return _clean(text), _clean("".join(_texts([*apart, *thoughts]))).strip()
 
 
-def _reasoning(message: dict[str, Any]) -> str:
-    found = message.get("reasoning_content") or message.get("reasoning")
-    return _clean(found) if isinstance(found, str) else ""
+def _texts(value: Any, depth: int = 4) -> Iterator[str]:
+    """Yield the texts of a message's part, be it a text, a list of parts, or a part of a type."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list) and depth:
+        for part in value:
+            yield from _texts(part, depth - 1)
+    elif isinstance(value, dict) and "type" in value and depth:
+        yield from _texts(next((value[key] for key in _PART if key in value), None), depth - 1)
+
+
+def _told(choice: dict[str, Any]) -> str:
+    error = choice.get("error")
+    said = error.get("message") if isinstance(error, dict) else error
+    return said if isinstance(said, str) else "it says no reason"
 
 
 def _count(usage: dict[str, Any], key: str) -> int | None:

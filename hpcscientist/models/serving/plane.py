@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import Interrupted, ServingError
-from hpcscientist.files.atomic import read_tail, write_atomic
+from hpcscientist.files.atomic import read_tail, write_atomic, write_text
 from hpcscientist.files.text import one_line
 from hpcscientist.models.serving import ports, secrets
 from hpcscientist.models.serving.checking import interpreter
@@ -174,7 +174,8 @@ class Plane:
     def _attempt(self, attempt: int, check: Callable[[], None]) -> Endpoint | None:
         """Start with one block of ports; None where one of them is another's."""
         self._paths.endpoint.unlink(missing_ok=True)
-        self._paths.state.unlink(missing_ok=True)
+        count = len(self._order.nodes)
+        write_text(self._paths.state, f"starting Ray on {count} node{'s' * (count > 1)}\n")
         given = ports.block(self._number, attempt)
         # A nonce of its own: what the last attempt was told is not meant for this one.
         nonce = f"{self._order.nonce.partition('-')[0]}-{attempt}"

@@ -64,7 +64,7 @@ def _script_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
     """Check prepare.py and score.py, and plot.py where there is one."""
     for name, options in _OPTIONS.items():
         path = folder / name
-        broken = list(_python_problems(path))
+        broken = list(_python_problems(path, here=True))
         yield from broken
         if broken:
             continue
@@ -81,16 +81,17 @@ def _script_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
                         f"never names the metric {metric.name!r} of {RECIPE_FILE}; print it",
                     )
     if (folder / "plot.py").exists():
-        yield from _python_problems(folder / "plot.py")
+        yield from _python_problems(folder / "plot.py", here=True)
 
 
-def _python_problems(path: Path) -> Iterator[Problem]:
+def _python_problems(path: Path, here: bool = False) -> Iterator[Problem]:
+    """Check that a file is Python: this very one `here`, else any that an image may have."""
     source = read_text(path)
     if isinstance(source, Problem):
         yield source
         return
     try:
-        knobs.parse(source)
+        knobs.parse(source, here)
     except RecipeError as error:
         yield Problem(path, error.line, error.problem)
 

@@ -36,8 +36,8 @@ class ModelRequest(Record):
     that stage for this idea from 1, `repair` counts the repairs of one call from 1 (0: the
     first try). `role` says whose model is asked; left out, it follows from the stage.
     `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
-    bounds the reply, thinking included. `ignore_eos` has a server that knows how (vLLM) go on
-    until then: for measurements.
+    bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` has a
+    server that knows how (vLLM) go on until then: for measurements.
     `question` names what is asked where `messages` are a shortened form of that: replies are
     recorded under it. Left empty, the messages are the question.
     """
@@ -51,7 +51,7 @@ class ModelRequest(Record):
     schema_name: str | None = None
     reply_schema: dict[str, Any] | None = None
     temperature: float = 0.7
-    top_p: float = 1.0
+    top_p: float | None = None
     max_tokens: int = 4096
     seed: int | None = None
     ignore_eos: bool = False

@@ -24,6 +24,7 @@ from hpcscientist.campaign.specs import trial_limits
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import (
     hash_bytes,
     hash_file,
@@ -281,7 +282,7 @@ def _code(folder: Path, claim: Claim, room: RunPaths) -> Iterator[str]:
     if sum(path.stat().st_size for path in paths) > _LARGEST_CODE:
         yield f"{code} is larger than code is"
         return
-    contents = {path.relative_to(code).as_posix(): path.read_bytes() for path in paths}
+    contents = {path.relative_to(code).as_posix(): read_regular(path) for path in paths}
     hashes = {name: hash_bytes(content) for name, content in contents.items()}
     if hash_named(hashes) != claim.code_hash:
         yield f"{code} is not the code that was measured, by the hash in claim.json"

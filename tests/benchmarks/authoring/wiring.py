@@ -10,6 +10,7 @@ from benchmarks.authoring.preparing import Prepared
 from benchmarks.authoring.proposals import Proposals
 from benchmarks.authoring.trying import Bench, Spent
 from hpcscientist.authoring.coder import ModelAuthor
+from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.running.trials import TrialRunner
@@ -73,7 +74,7 @@ def wire(
     )
     specs = SpecFactory(config=config, recipe=recipe, paths=paths)
     bench = Bench(
-        tryout=Tryout(paths, journal, state, specs),
+        tryout=Tryout(paths, journal, state, specs, Integrity.of(paths, journal, state, config)),
         trials=trials,
         proposals=_proposals(prepared, model, roles, recipe, tell),
         authors={mode: _author(mode, prepared, model, roles, recipe) for mode in MODES},

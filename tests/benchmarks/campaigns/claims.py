@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.campaigns.measuring import share
-from benchmarks.campaigns.running import run
+from benchmarks.campaigns.measuring import run, share
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import gain

@@ -13,8 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.campaigns.measuring import Ran, spread
-from benchmarks.campaigns.running import run
+from benchmarks.campaigns.measuring import Ran, run, spread
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from hpcscientist.bench import campaigns
 from hpcscientist.bench.figure import Figure
+from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
+from hpcscientist.launching.drive import Observer
+from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import CampaignEnded, DriverStarted, TrialEnded
 
 
@@ -31,6 +36,19 @@ class Ran:
     tokens: int
     cpu_hours: float
     seconds: float | None
+
+
+def run(
+    name: str,
+    settings: Settings,
+    folder: Path,
+    tell: Tell,
+    observe: Observer = lambda event, state: None,
+) -> Ran:
+    """Run a campaign to its end and read it; see `campaigns.run`."""
+    ran = measured(name, campaigns.run(name, settings, folder, tell, observe))
+    tell(f"{name}: {ran.improvements} improvements, {ran.trials} trials")
+    return ran
 
 
 def measured(name: str, paths: RunPaths) -> Ran:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from benchmarks.campaigns.measuring import Ran, spread
-from benchmarks.campaigns.running import run
+from benchmarks.campaigns.measuring import Ran, run, spread
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError

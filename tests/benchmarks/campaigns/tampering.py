@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
+from hpcscientist.history.chain import Chain
 from hpcscientist.history.state import fold
 from hpcscientist.recipe.load import load
 from hpcscientist.records.found.claim import Claim
@@ -110,11 +111,22 @@ def change_journal(paths: RunPaths, trial_id: str, change: Change) -> None:
             continue
         if report["outcome"]["kind"] == "scored":
             change(report)
-            lines[place] = json.dumps(line, separators=(",", ":"))
+            lines[place] = json.dumps(line)
             changed += 1
     if changed != 1:
         raise Inapplicable(f"{paths.journal}: has {changed} reports of {trial_id}, scored")
-    write_text(paths.journal, "".join(f"{line}\n" for line in lines))
+    reseal(paths.journal, [json.loads(line) for line in lines])
+
+
+def reseal(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Write a journal's lines with the seals that only the campaign's key makes."""
+    chain, sealed = Chain(), list[bytes]()
+    for line in lines:
+        if not sealed and line["event"].get("type") == "campaign_started":
+            chain.begin(line["event"]["campaign_id"])
+        bare = {name: value for name, value in line.items() if name not in ("k", "h")}
+        sealed.append(chain.seal(json.dumps(bare, separators=(",", ":")).encode()) + b"\n")
+    write_atomic(path, b"".join(sealed))
 
 
 def change_result(paths: RunPaths, trial_id: str, change: Change) -> None:

@@ -21,9 +21,10 @@ from benchmarks.conduct.driver import costs
 from hpcscientist.bench.figure import Figure
 from hpcscientist.conduct.decide import decide
 from hpcscientist.conduct.trials import Memory
+from hpcscientist.history.chain import Chain
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.history.upcasting import Line
+from hpcscientist.history.upcasting import Line, group, text_of
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
@@ -108,10 +109,11 @@ def _history(ended: int, opened: Iterable[int]) -> Iterable[Event]:
 
 
 def _write(path: Path, events: Iterable[Event]) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    seals = Chain()
+    with path.open("wb") as file:
         for number, event in enumerate(events, 1):
             line = Line(n=number, t=float(number), event=event)
-            file.write(line.model_dump_json(exclude={"c"}) + "\n")
+            file.write(group([text_of(line)], seals))
 
 
 def _parse(path: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.campaigns.running import run
+from benchmarks.campaigns.measuring import run
 from benchmarks.sweep.samples import SAMPLES, Sample
 from hpcscientist.bench.child import peak_mb
 from hpcscientist.config.layers import default_private_root

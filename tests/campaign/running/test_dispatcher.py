@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from trialkit import Bench
 
 from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
-from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.errors import MachineTrouble, SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal, read
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BatchQueued, TrialQueued
@@ -449,3 +450,36 @@ async def test_the_intent_is_journalled_first_where_it_may_outlive_us(
     await caller.task
     await dispatcher.close()
     journal.close()
+
+
+async def two_that_fail_at_once(specs: Sequence[TrialSpec], by_place: bool) -> None:
+    """Have two trials fail in one turn of the loop; the second's caller is ended for the first."""
+    place = Place()
+    dispatcher = Dispatcher(place)
+
+    def fail(spec: TrialSpec, ended: Ended | None) -> None:
+        raise MachineTrouble(spec.trial_id)
+
+    async def one(spec: TrialSpec) -> None:
+        await dispatcher.run([spec], lambda spec: None, fail)
+
+    first, second = (asyncio.create_task(one(spec)) for spec in specs)
+    await until(lambda: len(place.batches) > 0)
+    place.tell(*([MachineTrouble("t0")] if by_place else [end(spec) for spec in specs]))
+    first.add_done_callback(lambda _: second.cancel())
+    await asyncio.wait({first, second})
+    assert str(first.exception()) == "t0"
+    assert second.cancelled() or isinstance(second.exception(), MachineTrouble)
+    await dispatcher.close()
+
+
+@pytest.mark.parametrize("by_place", [True, False])
+async def test_errors_of_two_trials_at_once_leave_none_unheard(
+    specs: list[TrialSpec], by_place: bool
+) -> None:
+    """Or asyncio would print a traceback of its own, below the one line that people are told."""
+    unheard: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    await two_that_fail_at_once(specs[:2], by_place)
+    gc.collect()  # what has gone with an error that nobody asked for tells so
+    assert unheard == []

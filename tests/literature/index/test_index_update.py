@@ -250,6 +250,36 @@ def test_damage_is_told_with_its_mend_and_mended(tmp_path: Path) -> None:
         shutil.rmtree(copy)
 
 
+def flip(file: Path, at: float) -> None:
+    """Change one bit of a file, as a disk or a copy may."""
+    content = bytearray(file.read_bytes())
+    content[int(at * len(content))] ^= 0x10
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6])
+def test_a_changed_bit_is_told_and_mended(tmp_path: Path, at: float) -> None:
+    """Else other papers are found, or tantivy panics: with a hundred lines, and no Exception."""
+    works = [write(tmp_path, range(40)), *write_sources(tmp_path)]
+    expected = everything(made(works, tmp_path / "out"))
+    parts = [p for p in (tmp_path / "out" / "index").rglob("*") if p.stat().st_size and p.is_file()]
+    files = [p for p in parts if p.name != "index.json" and "latent-" not in str(p)]
+    assert len({p.suffix for p in files}) == 8  # two are named .json, and .npy those of vectors too
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "out", copy)
+    for file in files:
+        flip(copy / file.relative_to(tmp_path / "out"), at)
+        with pytest.raises(LibraryError, match="library build") as caught:
+            open_library(copy)
+        assert str(copy) in str(caught.value)
+        flip(copy / file.relative_to(tmp_path / "out"), at)
+    assert everything(open_library(copy)) == expected
+    for file in files:
+        flip(copy / file.relative_to(tmp_path / "out"), at)
+    LibraryIndex().update(copy, quiet)
+    assert everything(open_library(copy)) == expected
+
+
 def test_an_index_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
     made([write(tmp_path, range(5))], tmp_path / "out")
     file = tmp_path / "out" / "index" / "index.json"

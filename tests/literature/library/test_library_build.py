@@ -234,6 +234,51 @@ def test_damaged_parts_are_refused_and_mended(tmp_path: Path, out: Path) -> None
     assert len(symbols(out)) == 3
 
 
+def test_a_changed_bit_of_a_list_is_told_and_mended(tmp_path: Path, out: Path) -> None:
+    sources = [write_abstracts(tmp_path / "a.jsonl", 30), write_code(tmp_path / "repo")]
+    build(sources, out)
+    expected = papers(out), symbols(out)
+    for number in range(3):
+        part = open_store(out).contents.lists[number]  # what mends them gives them other names
+        content = bytearray((out / part.file).read_bytes())
+        content[len(content) * (number + 1) // 5] ^= 0x10
+        (out / part.file).write_bytes(content)
+        with pytest.raises(LibraryError, match="library build"):
+            open_store(out)
+        build(sources, out)
+        assert (papers(out), symbols(out)) == expected
+
+
+def test_changed_bits_of_a_part_are_never_read_past_its_end(tmp_path: Path, out: Path) -> None:
+    build([write_abstracts(tmp_path / "a.jsonl", 30)], out)
+    file = out / open_store(out).contents.paper_parts[0].part.file
+    content = file.read_bytes()
+    told = 0
+    for place in range(0, len(content), len(content) // 50):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :])
+        try:
+            assert len(papers(out)) == 30  # a letter has changed, or nothing that counts
+        except LibraryError as error:
+            assert str(out) in str(error)
+            told += 1
+    assert 0 < told < 50
+
+
+@pytest.mark.parametrize("line", [0, 1, 2])
+def test_a_changed_bit_of_what_was_read_is_one_clear_error(
+    tmp_path: Path, out: Path, line: int
+) -> None:
+    sources = [write_abstracts(tmp_path / "a.jsonl", 3)]
+    build(sources, out)
+    (manifest,) = (out / "sources").glob("manifest-*")
+    lines = manifest.read_text().splitlines()
+    for name in ("last_commit", "number", "stamp"):
+        lines[line] = lines[line].replace(name, name[:-1] + "~", 1)
+    manifest.write_text("\n".join(lines) + "\n")
+    with pytest.raises(LibraryError, match="damaged"):
+        build(sources, out)
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"format": "something"}'])
 def test_garbage_for_contents_is_one_clear_error(tmp_path: Path, out: Path, content: bytes) -> None:
     build([write_bib(tmp_path / "a.bib", {"a": article("The first of all articles")})], out)

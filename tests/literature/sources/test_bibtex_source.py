@@ -74,7 +74,7 @@ def test_damage_costs_one_entry(tmp_path: Path) -> None:
         "@article{a, title={One}}\n@article{b, title={Two\n@article{c, title={Three}}\n"
         "@misc{d, year=1999}\n@misc{e, title={Five}",
     )
-    assert [p.title for p in _papers(items)] == ["One", "Three"]
+    assert [p.title for p in _papers(items)] == ["One", "Three", "Five"]
     assert [(t.origin, t.reason.partition(":")[0]) for t in items if isinstance(t, Trouble)] == [
         ("refs.bib:2", "damaged entry"),
         ("refs.bib:4", "entry 'd' has no title"),
@@ -126,3 +126,39 @@ def test_no_text_crashes_it(source: str) -> None:
 @given(st.text(max_size=60))
 def test_any_name_is_some_name(name: str) -> None:
     assert all(n == n.strip() != "" for n in bibtex.names_of(name))
+
+
+@pytest.mark.timeout(120)  # trying every pair would take hours
+@pytest.mark.parametrize(
+    "piece",
+    ["{", "a={", 'a="', "a=b ", "\na = {", "a={b}#", "\\{", "@a{b,", "\n", " and ", "{ and "],
+)
+def test_what_is_opened_again_and_again_ends(piece: str) -> None:
+    within = "@misc{k, title={T}, " + piece * (200_000 // len(piece))
+    author = "@misc{k, title={T}, author={" + piece * (50_000 // len(piece)) + "}}"
+    for source in (within, author):
+        found = [e for e in bibtex.entries_of(source) if isinstance(e, bibtex.Entry)]
+        assert bibtex.paper_of(found[0], "") is not None
+
+
+def test_a_word_of_any_length_is_read_at_once() -> None:
+    (entry,) = bibtex.entries_of("@misc{k, title=b " + "x" * 900_000 + "=c}")
+    assert isinstance(entry, bibtex.Entry)
+    assert entry.fields["title"] == "b"
+
+
+def test_papers_wait_for_the_volume_that_they_name_and_no_longer(tmp_path: Path) -> None:
+    source = (
+        "@inproceedings{a, title={One}, crossref={V}}\n@misc{b, title={Two}}\n"
+        "@proceedings{v, title={Proc. of X}, year=2019}\n"
+        "@inproceedings{c, title={Three}, crossref={v}, year=2020}\n"
+        "@inproceedings{d, title={Four}, crossref={never}}\n"
+    )
+    papers = _papers(_read(tmp_path, source))
+    assert [(p.title, p.year, p.venue) for p in papers] == [
+        ("Two", None, ""),
+        ("Proc. of X", 2019, ""),
+        ("One", 2019, "Proc. of X"),
+        ("Three", 2020, "Proc. of X"),
+        ("Four", None, ""),
+    ]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcscientist.literature.sources import lines
 from hpcscientist.literature.sources.base import Abstract, Item, Trouble
 from hpcscientist.literature.sources.records import arxiv, openalex, semantic_scholar
 from hpcscientist.records.known.literature import Paper
@@ -264,3 +265,28 @@ def test_an_inverted_abstract_comes_back(words: list[str]) -> None:
 def test_no_record_crashes_a_reader(read: Any, record: dict[str, Any]) -> None:
     found = read({"title": "T", "id": "0704.0001"} | record, "x")
     assert found is None or isinstance(found, str | Paper | Abstract)
+
+
+def test_an_array_of_a_record_a_line_may_be_longer_than_a_line(tmp_path: Path) -> None:
+    records = [{"id": f"W{n}", "title": f"T{n}", "mesh": "x" * 40_000} for n in range(450)]
+    path = tmp_path / "works.json"
+    path.write_text("[\n" + ",\n".join(json.dumps(record) for record in records) + "\n]\n")
+    assert path.stat().st_size > lines.LINE_BYTES
+    assert [p.title for p in _papers(list(openalex.read(path, "x")))] == [
+        f"T{n}" for n in range(450)
+    ]
+
+
+def test_records_that_stand_together_on_a_line(tmp_path: Path) -> None:
+    one, two, three = (json.dumps({"id": f"W{n}", "title": f"T{n}"}) for n in (1, 2, 3))
+    path = tmp_path / "works.jsonl"
+    path.write_text(f"{one}{two}\n\x1e{three},\n{one}{{\n")
+    items = list(openalex.read(path, "x"))
+    assert [p.title for p in _papers(items)] == ["T1", "T2", "T3"]
+    assert [i.origin for i in items if isinstance(i, Trouble)] == ["x: byte 85"]
+
+
+def test_an_inverted_abstract_that_is_a_text(tmp_path: Path) -> None:
+    record = {"id": "W1", "title": "T", "abstract_inverted_index": '{"b": [1], "a": [0]}'}
+    (paper,) = _papers(list(openalex.read(_write(tmp_path / "w.jsonl", record), "x")))
+    assert paper.abstract == "a b"

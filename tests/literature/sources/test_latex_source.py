@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.literature.sources.base import Item, Trouble
+from hpcscientist.literature.sources import detect
+from hpcscientist.literature.sources.base import Item, Source, Trouble
 from hpcscientist.literature.sources.latex import document as latex
 from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.latex import parts as latex_parts
@@ -315,14 +316,46 @@ def test_no_latex_crashes(source: str) -> None:
 @pytest.mark.parametrize(
     "opened",
     ["\\[", "\\(", "$", "$$", "{", "\\begin{align}", "\\begin{figure}", "\\input{", "\\bibitem",
-     "\\newcommand{\\a}{", "\\title{", "\\'", "\\cite{", "\\section{", "%", "\\author{", "\\item["],
+     "\\newcommand{\\a}{", "\\title{", "\\'", "\\cite{", "\\section{", "%", "\\author{", "\\item[",
+     "\\let\\a\\b", "\\iffalse", "\\subimport{a}{"],
 )  # fmt: skip
-def test_what_is_opened_again_and_again_ends(opened: str) -> None:
+def test_what_is_opened_again_and_again_ends(tmp_path: Path, opened: str) -> None:
     source = "x " + (opened + " ") * (60_000 // len(opened))
-    macros, rest = definitions(latex_parts.silent(latex_files.without_comments(source)))
+    (tmp_path / "main.tex").write_text(source)
+    whole, _ = latex_files.flattened(latex_files.FolderFiles(tmp_path), "main.tex")
+    macros, rest = definitions(latex_parts.silent(whole))
     rest = Expander(macros).expand(rest)
     sections = list(latex_parts.sections(rest))
     found = [title(rest), *authors(rest), latex_parts.abstract(rest)]
     # Whatever is made of it, it is no longer than what was there.
     assert sum(map(len, found)) <= 3 * len(source)
     assert sum(len(section.text) for section, _ in sections) <= 3 * len(source)
+
+
+def test_inputs_behind_macros_stay_within_the_project(tmp_path: Path) -> None:
+    (tmp_path / "secret.tex").write_text(SECRET)
+    paths = r"\newcommand{\up}{..}\newcommand{\get}[1]{\input{#1}}\def\input@path{{../}{/}}"
+    wanted = r"\input{\up/secret}\get{../secret}\import{\up/}{secret}\input{secret}"
+    main = _folder(tmp_path / "p", {"main.tex": MAIN.replace(r"\input{sec/intro}", wanted)})
+    main.write_text(main.read_text().replace(r"\title[", paths + r"\title["))
+    (paper,), troubles = _read(main)
+    assert SECRET not in paper.model_dump_json()
+    assert len(troubles) == 3
+
+
+def test_macros_whose_inputs_multiply_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latex_files, "PROJECT_BYTES", 2**20)
+    files = {f"f{n}.tex": r"\x" * 1000 + rf"\get{{f{n + 1}}}" * 10 for n in range(15)}
+    main = _folder(tmp_path, {**files, "main.tex": MAIN.replace(r"\input{sec/intro}", r"\get{f0}")})
+    main.write_text(main.read_text().replace(r"\title[", r"\def\get#1{\input{#1}}\title["))
+    (paper,), _ = _read(main)
+    assert sum(len(section.text) for section in paper.sections) <= 2**21
+
+
+def test_parts_of_a_document_are_no_documents(tmp_path: Path) -> None:
+    files = {"main.tex": MAIN, "sec/two.tex": r"\documentclass[../main]{subfiles}"}
+    _folder(tmp_path, files)
+    found = [s for s in detect.inputs([tmp_path]) if isinstance(s, Source)]
+    assert [source.path.name for source in found] == ["main.tex"]

@@ -112,10 +112,10 @@ def patches_at_will(module: Module) -> bool:
     )
 
 
-def read(name: str, tree: ast.Module) -> Module | None:
+def read(name: str, tree: ast.Module, late: bool = False) -> Module | None:
     """Return a file with the notes on it; None where it is nested too deeply."""
     try:
-        return Module(name, tree, walk(tree))
+        return Module(name, tree, walk(tree, late))
     except RecursionError:
         return None
 

@@ -27,13 +27,16 @@ _SETTERS = ("setattr", "delattr", "setitem", "patch", "object")  # of mock and m
 class Project:
     """All files of one version; those that are no Python, or too deep, only by their names."""
 
-    def __init__(self, files: Mapping[str, str], trees: Mapping[str, ast.Module]) -> None:
+    def __init__(
+        self, files: Mapping[str, str], trees: Mapping[str, ast.Module], late: bool = False
+    ) -> None:
+        """`late`: annotations may be evaluated when they are asked for, and not before."""
         self._files = sorted(name for name in files if name.endswith(".py"))
         # What stands for a module, by its path without a suffix; "" for a folder alone.
         self._places = _places(self._files)
         self._folders = {folder for name in self._files for folder in PurePosixPath(name).parents}
         self._found = dict[tuple[str, str], str | None]()
-        self.modules = {name: m for name, tree in trees.items() if (m := read(name, tree))}
+        self.modules = {name: m for name, tree in trees.items() if (m := read(name, tree, late))}
 
     @cached_property
     def patched(self) -> frozenset[str]:

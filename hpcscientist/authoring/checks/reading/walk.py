@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcscientist.authoring.checks.reading.flow import Flow
 from hpcscientist.authoring.checks.reading.scopes import Bind, Kind, Place, Scope, Use
 
-_LATE_ANNOTATIONS = sys.version_info >= (3, 14)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -27,20 +25,23 @@ class Notes:
     formats: list[tuple[ast.BinOp, Place]] = field(default_factory=list)
 
 
-def walk(tree: ast.Module) -> Notes:
-    """Return the notes on a tree. Raises RecursionError where it is too deep."""
-    walker = _Walker(tree)
+def walk(tree: ast.Module, late: bool = False) -> Notes:
+    """Return the notes on a tree. Raises RecursionError where it is too deep.
+
+    `late`: annotations are evaluated when they are asked for.
+    """
+    walker = _Walker(tree, late)
     walker.block(tree.body)
     return walker.notes
 
 
 class _Walker(Flow, ast.NodeVisitor):
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, late: bool) -> None:
         module = Scope("module", tree, None)
         super().__init__(module)
         self.notes = Notes(module, {tree: module})
         self._order = 0
-        self._late = _LATE_ANNOTATIONS or any(
+        self._late = late or any(
             isinstance(node, ast.ImportFrom)
             and node.module == "__future__"
             and any(alias.name == "annotations" for alias in node.names)

@@ -6,10 +6,24 @@ import re
 from collections.abc import Iterator
 
 from hpcscientist.authoring.edits.finding import elision
-from hpcscientist.authoring.edits.markup import FENCES, cleaned, fenced_block, is_diff, without
+from hpcscientist.authoring.edits.markup import (
+    ESCAPES,
+    FENCES,
+    TAGS,
+    cleaned,
+    fenced_block,
+    is_diff,
+    is_fence,
+    is_fenced,
+    is_patch,
+    is_path,
+    without,
+)
 from hpcscientist.authoring.edits.outcome import Changed, Refusal
 from hpcscientist.authoring.edits.syntax import fault
 
+_PROSE = (".md", ".rst", ".txt", ".html", ".xml", ".svg")  # files that may hold fences and tags
+_FILE_TAG = re.compile(r"\s*<(?:file|code|content|file_content|new_content|document)[\s>]")
 _WORD = re.compile(r"[A-Za-z0-9_]")
 
 
@@ -32,7 +46,11 @@ def find(text: str, search: str, new: str, python: bool) -> Changed | Refusal | 
     if isinstance(full, Refusal):
         return full
     at, end = starts[0], starts[0] + len(search)
-    result = _chosen(text, at, end, full) if python else text[:at] + full + text[end:]
+    if python:
+        result = _chosen(text, at, end, full)
+    else:
+        plain = is_fenced(full) and not is_fenced(search)
+        result = text[:at] + (without(full, FENCES, True) if plain else full) + text[end:]
     if isinstance(result, Refusal):
         return result
     last = lines[0] + search.rstrip("\n").count("\n")
@@ -43,11 +61,12 @@ def whole_file(old: str | None, new: str, file: str, python: bool) -> Changed | 
     """Return a new text for a whole file, `old` being the present one."""
     text = new
     beside: tuple[str, ...] = ()
-    if not file.endswith((".md", ".rst", ".txt")):
-        text, beside = _bare(new, python)
-    if python and fault(text) is not None and is_diff(text):
+    if not file.endswith(_PROSE):
+        text, beside = _bare(new, file, python)
+    diff = is_diff(text) and fault(text) is not None if python else is_patch(text)
+    if diff and not file.endswith((".diff", ".patch")):
         return Refusal("the new text is a diff; write the whole file, or search and replace")
-    if old is not None and not file.endswith((".md", ".rst", ".txt")):
+    if old is not None and not file.endswith(_PROSE):
         lines, known = text.split("\n"), {line.strip() for line in old.split("\n")}
         marked = elision.markers(lines, known)
         if marked:
@@ -164,14 +183,19 @@ def _mended(text: str, at: int, end: int, new: str) -> Iterator[str]:
         yield plain.rstrip("\n")
 
 
-def _bare(new: str, python: bool) -> tuple[str, tuple[str, ...]]:
-    """Return a whole file without fences, line numbers and talk around them."""
-    if python and fault(new) is None:
-        return new, ()
+def _bare(new: str, file: str, python: bool) -> tuple[str, tuple[str, ...]]:
+    """Return a whole file without fences, line numbers and talk around them.
+
+    Python is what compiles; what the text is that does not, other files do not tell.
+    """
+    if not python:
+        return _bare_data(new, file)
+    if fault(new) is None:
+        return _told(new)
     plain = without(new, FENCES, True)
     plain = plain if plain == new else plain.rstrip("\n") + "\n"
-    if not python or fault(plain) is None:
-        return plain, (FENCES,) if plain != new else ()
+    if fault(plain) is None:
+        return plain, (FENCES,)
     block = fenced_block(new)
     if block is not None and fault(block) is None:
         return block, (FENCES,)
@@ -179,3 +203,31 @@ def _bare(new: str, python: bool) -> tuple[str, tuple[str, ...]]:
         if fault(other) is None and not is_diff(new):
             return other.rstrip("\n") + "\n", kinds
     return plain, (FENCES,) if plain != new else ()
+
+
+def _told(new: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text that compiles, without JSON's escapes if all of its code is behind these.
+
+    A file on one line that begins with a comment is a comment to its end, and one in quotation
+    marks a string.
+    """
+    line = new.strip()
+    if "\n" not in line and "\\n" in line and line.startswith(("#", '"')):
+        other = without(line, ESCAPES, True)
+        if "\n" in other.strip() and fault(other) is None:
+            return other.rstrip("\n") + "\n", (ESCAPES,)
+    return new, ()
+
+
+def _bare_data(new: str, file: str) -> tuple[str, tuple[str, ...]]:
+    """Return a file of data without the fences or the tag around it."""
+    if _FILE_TAG.match(new) and (plain := without(new, TAGS, True)) != new:
+        return plain.rstrip("\n") + "\n", (TAGS,)
+    lines = new.strip("\n").split("\n")
+    if is_path(lines[0], file) and len(lines) > 1 and is_fence(lines[1]):
+        lines = lines[1:]
+    fences = [n for n, line in enumerate(lines) if is_fence(line) and line == line.lstrip()]
+    if len(fences) == 2:
+        return "\n".join([*lines[fences[0] + 1 : fences[1]], ""]), (FENCES,)
+    plain = without(new, FENCES, True)
+    return (new, ()) if plain == new else (plain.rstrip("\n") + "\n", (FENCES,))

@@ -2,7 +2,7 @@
 
 One task of this event loop tends everything: it looks at the files of running array tasks (a file
 costs Slurm nothing, so a finished trial is seen within a second), and makes a round of one squeue
-and one sacct now and then.
+now and then. sacct is asked beside it, where something left the queue unseen.
 """
 
 from __future__ import annotations
@@ -12,21 +12,26 @@ import contextlib
 import time
 from collections.abc import Collection, Iterator, Sequence
 
-from hpcscientist.errors import DiskFull, SchedulerRefused, SchedulerSilent
+from hpcscientist.config.partitions import choose
+from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import (
+    ArrayRecord,
     BatchFolder,
     InQueue,
+    need_of,
+    need_of_limits,
     record_of,
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs.submit import Sender
 from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs, end_arrays
-from hpcscientist.execution.backends.slurm.limits import SlurmLimits, read_limits
+from hpcscientist.execution.backends.slurm.limits import KnownLimits
 from hpcscientist.execution.backends.slurm.refusals import UNLIMITED, Learned, is_closed
 from hpcscientist.execution.backends.slurm.stops import Stops
+from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     Ledger,
     LiveBatch,
@@ -36,9 +41,11 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
+from hpcscientist.execution.backends.slurm.watching.states import meaning
 from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
+from hpcscientist.history import waiting
 from hpcscientist.records.runs import (
     Accepted,
     Answer,
@@ -54,7 +61,7 @@ from hpcscientist.records.runs import (
     Started,
     Unknown,
 )
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import Site, SlurmSite
 from hpcscientist.records.trial import TrialSpec
 
 _STOP_POLL_S = 1.0
@@ -80,12 +87,18 @@ class SlurmBackend:
         refuse_patterns(paths.root)
         self._paths, self._site, self._campaign_id = paths, site, campaign_id
         self._slots = slots
-        self.slurm = Slurm(site.watch.command_s)
-        self._sender = Sender(self.slurm, site.slurm, module)
+        self.slurm = Slurm.of(site)
+        self._sender = Sender(self.slurm, site, module)
         self._ledger, self._told, self._learned = Ledger(), Told(), Learned()
-        self._limits: SlurmLimits | None = None
-        self._rounds = Rounds(self.slurm, self._ledger, campaign_id)
+        self._limits = KnownLimits(self.slurm)
         self._progress = Progress(paths, site.watch, self._ledger, self._tell)
+        self._accounting = Accounting(self.slurm, campaign_id, self._wake_up)
+        self._rounds = Rounds(
+            *(self.slurm, self._ledger, campaign_id),
+            accounting=self._accounting,
+            believe=self._progress.believe,
+            silence_s=site.watch.accounting_s,
+        )
         self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
@@ -93,6 +106,7 @@ class SlurmBackend:
         self._tending: asyncio.Task[None] | None = None
         self._not_before = 0.0
         self._others = 0  # the user's other tasks in the queue
+        self._left_any = False  # whether anything of the campaign may be in the queue
         self._looked_for_room = float("-inf")  # when there was none: somebody has to look
 
     @property
@@ -105,24 +119,28 @@ class SlurmBackend:
         adopt(self._ledger, self._paths.submission)
         for intent in intents:
             adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
+        self._left_any = bool(self._ledger.batches)
         self._tending = asyncio.create_task(self._tend(), name="slurm")
         return self._ledger.runs()
 
     async def capacity(self, like: TrialSpec) -> Capacity:
-        """Say how many array tasks fit now, by all limits; see the port."""
+        """Say how many array tasks fit now, by all limits; see the port.
+
+        Raises SiteError for trials that no partition of the profile takes.
+        """
+        site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
         async with self._turn:
             pause = self._not_before - clock.now()
-            if pause <= 0 and self._limits is None:
+            if pause <= 0 and self._limits.are_due(site, clock.now()):
                 with self._listening():
-                    self._limits = await asyncio.to_thread(
-                        read_limits, self.slurm, self._site.slurm
-                    )
+                    await asyncio.to_thread(self._limits.read, site, clock.now())
                 pause = self._not_before - clock.now()
-            if pause > 0 or self._limits is None:
+            limits = self._limits.last(site)
+            if pause > 0 or limits is None:
                 return _paused(max(pause, 0.0))
             queue = InQueue(self._ledger.count_live(), self._others)
             slots = min(self._slots, self._learned.most)
-            found = room(self._limits, self._site.slurm, queue, slots, like)
+            found = room(limits, site, queue, slots, like)
         if found.room:
             return found
         self._looked_for_room = clock.now()
@@ -165,15 +183,20 @@ class SlurmBackend:
             # Of arrays that drivers before us left, nothing was wanted any more.
             adopt(self._ledger, self._paths.submission)
         await self._end_tending()
-        if self._ledger.batches:
+        # By their marks: one of which nobody knows, and counts as lost, may run all the same.
+        if self._ledger.batches or self._left_any:
             await asyncio.to_thread(end_arrays, self.slurm, self._campaign_id)
         self._ledger.drop(everything=True)
+        waiting.write(self._paths, {})
         with contextlib.suppress(OSError):  # not empty, or never made
             self._paths.submission.rmdir()
 
     async def close(self) -> None:
         """Leave what is queued and runs to Slurm; see the port."""
         await self._end_tending()
+
+    def _wake_up(self) -> None:
+        self._wake.set()
 
     def _is_tending(self) -> bool:
         return self._tending is not None and not self._tending.done()
@@ -182,31 +205,44 @@ class SlurmBackend:
         if self._tending is not None and not self._tending.done():
             self._tending.cancel()
             await asyncio.wait({self._tending})
+        await self._accounting.close()
 
     async def _submit(self, live: LiveBatch, avoid: Sequence[str]) -> Answer:
         record, folder = live.batch, live.folder
         send = self._sender.submit
         try:
-            live.job_id = await asyncio.to_thread(send, record, folder, self._avoidable(avoid))
+            live.job_id = await asyncio.to_thread(
+                send, record, folder, self._avoidable(record, avoid)
+            )
         except SchedulerSilent as error:
+            self._left_any = True
             self._silent(error)  # the next round finds out whether the array was made
             return Unknown()
         except SchedulerRefused as error:
             self._ledger.drop_one(live)
-            return self._refused(str(error), len(record.tasks))
+            return await self._refused(str(error), record)
         except OSError as error:
             self._ledger.drop_one(live)
             if error.errno in NO_SPACE:
                 where = self._paths.submission
                 raise DiskFull(f"no space to submit below {where}: make room") from error
             raise
+        self._left_any = True
         self._learned.accepted()
         return Accepted()
 
-    def _refused(self, said: str, tasks: int) -> Refused:
+    async def _refused(self, said: str, record: ArrayRecord) -> Refused:
+        if await self._is_too_large(record):
+            self._told.tell(
+                Held(
+                    "limits changed",
+                    f"Slurm's limits are lower now ({said}); trying smaller arrays",
+                )
+            )
+            return Refused(said, transient=True)
         if self._learned.is_limit(said):
             # The site has a limit that could not be read: fit below it, and wait for room.
-            self._learned.refused(self._ledger.count_live(), self._others, tasks)
+            self._learned.refused(self._ledger.count_live(), self._others, len(record.tasks))
             self._hold(_LIMIT_PAUSE_S)
             self._told.tell(
                 Held("submit limit", f"Slurm's submit limit is reached ({said}); waiting")
@@ -222,9 +258,22 @@ class SlurmBackend:
             transient=False,
         )
 
-    def _avoidable(self, avoid: Sequence[str]) -> Sequence[str]:
+    async def _is_too_large(self, record: ArrayRecord) -> bool:
+        """Whether an array has more tasks than Slurm allows now; the next one will have fewer."""
+        try:
+            limits = await asyncio.to_thread(self._limits.read, self._site_of(record), clock.now())
+        except SchedulerError:
+            return False
+        return len(record.tasks) > min(limits.max_array, limits.max_submit)
+
+    def _site_of(self, record: ArrayRecord) -> SlurmSite:
+        """Return where an array goes: the profile's partition that takes it."""
+        return choose(self._site, need_of(self._site.slurm, record))
+
+    def _avoidable(self, record: ArrayRecord, avoid: Sequence[str]) -> Sequence[str]:
         """Return the nodes to leave out: never more than half of the partition's."""
-        nodes = self._limits.nodes if self._limits else 0
+        limits = self._limits.last(self._site_of(record))
+        nodes = limits.nodes if limits else 0
         return avoid[: nodes // 2] if nodes else avoid[:1]
 
     async def _tend(self) -> None:
@@ -248,6 +297,8 @@ class SlurmBackend:
             self._backoff.hurry(clock.now(), _STOP_POLL_S)
         if self._must_look() and clock.now() >= self._backoff.due:
             await self._round()
+        if (answered := self._rounds.heed_accounting()) is not None:
+            self._heed(answered)
         self._progress.look()
         self._ledger.drop()
         self._tell_waiting()
@@ -258,22 +309,42 @@ class SlurmBackend:
 
     async def _round(self) -> None:
         self._backoff.done(clock.now())
-        said, known = self._site.slurm.accounting, self._limits
+        said, known = self._site.slurm.accounting, self._limits.any()
         with self._listening():
             findings = await self._rounds.ask(known.accounting if known else said != "no")
+            if findings.others < self._others:
+                self._ease()
+            self._others = findings.others
             self._heed(findings)
-            await asyncio.to_thread(cancel_jobs, self.slurm, findings.held)
+            await asyncio.to_thread(waiting.write, self._paths, self._ledger.waiting())
+            await asyncio.to_thread(cancel_jobs, self.slurm, findings.unwanted)
 
     def _heed(self, findings: Findings) -> None:
-        if findings.changed or findings.others < self._others:
+        if findings.changed:
             self._ease()
-        self._others = findings.others
+        self._tell_of_accounting(findings.lost)
         for live in findings.void:  # its driver was killed before `sbatch`
             self._progress.end_void(live)
             self._ledger.drop_one(live)
         for reason in sorted(findings.reasons - _ORDINARY):
-            self._told.tell(Held(f"queue {reason}", f"array tasks wait in the queue: {reason}"))
+            said = f"array tasks wait in the queue: {meaning(reason)}"
+            self._told.tell(Held(f"queue {reason}", said))
         findings.raise_if_hopeless()
+
+    def _tell_of_accounting(self, lost: int) -> None:
+        if self._accounting.silent_since is None:
+            return
+        limit_s = self._site.watch.accounting_s
+        self._told.tell(
+            Held(
+                "accounting",
+                f"Slurm's accounting does not answer ({self._accounting.said}); what became of "
+                f"tasks that left the queue is asked again, and after {limit_s:g} s they are lost",
+            )
+        )
+        if lost:
+            text = f"accounting has been silent for {limit_s:g} s: {lost} tasks are run again"
+            self._told.tell(Held("accounting lost", text))
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:

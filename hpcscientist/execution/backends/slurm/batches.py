@@ -13,12 +13,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hpcscientist.config.partitions import Need
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
+from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.records.base import Record
 from hpcscientist.records.runs import Batch, Capacity, RunId
 from hpcscientist.records.site import SlurmSite
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Limits, TrialSpec
 
 # What an array task may need beside its trials' deadlines: to start, to score, to be slow.
 START_S, EACH_S = 60.0, 10.0
@@ -80,14 +82,14 @@ class BatchFolder:
     def read(self) -> ArrayRecord | None:
         """Return the batch; None if it is unreadable. Raises OSError but for a missing file."""
         try:
-            return ArrayRecord.model_validate_json(self.record.read_bytes())
+            return ArrayRecord.model_validate_json(read_regular(self.record))
         except (FileNotFoundError, ValidationError):
             return None
 
     def job_id(self) -> str | None:
         """Return the array's job id if it is known."""
         try:
-            return Submitted.model_validate_json(self.submitted.read_bytes()).job_id
+            return Submitted.model_validate_json(read_regular(self.submitted)).job_id
         except (FileNotFoundError, ValidationError):
             return None
 
@@ -114,6 +116,17 @@ class InQueue:
         return self.own + self.others
 
 
+def need_of(site: SlurmSite, batch: ArrayRecord) -> Need:
+    """Return what each task of an array asks for, as [[partitions]] of a profile count it."""
+    return Need(batch.minutes, batch.memory_mb + site.memory_margin_mb, batch.cpus, batch.gpus)
+
+
+def need_of_limits(site: SlurmSite, limits: Limits) -> Need:
+    """Return what an array task asks for that runs one trial with these limits."""
+    memory_mb = limits.memory_mb + site.memory_margin_mb
+    return Need(_minutes(_bound_s(limits)), memory_mb, limits.cpus, limits.gpus)
+
+
 def room(
     limits: SlurmLimits, site: SlurmSite, queue: InQueue, slots: int, like: TrialSpec
 ) -> Capacity:
@@ -127,7 +140,7 @@ def room(
         room=max(0, left),
         batch_max=limits.max_array,
         at_once=min(SPREAD, site.at_once or SPREAD, slots, fit),
-        each=max(1, math.floor((limits.max_minutes * 60 - START_S) / _bound_s(like))),
+        each=max(1, math.floor((limits.max_minutes * 60 - START_S) / _bound_s(like.limits))),
         pack_s=site.pack_s,
     )
 
@@ -135,7 +148,7 @@ def room(
 def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -> ArrayRecord:
     """Return the record of a batch's array."""
     first = batch.elements[0][0].limits
-    seconds = START_S + max(sum(_bound_s(spec) for spec in task) for task in batch.elements)
+    bounds = [sum(_bound_s(spec.limits) for spec in task) for task in batch.elements]
     return ArrayRecord(
         batch_id=batch.batch_id,
         campaign_id=campaign_id,
@@ -144,10 +157,14 @@ def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -
         cpus=first.cpus,
         gpus=first.gpus,
         memory_mb=first.memory_mb,
-        minutes=math.ceil(seconds / 60),
+        minutes=_minutes(max(bounds)),
         created_at=now,
     )
 
 
-def _bound_s(spec: TrialSpec) -> float:
-    return spec.limits.deadline_s + max(0.0, spec.limits.scorer_s - _SPARED_S) + EACH_S
+def _bound_s(limits: Limits) -> float:
+    return limits.deadline_s + max(0.0, limits.scorer_s - _SPARED_S) + EACH_S
+
+
+def _minutes(seconds: float) -> int:
+    return math.ceil((START_S + seconds) / 60)

@@ -6,6 +6,7 @@ A command that fails is one of two things, and they are different types: Slurm d
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -13,7 +14,10 @@ import subprocess
 from collections import Counter
 from collections.abc import Mapping
 
+from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.files.text import one_line
+from hpcscientist.records.site import Site
 
 _SILENT = re.compile(
     r"unable to contact|unable to connect|timed out|connection (refused|timed|reset|failure)"
@@ -34,17 +38,59 @@ _UNCONFIGURED = re.compile(r"establish a configuration source|fetch_config", re.
 _ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
 _USERS_OWN = ("SQUEUE_", "SACCT_", "SCONTROL_", "SCANCEL_")
 
-# sbatch lets a variable beat a script's option. Where a variable is not just SBATCH_OPTION:
-_NAMED = {"time": "TIMELIMIT", "array": "ARRAY_INX", "mem": "MEM_PER_NODE", "requeue": "NO_REQUEUE"}
+# Which cluster is asked is said on each command line: sacct reads no variable for it.
+_CLUSTERS = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
+_HEADING = re.compile(r"^CLUSTER: \S+\n", re.MULTILINE)
+
+# sbatch lets a variable beat a script's option. Where a variable is not just SBATCH_OPTION, or an
+# option's opposite has one too:
+_MEMORY = {"MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU"}
+_GPUS = {"GRES", "GPUS", "GPUS_PER_NODE", "GPUS_PER_TASK", "GPUS_PER_SOCKET"}
+_NAMED = {
+    "time": {"TIMELIMIT"},
+    "array": {"ARRAY_INX"},
+    "mem": _MEMORY,
+    "mem-per-cpu": _MEMORY,
+    "gres": _GPUS,
+    "gpus": _GPUS,
+    "gpus-per-node": _GPUS,
+    "gpus-per-task": _GPUS,
+    "requeue": {"NO_REQUEUE"},
+    "no-requeue": {"REQUEUE"},
+    "output": {"ERROR"},
+}
+# The whole line that sbatch writes the id on: with --parsable, and where a wrapper drops that.
+# Sites print notices beside it, with numbers of their own.
+_JOB = re.compile(
+    r"\s*(?:(\d+)(?:;[\w.-]+)?|Submitted batch job (\d+)(?: on cluster [\w.-]+)?)\s*$"
+)
+
+# With it sbatch returns only when the job has ended.
+_NEVER = {"SBATCH_WAIT"}
 _OPTION = re.compile(r"^#SBATCH --([a-z-]+)", re.MULTILINE)
 
 
 class Slurm:
-    """Calls Slurm's commands. `counts`: calls by program, for the benchmark and the log."""
+    """Calls Slurm's commands. `counts`: calls by program, for the benchmark and the log.
 
-    def __init__(self, command_s: float = 60.0) -> None:
+    `command_s`: after so many seconds a command counts as unanswered. `cluster`: the one that all
+    are asked of, "" for the one that is here.
+    """
+
+    def __init__(self, command_s: float = 60.0, cluster: str = "") -> None:
         self._command_s = command_s
+        self.cluster = cluster
         self.counts: Counter[str] = Counter()
+
+    @classmethod
+    def of(cls, site: Site) -> Slurm:
+        """Return the commands as a site profile has them called. Raises SiteError."""
+        return cls(site.watch.command_s, cluster_of(site.slurm))
+
+    def hint(self, command: str) -> str:
+        """Return a command line for people, with the cluster where it is another one."""
+        program, _, rest = command.partition(" ")
+        return f"{program} --clusters={self.cluster} {rest}" if self.cluster else command
 
     @staticmethod
     def is_there() -> bool:
@@ -64,13 +110,54 @@ class Slurm:
         *arguments: str,
         stdin: str | None = None,
         environment: Mapping[str, str] | None = None,
+        at_most_s: float = math.inf,
     ) -> str:
-        """Return what a command printed. `environment`: instead of this process's.
+        """Return what a command printed. `environment`: instead of this process's. `at_most_s`:
+        after so many seconds it counts as unanswered, if that is less than is usual.
 
         Raises SchedulerSilent when Slurm does not answer (the request may have been carried
         out all the same), SchedulerRefused when it says no or the command is missing.
         """
+        limit_s = min(at_most_s, self._command_s)
+        code, out, err = self._call(program, arguments, stdin, environment, limit_s)
+        if code != 0:
+            raise failure(err or out or f"{program}: exit {code}")
+        return _HEADING.sub("", out) if self.cluster else out
+
+    def submit(
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        """Submit a job and return its id, which is yet to be checked by the job's name.
+
+        Raises SchedulerSilent when it is not known whether the job was made, or under which id;
+        SchedulerRefused when it was not.
+        """
+        line = ("--parsable", *arguments)
+        code, out, err = self._call("sbatch", line, stdin, environment, self._command_s)
+        found = {found[1] or found[2] for line in out.splitlines() if (found := _JOB.match(line))}
+        if code != 0 and not found:
+            raise failure(err or out or f"sbatch: exit {code}")
+        if code != 0 or len(found) != 1:  # a wrapper failed later, or notices look like ids
+            said = one_line(out.strip())[:100] or "nothing"
+            raise SchedulerSilent(f"sbatch named {len(found) or 'no'} jobs; it said: {said}")
+        return found.pop()
+
+    def _call(
+        self,
+        program: str,
+        arguments: tuple[str, ...],
+        stdin: str | None,
+        environment: Mapping[str, str] | None,
+        limit_s: float,
+    ) -> tuple[int, str, str]:
         self.counts[program] += 1
+        given = dict(os.environ if environment is None else environment)
+        if self.cluster:
+            arguments = _of_cluster(self.cluster, program, arguments)
+            given = {name: value for name, value in given.items() if name not in _CLUSTERS}
         try:
             done = subprocess.run(
                 [program, *arguments],
@@ -79,12 +166,12 @@ class Slurm:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=self._command_s,
-                env=_environment(os.environ if environment is None else environment),
+                timeout=limit_s,
+                env=_environment(given),
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise SchedulerSilent(f"{program} did not end within {self._command_s:g} s") from error
+            raise SchedulerSilent(f"{program} did not end within {limit_s:g} s") from error
         except FileNotFoundError as error:
             raise SchedulerRefused(
                 f"there is no {program} on PATH: load your site's Slurm module, or use "
@@ -92,9 +179,14 @@ class Slurm:
             ) from error
         except OSError as error:  # no process to be had on a busy login node
             raise SchedulerSilent(f"{program} could not be started: {error.strerror}") from error
-        if done.returncode != 0:
-            raise failure(done.stderr or done.stdout or f"{program}: exit {done.returncode}")
-        return done.stdout
+        return done.returncode, done.stdout, done.stderr
+
+
+def _of_cluster(cluster: str, program: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command's arguments with the cluster; sacctmgr knows all of them, and filters."""
+    if program != "sacctmgr":
+        return f"--clusters={cluster}", *arguments
+    return (*arguments, f"cluster={cluster}") if "associations" in arguments else arguments
 
 
 def failure(said: str) -> SchedulerSilent | SchedulerRefused:
@@ -120,6 +212,7 @@ def unshadowed(given: Mapping[str, str], script: str) -> dict[str, str]:
     What the script leaves open is left to the user's own variables.
     """
     options = _OPTION.findall(script)
-    names = {f"SBATCH_{_NAMED.get(o, o.upper().replace('-', '_'))}" for o in options}
-    names |= {f"SBATCH_{option.upper().replace('-', '_')}" for option in options}
-    return {name: value for name, value in given.items() if name not in names}
+    names = {option.upper().replace("-", "_") for option in options}
+    names = names.union(*(_NAMED.get(option, ()) for option in options))
+    gone = {f"SBATCH_{name}" for name in names} | _NEVER
+    return {name: value for name, value in given.items() if name not in gone}

@@ -7,11 +7,16 @@ import getpass
 import re
 from dataclasses import dataclass
 
+from hpcscientist.config.partitions import minutes
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.records.site import SlurmSite
 
 _NO_MAXIMUM = 10**9
+# Seconds until limits are read again: four commands, so rarely; and after Slurm gave no answer.
+READ_AGAIN_S, ASK_AGAIN_S = 600.0, 60.0
+# A database that hangs must not hold up what is submitted; sbatch says when a limit is reached.
+_DATABASE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +24,9 @@ class SlurmLimits:
     """Limits of arrays and jobs.
 
     `max_array`: tasks of one array. `max_submit`: the user's jobs and array tasks in the
-    queue at once. `max_minutes`: the partition's longest time limit. `nodes` and `cpus`: how
-    many the partition has (0: unknown). `accounting`: whether sacct answers.
+    queue at once. `max_minutes`: the partition's longest time limit, of several the shortest.
+    `nodes` and `cpus`: how many the partitions have together (0: unknown). `accounting`: whether
+    sacct answers.
     """
 
     version: str
@@ -37,6 +43,7 @@ def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
     partition."""
     config = _pairs(slurm.run("scontrol", "show", "config"))
     parts = _partitions(slurm, site.partition)
+    nodes, cpus = _size(slurm, parts)
     accounting = _accounting(site, config)
     # An array of MaxArraySize n may have indices up to n-1; the controller holds MaxJobCount.
     array = int(config.get("MaxArraySize", "1001") or 1001) - 1
@@ -46,22 +53,52 @@ def read_limits(slurm: Slurm, site: SlurmSite) -> SlurmLimits:
         version=config.get("SLURM_VERSION", "?"),
         max_array=max(1, site.max_array or array),
         max_submit=max(1, site.max_submit or submit),
-        max_minutes=site.max_minutes
-        or min((minutes(p.get("MaxTime", "UNLIMITED")) for p in parts), default=minutes("")),
-        nodes=_total(parts, "TotalNodes"),
+        max_minutes=min(
+            *(minutes(part.get("MaxTime", "UNLIMITED")) for part in parts),
+            *(site.max_minutes or minutes("UNLIMITED"), minutes("UNLIMITED")),
+        ),
+        nodes=nodes,
         accounting=accounting,
-        cpus=_total(parts, "TotalCPUs"),
+        cpus=cpus,
     )
 
 
-def minutes(text: str) -> int:
-    """Return the minutes of Slurm's `[days-]hours:minutes:seconds`; UNLIMITED is a year."""
-    days, _, rest = text.rpartition("-")
-    if not re.fullmatch(r"[\d:]+", rest):
-        return 365 * 24 * 60
-    parts = [int(part) for part in rest.split(":")]
-    hours, mins = {1: (0, parts[0]), 2: (0, parts[0])}.get(len(parts), tuple(parts[:2]))
-    return int(days or 0) * 1440 + hours * 60 + mins
+class KnownLimits:
+    """The limits as Slurm told them last. A site changes them while campaigns run, so they are read
+    again from time to time, and at once where a refusal casts doubt on them.
+    """
+
+    def __init__(self, slurm: Slurm) -> None:
+        self._slurm = slurm
+        self._known: dict[SlurmSite, SlurmLimits] = {}
+        self._due: dict[SlurmSite, float] = {}
+
+    def last(self, site: SlurmSite) -> SlurmLimits | None:
+        """Return what is known; None before the first answer."""
+        return self._known.get(site)
+
+    def any(self) -> SlurmLimits | None:
+        """Return the limits of one partition, for what all share; None before the first."""
+        return next(iter(self._known.values()), None)
+
+    def are_due(self, site: SlurmSite, now: float) -> bool:
+        """Whether they are old, or not known yet. `now`: seconds of the event loop's clock."""
+        return site not in self._known or now >= self._due[site]
+
+    def read(self, site: SlurmSite, now: float) -> SlurmLimits:
+        """Ask Slurm. What was known stays where it gives no answer now.
+
+        Raises SchedulerError where nothing is known yet.
+        """
+        known = self._known.get(site)
+        try:
+            known, pause_s = read_limits(self._slurm, site), READ_AGAIN_S
+        except SchedulerError:
+            if known is None:
+                raise
+            pause_s = ASK_AGAIN_S
+        self._known[site], self._due[site] = known, now + pause_s
+        return known
 
 
 def _partitions(slurm: Slurm, names: str) -> list[dict[str, str]]:
@@ -74,8 +111,19 @@ def _partitions(slurm: Slurm, names: str) -> list[dict[str, str]]:
     return [p for p in known if p["PartitionName"] in wanted]
 
 
-def _total(partitions: list[dict[str, str]], key: str) -> int:
-    return sum(int(p.get(key, "0") or 0) for p in partitions)
+def _size(slurm: Slurm, partitions: list[dict[str, str]]) -> tuple[int, int]:
+    """Return how many nodes and CPUs partitions have. Raises SchedulerError.
+
+    Of several each node is asked for by its name: one that is in all of them counts once.
+    """
+    if len(partitions) < 2:
+        totals = ("TotalNodes", "TotalCPUs")
+        nodes, cpus = (sum(int(p.get(key, "0") or 0) for p in partitions) for key in totals)
+        return nodes, cpus
+    names = ",".join(part["PartitionName"] for part in partitions)
+    text = slurm.run("sinfo", "--noheader", "--Node", f"--partition={names}", "--format=%N|%c")
+    found = dict(line.split("|") for line in text.split() if line.count("|") == 1)
+    return len(found), sum(int(count) for count in found.values() if count.isdigit())
 
 
 def _accounting(site: SlurmSite, config: dict[str, str]) -> bool:
@@ -97,6 +145,7 @@ def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
             "sacctmgr",
             *("--noheader", "--parsable2", "show", "associations", f"user={user}"),
             "format=Account,Partition,MaxSubmitJobs,DefaultQOS",
+            at_most_s=_DATABASE_S,
         )
         rows = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
         mine = [row for row in rows if not site.account or row[0] == site.account]
@@ -108,6 +157,7 @@ def _submit_limit(slurm: Slurm, site: SlurmSite) -> int:
                 "sacctmgr",
                 *("--noheader", "--parsable2", "show", "qos", *names),
                 "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount",
+                at_most_s=_DATABASE_S,
             )
             for line in text.splitlines():
                 found += [int(field) for field in line.split("|")[1:] if field.isdigit()]

@@ -25,8 +25,8 @@ class Stops:
         for live in self._ledger.batches:
             stopping = [task for task in live.live_tasks() if _is_unwanted(task)]
             fresh = [task for task in stopping if not task.stopping]
-            if live.job_id is None or not fresh:
-                continue
+            if live.job_id is None or not live.confirmed or not fresh:
+                continue  # nothing is ended by an id that may be another job's
             new += fresh
             if len(stopping) == len(live.live_tasks()):
                 ids.append(live.job_id)

@@ -52,7 +52,7 @@ class StepsBackend(CrowdBackend):
         super().__init__(slots)
         self._paths, self._site, self._allocation = paths, site, allocation
         self._campaign_id, self._module = campaign_id, module
-        self._slurm = Slurm(site.watch.command_s)
+        self._slurm = Slurm.of(site)
         self._slots = Slots(slots)
         self._busy: Counter[str] = Counter()
         self._gpus = Pool(allocation.nodes, allocation.gpus)

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist.config.partitions import of_controller
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.steps.gpus import NO_GPUS, NodeGpus
@@ -46,7 +47,7 @@ def command(
         "none": "",
     }[site.slurm.memory]
     # Without a request of its own a step sees all GPUs of its job; which are its own, see `gpus`.
-    held = site.slurm.gres.format(gpus=allocation.gpus.held)
+    held = of_controller(site).gres.format(gpus=allocation.gpus.held)
     gres = f"--gres={held}" if limits.gpus else "--gres=none"
     options = [
         f"--jobid={allocation.job_id}",

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, mend
+from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, checksum, mend
 from hpcscientist.literature.library.files.parts import Positions
 from hpcscientist.models.embedding.vectors import Top
 
@@ -83,17 +83,17 @@ def update(
     `part` is what is there; `embed` returns the vectors of positions; `progress` is told how
     many there are so far. Raises what `embed` raises, OSError and LibraryError.
     """
-    old = Vectors(paths, part)
+    old, known = Vectors(paths, part), {block.file: block for block in part.blocks}
     paths.path(part.folder).mkdir(exist_ok=True)
     blocks, done = [], 0
     for positions in divided(paths, part, wanted):
-        block = Block(file=_name(positions), rows=len(positions))
+        block = known.get(_name(positions)) or Block(file=_name(positions), rows=len(positions))
         rows_file, positions_file = _files(paths, part, block)
         if not _is_there(paths, part, block):
             rows = _rows_of(positions, old, part.width, embed, partial(_tell, progress, done))
             write_atomic(rows_file, _npy(rows))
             write_atomic(positions_file, _npy(positions))
-        blocks.append(block)
+        blocks.append(block.model_copy(update={"checksum": checksum(rows_file)}))
         done += len(positions)
         progress(done)
     return part.model_copy(update={"blocks": tuple(blocks)})
@@ -165,6 +165,7 @@ def _open(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Positions,
     try:
         rows: Any = np.load(rows_file, mmap_mode="r", allow_pickle=False)
         positions: Any = np.load(positions_file, allow_pickle=False)
+        is_as_written = block.checksum in (None, checksum(rows_file))
     except (OSError, ValueError, EOFError) as error:
         why = getattr(error, "strerror", None) or "damaged"
         raise LibraryError(f"{rows_file}: cannot be read ({why}); {mend(paths)}") from error
@@ -173,6 +174,8 @@ def _open(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Positions,
         or rows.dtype != np.float32
         or positions.shape != (block.rows,)
         or positions.dtype != np.int64
+        or _name(positions) != block.file
+        or not is_as_written
     ):
         raise LibraryError(f"{rows_file}: damaged (not what the catalogue says); {mend(paths)}")
     return positions, rows

@@ -27,6 +27,7 @@ _TOKENIZER = "spaces"
 _HEAP = 64 * 2**20  # bytes of terms in memory before they are written as a segment
 _ATTEMPTS = 200  # to remove a view
 Document = tuple[int, int, str, Mapping[str, str]]  # position, number, label, terms of fields
+LOCK = ".lock"  # how the names of files end that say only who writes
 _OWN = ("meta.json", ".managed.json")  # what tantivy replaces; all else is written once
 
 
@@ -95,7 +96,7 @@ def open_view(folder: Path) -> tuple[Any, Any]:
     import tantivy  # noqa: PLC0415 (heavy)
 
     try:
-        with _view() as view:
+        with _view() as view, reading(folder):
             _link(folder, view, os.symlink)
             index = tantivy.Index.open(str(view))
             index.config_reader("manual")  # nothing watches the view, which is about to go
@@ -108,8 +109,22 @@ def open_view(folder: Path) -> tuple[Any, Any]:
             f"{tempfile.gettempdir()}: a library cannot be opened without a folder for temporary "
             f"files: {error.strerror or error}; set TMPDIR to one that can be written"
         ) from error
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Have what tantivy says of a damaged index be a LibraryError. OSErrors of files pass.
+
+    Where it panics, what is raised is no Exception.
+    """
+    try:
+        yield
     except ValueError as error:
         raise unreadable(folder, error) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise unreadable(folder, ValueError(f"tantivy panics: {error}")) from error
 
 
 @contextmanager
@@ -181,7 +196,7 @@ def _link(source: Path, target: Path, link: Any) -> None:
     for path in source.iterdir():
         if path.name in _OWN:
             shutil.copyfile(path, target / path.name)
-        elif not path.name.endswith(".lock"):
+        elif path.suffix != LOCK:
             link(path.absolute(), target / path.name)
 
 

@@ -10,7 +10,8 @@ add up to the score.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -59,14 +60,12 @@ class KeywordIndex:
 
         Raises LibraryError where the index turns out to be damaged.
         """
-        chosen = self._chosen(terms)
-        if not chosen or limit < 1:
-            return []
-        try:
+        with self._reading():
+            chosen = self._chosen(terms)
+            if not chosen or limit < 1:
+                return []
             hits = self._candidates(_any([query for _, _, query in chosen]), limit)
             found = [self._explain(chosen, *hit) for hit in hits]
-        except (ValueError, OSError) as error:
-            raise engine.unreadable(self._folder, error) from error
         return sorted(found, key=_rank)[:limit]
 
     def near(self, field: str, word: str, limit: int) -> list[int]:
@@ -77,13 +76,24 @@ class KeywordIndex:
         import tantivy  # noqa: PLC0415 (heavy)
 
         distance = 1 if len(word) < 6 else 2
-        query = tantivy.Query.fuzzy_term_query(self._schema, field, word, distance)
-        hits = self._searcher.search(query, limit, count=False).hits
-        return [self._stored(address)[0] for _, address in hits]
+        with self._reading():
+            query = tantivy.Query.fuzzy_term_query(self._schema, field, word, distance)
+            hits = self._searcher.search(query, limit, count=False).hits
+            return [self._stored(address)[0] for _, address in hits]
 
     def knows(self, term: str) -> bool:
         """Whether any document has a term."""
-        return any(self._searcher.doc_freq(field, term) for field in self._boosts)
+        with self._reading():
+            return any(self._searcher.doc_freq(field, term) for field in self._boosts)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise LibraryError where the index turns out to be damaged."""
+        try:
+            with engine.reading(self._folder):
+                yield
+        except OSError as error:
+            raise engine.unreadable(self._folder, error) from error
 
     def _chosen(self, terms: Sequence[str]) -> list[tuple[str, str, Any]]:
         """Return term, field and query of each term in each field that has it."""

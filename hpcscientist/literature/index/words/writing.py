@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.index.catalogue import IndexPaths, KeywordPart
+from hpcscientist.literature.index.catalogue import IndexPaths, KeywordPart, checksum
 from hpcscientist.literature.index.words import engine, fields
 from hpcscientist.literature.index.words.documents import FORMULAS, PAPERS, SYMBOLS, in_parts
 from hpcscientist.literature.library.files.parts import Positions
@@ -38,7 +38,8 @@ def update(
     `part` are those of before, which stay as they are. `told` hears of which, how many are
     done, and of how many; `pool` has processes that may help. Raises LibraryError, OSError.
     """
-    last = part if part is not None and part.engine == _engine() else None
+    usable = part is not None and part.engine == _engine() and whole(paths, part)
+    last = part if usable else None
     left = [last.left_papers, last.left_symbols] if last else [0, 0]
     with engine.workplace(paths.root) as place:
         for number, (names, file, now) in enumerate(
@@ -55,6 +56,11 @@ def update(
                 documents = _documents(store, name, change.added, told, pool)
                 engine.write(place / name, _stored(name), change.gone.tolist(), documents)
             np.save(place / file, now)
+        checksums = {
+            path.relative_to(place).as_posix(): checksum(path)
+            for path in sorted(place.rglob("*"))
+            if path.is_file() and path.suffix != engine.LOCK
+        }
         folder = _next_name(paths)
         engine.move(place, paths.path(folder))
     return KeywordPart(
@@ -63,6 +69,7 @@ def update(
         engine=_engine(),
         left_papers=left[0],
         left_symbols=left[1],
+        checksums=checksums,
     )
 
 
@@ -105,9 +112,28 @@ def indexed(paths: IndexPaths, part: KeywordPart, name: str) -> Positions:
     return found
 
 
+def check(paths: IndexPaths, part: KeywordPart) -> None:
+    """Raise LibraryError where a file is not as it was written.
+
+    Tantivy believes what it reads, and finds the wrong papers or panics.
+    """
+    folder = paths.path(part.folder)
+    for name, written in part.checksums.items():
+        try:
+            if checksum(folder / name) == written:
+                continue
+        except OSError as error:
+            raise engine.unreadable(folder / Path(name).parts[0], error) from error
+        damaged = ValueError(f"{Path(name).name} is damaged")
+        raise engine.unreadable(folder / Path(name).parts[0], damaged)
+
+
 def whole(paths: IndexPaths, part: KeywordPart) -> bool:
-    """Whether the indexes can be opened."""
+    """Whether the indexes are known to be as they were written, and can be opened."""
+    if not part.checksums:
+        return False
     try:
+        check(paths, part)
         for name in FIELDS:
             engine.open_view(paths.path(part.folder) / name)
         for name in ("papers.npy", "symbols.npy"):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from hpcscientist.errors import LibraryError
+from hpcscientist.files.hashing import hash_file
 from hpcscientist.literature.library.files.paths import LibraryPaths
 from hpcscientist.literature.library.files.schema import VERSION
 from hpcscientist.literature.library.ledger import Part
@@ -50,7 +51,12 @@ class Contents(Record):
     def files(self) -> Iterator[Part]:
         """Yield every Arrow file of the library, the indexes' left out."""
         yield from (placed.part for placed in (*self.paper_parts, *self.symbol_parts))
-        yield from (self.shown_papers, self.shown_symbols, self.ids)
+        yield from self.lists
+
+    @property
+    def lists(self) -> tuple[Part, ...]:
+        """The files that name papers, and would name others with a bit changed."""
+        return self.shown_papers, self.shown_symbols, self.ids
 
 
 def read_contents(paths: LibraryPaths) -> Contents | None:
@@ -94,3 +100,16 @@ def is_whole(paths: LibraryPaths, part: Part) -> bool:
         return paths.file(part.file).stat().st_size == part.size
     except OSError:
         return False
+
+
+def changed(paths: LibraryPaths, contents: Contents) -> Part | None:
+    """Return a part that is not whole, or one of the lists that is not what was written."""
+    for part in contents.files():
+        try:
+            if not is_whole(paths, part) or (
+                part in contents.lists and hash_file(paths.file(part.file)) != part.sha256
+            ):
+                return part
+        except OSError:
+            return part
+    return None

@@ -105,9 +105,9 @@ class _Mapped:
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
             found = self._reader.schema
             if schemas.version_of(found) != schemas.VERSION or not found.equals(schema):
-                raise LibraryError(f"{path}: not a part of a library of this version")
+                raise damaged(path, ValueError("not a part of a library of this version"))
             count = self._reader.num_record_batches
-            sizes = [self._batch(number).num_rows for number in range(count)]
+            sizes = [self._reader.get_batch(number).num_rows for number in range(count)]
         except (pa.ArrowException, OSError) as error:
             raise damaged(path, error) from error
         self._starts = [0, *np.cumsum(sizes).tolist()]
@@ -131,7 +131,7 @@ class _Mapped:
     def _batch(self, number: int) -> Any:
         try:
             batch = self._reader.get_batch(number)
-            batch.validate()
+            batch.validate(full=True)  # or a wrong offset has it read what is not its own
         except (pa.ArrowException, OSError) as error:
             raise damaged(self._path, error) from error
         return batch
@@ -140,7 +140,9 @@ class _Mapped:
 def damaged(path: Path, error: Exception) -> LibraryError:
     """Return the error for a file that is not what was written."""
     why = " ".join(str(error).split())
-    return LibraryError(f"{path}: damaged ({why}); the same `hpcsci library build` mends it")
+    return LibraryError(
+        f"{path}: damaged ({why}); remove that file, then the same `hpcsci library build` mends it"
+    )
 
 
 def distinct(numbers: Positions) -> Positions:

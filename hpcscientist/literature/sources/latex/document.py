@@ -12,9 +12,12 @@ from hpcscientist.literature.sources.latex import head as latex_head
 from hpcscientist.literature.sources.latex import parts as latex_parts
 from hpcscientist.literature.sources.latex import references as latex_references
 from hpcscientist.literature.sources.latex.files import (
+    BEGIN,
+    END,
     ArchiveFiles,
     Files,
     FolderFiles,
+    filled,
     flattened,
     mains,
     without_comments,
@@ -85,9 +88,11 @@ def _document(files: Files, main: str, origin: str, arxiv_id: str) -> Iterator[I
         yield trouble(origin, f"{len(missing) - _TOLD} more inputs that are not there")
     macros, source = definitions(latex_parts.silent(whole))
     expander = Expander(macros)
-    head, begun, body = source.partition(r"\begin{document}")
-    head, body = expander.expand(head), expander.expand(body if begun else head)
-    body = body.partition(r"\end{document}")[0]
+    head, *rest = BEGIN.split(source, maxsplit=1)
+    head, body = expander.expand(head), expander.expand(rest[0] if rest else head)
+    more = filled(files, main, body)
+    body = body if more == body else expander.expand(latex_parts.silent(more))
+    body = END.split(body, maxsplit=1)[0]
     title = latex_head.title(head) or latex_head.title(body)
     if not title:
         yield trouble(origin, r"no \title in it")

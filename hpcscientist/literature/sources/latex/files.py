@@ -15,6 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from hpcscientist.literature.sources import lines, sniff
+from hpcscientist.literature.sources.latex.macros import (
+    Expander,
+    Macro,
+    definitions,
+    only_definitions,
+)
 from hpcscientist.literature.sources.text import shown
 
 FILE_BYTES = 8 * 2**20
@@ -25,9 +31,19 @@ _MISSING = 100
 _DEEPEST = 20
 _KEPT = (".tex", ".ltx", ".latex", ".bbl", ".bib", ".txt", "")
 _COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*(?:\n[ \t]*)?")
+_NAME = r"\{((?:[^{}\n]|\{[^{}\n]*\})*)\}"
 _INPUT = re.compile(
-    r"\\(?:(?:input|include|subfile)(?![a-zA-Z])\s*(?:\{([^{}\n]*)\}|([^\s{}\\]+))"
-    r"|(?:sub)?import\s*\{([^{}\n]*)\}\s*\{([^{}\n]*)\}|endinput\b)"
+    rf"\\(?:(?:input|include|subfile|subfileinclude)(?![a-zA-Z@])\s*(?:{_NAME}"
+    r"|((?:\\[a-zA-Z@]+)?[^\s{}\\]+|\\[a-zA-Z@]+))"
+    rf"|InputIfFileExists\s*{_NAME}(?:\s*\{{[^{{}}]*\}}){{2}}"
+    rf"|(?:sub)?(?:import|inputfrom|includefrom)\*?\s*{_NAME}\s*{_NAME}|endinput(?![a-zA-Z]))"
+)
+BEGIN = re.compile(r"\\begin\s*\{document\}")
+END = re.compile(r"\\end\s*\{document\}")
+_CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])")
+_TEXT = re.compile(r"\\(?:begin\s*\{|chapter|(?:sub)*section)")  # not in a preamble
+_CONDITION = re.compile(
+    r"\\(if(?!f(?![a-zA-Z@]))[a-zA-Z@]*(?![a-zA-Z@])(?!\s*\{)|(?:else|fi)(?![a-zA-Z@]))"
 )
 
 
@@ -160,26 +176,56 @@ def without_comments(source: str) -> str:
 def flattened(files: Files, main: str) -> tuple[str, list[str]]:
     """Return a document in one text, without comments, and what could not be put into it.
 
-    What \\input, \\include, \\subfile and \\import name is taken from the project alone.
+    What \\input, \\include, \\subfile, \\import and the like name comes from the project alone.
     """
     source = files.text(main)
     if source is None:
         return "", [f"{main} is not there, is no text, or is too large"]
-    room = _Room(PROJECT_BYTES)
-    text = "".join(_parts(files, room, without_comments(source), "", (main,)))
-    return text, room.missing
+    return _filled(files, main, _shown(source))
+
+
+def filled(files: Files, main: str, expanded: str) -> str:
+    """Return a text with what its \\input and the like name, where macros had hidden these."""
+    return _filled(files, main, expanded)[0] if _INPUT.search(expanded) else expanded
+
+
+def _filled(files: Files, main: str, source: str) -> tuple[str, list[str]]:
+    room = _Room(PROJECT_BYTES, {"jobname": Macro(posixpath.splitext(main)[0])})
+    return "".join(_parts(files, room, source, "", (main,))), room.missing
 
 
 @dataclass(slots=True)
 class _Room:
-    """How much text may still be put into a document, and what was not."""
+    """How much text may still be put into a document, what was not, and macros so far."""
 
     left: int
+    macros: dict[str, Macro]
     missing: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)  # texts whose macros are not in `macros`
 
     def lacks(self, what: str) -> None:
         if len(self.missing) < _MISSING:
             self.missing.append(what)
+
+    def name(self, written: str, folder: str) -> str:
+        """Return a file's name without the macros in it."""
+        if "\\" in written:
+            self._learn()
+            macros = {**self.macros, "currfiledir": Macro(f"{folder}/"), "subfix": Macro("#1", 1)}
+            closed = re.sub(r"(\\[a-zA-Z@]+)(?:\s+|(?=/))", r"\1{}", written)
+            written = Expander(macros).expand(closed)
+        return written.strip().strip('"').strip()
+
+    def search_path(self) -> list[str]:
+        """Return the folders of \\input@path."""
+        self._learn()
+        paths = self.macros.get("input@path")
+        return re.findall(r"\{([^{}]*)\}", paths.body) if paths else []
+
+    def _learn(self) -> None:
+        for text in self.unread:
+            self.macros.update(definitions(text)[0])
+        self.unread.clear()
 
 
 def _parts(
@@ -187,32 +233,75 @@ def _parts(
 ) -> Iterator[str]:
     done = 0
     room.left -= len(source)
+    room.unread.append(source)
     for found in _INPUT.finditer(source):
+        braced, bare, existing, imported, imported_file = found.groups()
+        wanted = braced or bare or existing or imported_file or ""
+        if "#" in wanted:  # a macro's, not yet used
+            continue
         yield source[done : found.start()]
         done = found.end()
         if found.group() == r"\endinput":
             return
-        folder = posixpath.join(base, found.group(3)) if found.group(3) is not None else base
-        wanted = (found.group(1) or found.group(2) or found.group(4) or "").strip()
         if room.left < 0:
             room.lacks("more text than a paper has is included; the rest is left out")
             break
-        name, text = _found(files, posixpath.normpath(posixpath.join(folder, wanted)), wanted)
+        own = posixpath.dirname(above[-1])
+        wanted = room.name(wanted, own)
+        if imported is None:
+            folders = [base, "", own]
+        else:
+            imported = room.name(imported, own)
+            folders = [posixpath.join(base, imported), imported]
+        name, text = _found(files, folders, wanted)
+        if text is None and imported is None:
+            name, text = _found(files, room.search_path(), wanted)
         if text is None or name in above or len(above) > _DEEPEST:
             room.lacks(f"{found.group()} leads to no text inside the project")
             continue
-        yield from _parts(files, room, without_comments(text), folder, (*above, name))
+        inside = base if imported is None else posixpath.dirname(name)
+        yield from _parts(files, room, _body(_shown(text)), inside, (*above, name))
     yield source[done:]
 
 
-def _found(files: Files, name: str, wanted: str) -> tuple[str, str | None]:
-    if not wanted or name.startswith(("/", "..")):
-        return name, None
-    for candidate in (f"{name}.tex", name):
-        text = files.text(candidate)
-        if text is not None:
-            return candidate, text
-    return name, None
+def _found(files: Files, folders: list[str], wanted: str) -> tuple[str, str | None]:
+    """Return the name and the text of the first file that is there."""
+    for folder in dict.fromkeys(folders) if wanted else ():
+        name = posixpath.normpath(posixpath.join(folder, wanted))
+        if name.startswith(("/", "..")):
+            continue
+        for candidate in (f"{name}.tex", name):
+            text = files.text(candidate)
+            if text is not None:
+                return candidate, text
+    return wanted, None
+
+
+def _shown(source: str) -> str:
+    r"""Return LaTeX without comments and without what stands between \iffalse and \fi."""
+    source = without_comments(source)
+    parts, done, depth = list[str](), 0, 0
+    hidden = -1
+    for found in _CONDITION.finditer(source):
+        mark = found.group(1)
+        if hidden < 0 and mark == "iffalse":
+            hidden, depth = found.start(), 1
+        elif hidden >= 0:
+            depth += -1 if mark == "fi" else mark != "else"
+            if depth == 0 or (depth == 1 and mark == "else"):
+                parts.append(source[done:hidden])
+                done, hidden = found.end(), -1
+    return "".join([*parts, source[done:]])
+
+
+def _body(source: str) -> str:
+    """Return an included file; of a document of its own what it shows, and its macros."""
+    begin, ends = BEGIN.search(source), list(END.finditer(source))
+    own = _CLASS.search(source, 0, begin.start()) if begin and ends else None
+    if begin is None or own is None or _TEXT.search(source, 0, own.start()):
+        return source
+    head, body = source[: begin.start()], source[begin.end() : ends[-1].start()]
+    return only_definitions(head) + body
 
 
 def mains(files: Files) -> list[str]:

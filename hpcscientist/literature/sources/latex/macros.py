@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -13,8 +14,17 @@ _DEEPEST = 10
 _DEFINITION = re.compile(
     r"\\(?:(?P<new>(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\(?P<n>[a-zA-Z@]+)\s*\}?"
     r"|(?P<def>[gex]?def)\s*\\(?P<d>[a-zA-Z@]+)(?P<p>(?:#\d)*)(?=\{)"
+    r"|let\s*\\(?P<l>[a-zA-Z@]+)\s*=?\s*(?P<t>\\[a-zA-Z@]+)"
     r"|DeclareMathOperator(?P<star>\*?)\s*\{?\s*\\(?P<o>[a-zA-Z@]+)\s*\}?)"
 )
+# What is read by its name: however an author has these look, they mean the same.
+_MEANT = re.compile(
+    r"part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|title|author|date|abstract|maketitle"
+    r"|caption|begin|end|item|label|ref|cite[pt]?|bibliography|bibitem|input|include|import"
+    r"|footnote|thanks|documentclass|usepackage"
+)
+_BUILT_IN = {"texorpdfstring": ("#1", 2)}
+_HEADING = re.compile(r"\s*\\@startsection\s*\{(\w+)\}")
 _COUNT = re.compile(r"\s*\[(\d)\]")
 _NAME = re.compile(r"\\([a-zA-Z@]+)")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -67,24 +77,38 @@ def command(source: str, at: int, limit: int = ARGUMENT_CHARACTERS) -> tuple[str
 
 def definitions(source: str) -> tuple[dict[str, Macro], str]:
     """Return the macros that a text defines, and the text without the definitions."""
-    macros: dict[str, Macro] = {}
+    macros = {name: Macro(*of) for name, of in _BUILT_IN.items()}
     kept: list[str] = []
     done = 0
-    for found in islice(_DEFINITION.finditer(source), _MACROS):
-        if found.start() < done:
-            continue
-        defined = _defined(source, found)
-        if defined is None:
-            continue
-        name, macro, end = defined
-        if found["new"] != "providecommand" or name not in macros:
-            macros[name] = replace(macro, body=macro.body.replace(r"\xspace", ""))
+    for found, name, defined, end in _definitions(source):
+        macro = macros.get(found["t"][1:], defined) if found["t"] else defined
+        given = found["new"] == "providecommand" and name in macros
+        if not given and not _MEANT.fullmatch(name):
+            heading = _HEADING.match(macro.body)
+            body = rf"\{heading[1]}" if heading else macro.body.replace(r"\xspace", "")
+            macros[name] = replace(macro, body=body)
         kept.append(source[done : found.start()])
         done = end
     return macros, "".join([*kept, source[done:]])
 
 
+def only_definitions(source: str) -> str:
+    """Return the definitions of a text, as they are written."""
+    return "".join(source[found.start() : end] for found, _, _, end in _definitions(source))
+
+
+def _definitions(source: str) -> Iterator[tuple[re.Match[str], str, Macro, int]]:
+    done = 0
+    for found in islice(_DEFINITION.finditer(source), _MACROS):
+        defined = _defined(source, found) if found.start() >= done else None
+        if defined is not None:
+            done = defined[2]
+            yield found, *defined
+
+
 def _defined(source: str, found: re.Match[str]) -> tuple[str, Macro, int] | None:
+    if found["t"]:
+        return found["l"], Macro(found["t"]), found.end()
     at, count, default = found.end(), 0, None
     if found["n"]:
         counted = _COUNT.match(source, at)

@@ -23,7 +23,9 @@ _FORMULA_CHARACTERS = 5_000
 _CONTEXT = 1_500  # characters of LaTeX before a formula, in which its sentence is looked for
 _SHOWN_CONTEXT = 400
 
-_HEADING = re.compile(r"\\(?:part|chapter|section|subsection|subsubsection)(?![a-zA-Z])\*?")
+_HEADING = re.compile(
+    r"\\(?:part|chapter|section|subsection|subsubsection|addpart|addchap|addsec)(?![a-zA-Z])\*?"
+)
 _LIST_ITEM = re.compile(r"\\item(?![a-zA-Z])(?:\s*\[([^\[\]]*)\])?")
 _SHOWN = re.compile(
     r"\\begin\s*\{(equation|align|gather|multline|eqnarray|displaymath|flalign|alignat|dmath)(\*?)\}"
@@ -32,7 +34,7 @@ _SHOWN = re.compile(
 _CITE = re.compile(r"\\[cC]ite[a-zA-Z]*\*?(?:\s*\[[^\[\]]*\]){0,2}\s*\{([^{}]*)\}")
 _DROPPED = re.compile(
     r"\\(?:label|ref|eqref|autoref|[cC]ref|pageref|index|vspace|hspace|includegraphics|input"
-    r"|bibliography(?:style)?|pagestyle|thispagestyle|setlength|setcounter|acks)\*?(?:\[[^\[\]]*\])?\s*\{[^{}]*\}"
+    r"|bibliography(?:style)?|pagestyle|thispagestyle|setlength|setcounter|acks|IfFileExists)\*?(?:\[[^\[\]]*\])?\s*\{[^{}]*\}"
     r"|\\nonumber|\\notag|\\maketitle|\\appendix|\\qedhere"
 )
 _BEGIN_END = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\[\]]*\])?")

@@ -11,7 +11,7 @@ from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Trouble
 from hpcscientist.literature.sources.latex import parts as latex_parts
 from hpcscientist.literature.sources.latex.files import Files
-from hpcscientist.literature.sources.latex.macros import group, option
+from hpcscientist.literature.sources.latex.macros import Expander, definitions, group, option
 from hpcscientist.literature.sources.records import bibtex
 
 _REFERENCE_CHARACTERS = 500
@@ -85,7 +85,10 @@ def _of_biblatex(entry: str) -> str:
 
 def _of_bib(files: Files, main: str, document: str) -> Iterator[str]:
     keys = set(latex_parts.cited(document))
-    for named in (n.strip() for found in _NAMED.findall(document) for n in found.split(",")):
+    names = ",".join(_NAMED.findall(document))
+    if "\\" in names:
+        names = Expander(definitions(document)[0]).expand(names)
+    for named in map(str.strip, names.split(",")):
         path = PurePosixPath(main).parent / (named if named.endswith(".bib") else f"{named}.bib")
         for entry in bibtex.entries_of(files.text(str(path)) or ""):
             if isinstance(entry, Trouble) or not (entry.key in keys or "*" in keys):

@@ -1,28 +1,41 @@
 """BibTeX and BibLaTeX: one entry at a time, so that a file may be of any length.
 
-A file is cut where a line begins an entry, as bibtexparser itself resumes after damage there;
-each piece is then parsed by it. A value is put together here, because strings may be defined far
-from where they are used. Entries do not inherit by `crossref`.
+A file is cut where a line begins an entry, so damage costs no entry but its own. Within an entry
+fields are read as people write them: without a comma between two, with comments, with a brace or
+a quotation mark too many or too few. bibtexparser reads such a field as part of the one before,
+and its middlewares take a percent sign for a comment; so values are put together here.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.records.known.literature import Paper
 
-_BEGIN = re.compile(r"\s*@[A-Za-z]+\s*[{(]")
+_BEGIN = re.compile(r"\s*@\s*[A-Za-z][\w-]*\s*[{(]")
+_ENTRY = re.compile(r"@\s*([A-Za-z][\w-]*)\s*([{(])")
+_KEY = re.compile(r"\s*([^\s,={}\"%][^,={}\"\n]*?)?\s*(?:,|(?=[\n})])|$)")
+_BETWEEN = re.compile(r"(?:[\s,;]|%[^\n]*)*")
+_FIELD = re.compile(r"([^\s=,{}\"#()%]++)\s*+=\s*")
+_BARE = re.compile(r"[^\s,#{}\"()%]++(?:[ \t]++[^\s,#{}\"()=%]++(?!\s*=))*")
+_CONTINUES = re.compile(r"\s*+(?:[,#})%@]|[^\s=,{}\"#()%]++\s*+=)")
+_JOIN = re.compile(r"\s*#\s*")
+_JUNK = re.compile(r"[^\s,{}()]+|.", re.DOTALL)
+_OPENED = re.compile(r"[,\n]\s*[A-Za-z][\w-]*\s*=\s*$")
+_NEXT_FIELD = re.compile(r"[,\n]\s*[A-Za-z][\w-]*\s*=\s*(?=[\w{\"])")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BRACE_OR_QUOTE = re.compile(r"\\.|[{}\"]", re.DOTALL)
 _ENTRY_CHARACTERS = 2**20
+_VALUE_CHARACTERS = 100_000
 _STRINGS = 10_000
-_PIECE = re.compile(r'"((?:[^"{}]|\{[^{}]*\})*)"|\{((?:[^{}]|\{[^{}]*\})*)\}|([^\s#"{}]+)')
+_CUTS = 20  # values of one entry that are never closed
+_HELD = 10_000  # entries that wait for the volume that they name, and volumes that are known
 _VENUES = (
     "journal",
     "journaltitle",
@@ -32,6 +45,10 @@ _VENUES = (
     "institution",
     "howpublished",
 )
+_AND = re.compile(r"(?:^| )and(?= |$)", re.IGNORECASE)
+_ET_AL = re.compile(r"(?:^|,? )et\.? al\.?\s*$")
+_NAME_PARTS = ("given", "prefix", "family", "suffix")
+_INHERITED = ("year", "date", "booktitle", "journal", "journaltitle", "publisher")
 
 
 @dataclass(slots=True)
@@ -65,10 +82,47 @@ def entries_of(source: str, origin: str = "") -> Iterator[Entry | Trouble]:
 
 
 def entries(found: Iterable[lines.Line | Trouble], origin: str) -> Iterator[Entry | Trouble]:
-    """Yield the entries in lines, with the line each begins at."""
+    """Yield the entries in lines, with the line each begins at.
+
+    An entry that names a volume in `crossref` comes after it, and has its year and venue from it.
+    """
     strings: dict[str, str] = {}
+    volumes: dict[str, dict[str, str]] = {}
+    waiting: dict[str, list[Entry]] = {}
+    held = 0
     for piece in _pieces(found, origin):
-        yield from [piece] if isinstance(piece, Trouble) else _parsed(*piece, origin, strings)
+        for item in [piece] if isinstance(piece, Trouble) else _parsed(*piece, origin, strings):
+            if isinstance(item, Trouble):
+                yield item
+                continue
+            volume = item.fields.get("crossref", "").lower()
+            if volume and volume not in volumes and held < _HELD:
+                waiting.setdefault(volume, []).append(item)
+                held += 1
+                continue
+            _inherit(item, volumes.get(volume, {}))
+            yield item
+            if len(volumes) < _HELD and item.key:
+                volumes.setdefault(item.key.lower(), _of_volume(item))
+            for child in waiting.pop(item.key.lower(), []):
+                _inherit(child, _of_volume(item))
+                held -= 1
+                yield child
+    for children in waiting.values():
+        yield from children
+
+
+def _of_volume(volume: Entry) -> dict[str, str]:
+    """Return what the papers of a volume have from it."""
+    kept = {name: volume.fields[name] for name in _INHERITED if name in volume.fields}
+    if "title" in volume.fields:
+        kept.setdefault("booktitle", volume.fields["title"])
+    return kept
+
+
+def _inherit(entry: Entry, fields: dict[str, str]) -> None:
+    for name, value in fields.items():
+        entry.fields.setdefault(name, value)
 
 
 def _pieces(
@@ -79,7 +133,7 @@ def _pieces(
         if isinstance(line, Trouble):
             yield line
             continue
-        written = line.text.replace("\r", "\n")
+        written = line.text.replace("\r", "\n").replace("\ufeff", "")  # of files joined to one
         if _BEGIN.match(written):
             if first:
                 yield first, "\n".join(held)
@@ -97,46 +151,125 @@ def _pieces(
 def _parsed(
     first: int, source: str, origin: str, strings: dict[str, str]
 ) -> Iterator[Entry | Trouble]:
-    from bibtexparser.entrypoint import parse_string  # noqa: PLC0415  slow to import, used when BibTeX is read
-    from bibtexparser.model import DuplicateFieldKeyBlock, ParsingFailedBlock  # noqa: PLC0415
-
-    logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)  # told as Troubles instead
-    library = parse_string(source, parse_stack=[])
-    for string in library.strings:
-        if len(strings) < _STRINGS:
-            strings[string.key.lower()] = _value(string.value, strings)
-    found: list[Any] = list(library.entries)
-    for block in library.failed_blocks:
-        if isinstance(block, DuplicateFieldKeyBlock):
-            found.append(block.ignore_error_block)
-        elif isinstance(block, ParsingFailedBlock):
-            line = first + max(block.start_line or 0, 0)
-            yield trouble(f"{origin}:{line}", f"damaged entry: {_why(block.error)}")
-    for entry in found:
-        yield _entry(entry, first, strings)
-
-
-def _why(error: Exception | None) -> str:
-    return str(getattr(error, "abort_reason", "") or error or "cannot be parsed")
-
-
-def _entry(entry: Any, first: int, strings: dict[str, str]) -> Entry:
-    result = Entry(entry.key.strip(), entry.entry_type.lower(), first + (entry.start_line or 0))
-    for item in entry.fields:
-        result.fields.setdefault(item.key.strip().lower(), _value(str(item.value), strings))
-    return result
+    at = counted = 0
+    while begin := _ENTRY.search(source, at):
+        first += source.count("\n", counted, begin.start())
+        kind, line, counted = begin[1].lower(), first, begin.start()
+        at = begin.end()
+        if kind in ("comment", "preamble"):
+            at = _closed(source, at - 1, _BRACE) or at
+            continue
+        reader = _Fields(source, at, ")" if begin[2] == "(" else "}", strings)
+        entry = Entry("" if kind == "string" else reader.key(), kind, line)
+        for name, value in reader.fields():
+            if kind != "string":
+                entry.fields.setdefault(name, value)
+            elif len(strings) < _STRINGS:
+                strings[name] = value[: text.ABSTRACT_CHARACTERS]
+        at = reader.at
+        if reader.problem:
+            yield trouble(f"{origin}:{line}", f"damaged entry: {reader.problem}")
+        if kind != "string" and (entry.fields or not reader.problem):
+            yield entry
 
 
-def _value(raw: str, strings: dict[str, str]) -> str:
-    """Return a value without delimiters, `#` joined and strings replaced by what they stand for."""
-    raw = raw.strip()
-    if raw.startswith("{") and raw.endswith("}"):
-        return raw[1:-1]
-    if "#" not in raw:
-        return raw[1:-1] if raw.startswith('"') else strings.get(raw.lower(), raw)
-    found = _PIECE.findall(raw)
-    parts = (quoted or braced or strings.get(name.lower(), name) for quoted, braced, name in found)
-    return "".join(parts)[: text.ABSTRACT_CHARACTERS]
+class _Fields:
+    """Reads the key and the fields of one entry. `at` is how far it came.
+
+    `problem` says what is wrong with the entry, of which the other fields are read all the same.
+    """
+
+    def __init__(self, source: str, at: int, closing: str, strings: dict[str, str]) -> None:
+        self.at, self.problem, self._cuts = at, "", 0
+        self._source, self._closing, self._strings = source, closing, strings
+
+    def key(self) -> str:
+        """Return the key; "" where there is none."""
+        found = _KEY.match(self._source, self.at)
+        self.at = found.end() if found else self.at
+        return (found[1] or "").strip() if found else ""
+
+    def fields(self) -> Iterator[tuple[str, str]]:
+        """Yield the fields to the entry's end."""
+        while True:
+            self.at = _end_of(_BETWEEN, self._source, self.at)
+            if self.at >= len(self._source):
+                self.problem = self.problem or "it is not closed"
+                return
+            name = _FIELD.match(self._source, self.at)
+            if name:
+                value = self._value(name.end())
+                if value is not None:
+                    yield name[1].lower(), value[:_VALUE_CHARACTERS]
+            elif self._source[self.at] in (self._closing, "}"):
+                self.at += 1
+                # A brace too many ends an entry early; where fields go on, so does the entry.
+                more = _NEXT_FIELD.match(self._source, self.at)
+                if not more:
+                    return
+                self.problem = "a brace too many"
+            elif self._source[self.at] == "@":
+                self.problem = self.problem or "it is not closed"
+                return
+            else:
+                junk = _JUNK.match(self._source, self.at)
+                self.at = junk.end() if junk else self.at + 1
+
+    def _value(self, at: int) -> str | None:
+        """Return what is joined by `#` to one value; None if it is never closed."""
+        parts: list[str] = []
+        while True:
+            mark = self._source[at : at + 1]
+            if mark and mark in '{"':
+                end = self._delimited(at, mark)
+                if end is None:
+                    return None
+                parts.append(self._source[at + 1 : end - 1])
+            else:
+                end = _end_of(_BARE, self._source, at)
+                word = self._source[at:end]
+                parts.append(self._strings.get(word.lower(), word))
+            joined = _JOIN.match(self._source, end)
+            self.at = end
+            if not joined or joined.end() >= len(self._source):
+                return "".join(parts)
+            at = joined.end()
+
+    def _delimited(self, at: int, mark: str) -> int | None:
+        """Return where a value in braces or quotation marks ends; None if it cannot be told."""
+        end = _closed(self._source, at, _BRACE if mark == "{" else _BRACE_OR_QUOTE)
+        took_more = (
+            mark == '"' and end and _OPENED.search(self._source, max(at, end - 100), end - 1)
+        )
+        if end and not took_more and _CONTINUES.match(self._source, end):
+            return end
+        self._cuts += 1
+        last = len(self._source) if end is None else end
+        following = _NEXT_FIELD.search(self._source, at + 1, last) if self._cuts < _CUTS else None
+        if following is None:
+            self.at = last
+            return end
+        self.problem = "a brace or a quotation mark is missing"
+        inside = self._source[at : following.start()].rstrip()
+        return at + len(inside) + (inside[-1] not in '}"')
+
+
+def _end_of(pattern: re.Pattern[str], source: str, at: int) -> int:
+    found = pattern.match(source, at)
+    return found.end() if found else at
+
+
+def _closed(source: str, at: int, pattern: re.Pattern[str]) -> int | None:
+    """Return where what is opened at a place is closed; escaped braces count where they must."""
+    closing = "}" if pattern is _BRACE else '"'
+    for escapes in (True, False):
+        depth = 0
+        for found in pattern.finditer(source, at):
+            mark = found.group() if escapes else found.group()[-1]
+            depth += (mark == "{") - (mark == "}")
+            if found.start() > at and depth <= 0 and mark == closing:
+                return found.end()
+    return None
 
 
 def paper_of(entry: Entry, origin: str) -> Paper | None:
@@ -169,14 +302,20 @@ def paper_of(entry: Entry, origin: str) -> Paper | None:
 
 def names_of(value: str) -> tuple[str, ...]:
     """Return the people of an author field as "First von Last Jr"."""
-    names = (_ordered(n) for n in _split(value[:100_000], re.compile(r"\s+and\s+"))[: text.AUTHORS])
-    plain = (_plain(n, 200) for n in names)
-    return tuple(n for n in plain if n and n.lower() != "others")
+    value = " ".join(value[:_VALUE_CHARACTERS].split())
+    people = _split(value, _AND)
+    if len(people) == 1 and ";" in value:  # as some search engines export
+        people = _split(value, re.compile(r";"))
+    names = (_plain(_ordered(_ET_AL.sub("", n)), 200) for n in people[: text.AUTHORS])
+    return tuple(n for n in names if n and n.lower() != "others")
 
 
 def _ordered(name: str) -> str:
     """Turn "von Last, First" and "von Last, Jr, First" around."""
     parts = [p.strip() for p in _split(name, re.compile(r","))]
+    labelled = dict(p.split("=", 1) for p in parts if "=" in p)
+    if len(labelled) == len(parts):  # BibLaTeX's `family=Bee, given=Ann`
+        return " ".join(labelled[p] for p in _NAME_PARTS if p in labelled)
     return " ".join(p for p in [*parts[1:][-1:], parts[0], *parts[1:-1]] if p)
 
 
@@ -197,7 +336,8 @@ def _split(value: str, separator: re.Pattern[str]) -> list[str]:
 
 
 def _plain(value: str, limit: int) -> str:
-    return text.one_line(latex_text.plain(text.one_line(value, limit)), limit)
+    bare = text.without_markup(text.one_line(value, limit))
+    return text.one_line(latex_text.plain(bare), limit)
 
 
 def _doi_in(url: str) -> str:

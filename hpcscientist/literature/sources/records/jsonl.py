@@ -7,6 +7,7 @@ may be: a list of records, or an object that has them under "data" or "results".
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from hpcscientist.literature.sources.base import Abstract, Item, Trouble, troubl
 from hpcscientist.records.known.literature import Paper
 
 TOLD = 20
+_GAP = re.compile(r"[\s\[\],\x1e]*")  # around records in an array, or in a JSON text sequence
+_DECODER = json.JSONDecoder(strict=False)
 _WRAPPERS = ("data", "results", "papers", "recommendedPapers")
 
 
@@ -81,10 +84,14 @@ def read_records(
             yield Found(f"{origin}: record {number}", value)
         return
     complaints = Complaints(origin)
+    array = False  # one record a line, in an array that is longer than a line may be
     for line in lines.read_lines(path, origin, start, end):
         if isinstance(line, Trouble):
             yield line
-        elif line.text and not line.text.isspace():
+            continue
+        bare = line.text.strip()
+        array = array or (line.start == 0 and bare.startswith("["))
+        if bare and not (array and bare in "[]"):
             place = f"{origin}: byte {line.start}" if line.start else f"{origin}:{line.number}"
             yield from _of_line(line.text, place, complaints)
     yield from complaints.rest()
@@ -92,17 +99,33 @@ def read_records(
 
 def _of_line(text: str, place: str, complaints: Complaints) -> Iterator[Found | Trouble]:
     value, problem = parse(text)
-    if problem:
+    values = [value] if not problem else _amid(text)
+    if problem and not values:
         yield from complaints.of(
             place, "not a line of JSON, one record a line is expected", problem
         )
-        return
-    found = False
-    for record in unwrapped(value):
-        found = True
-        yield Found(place, record)
-    if not found and not isinstance(value, list | dict):
-        yield from complaints.of(place, "not an object of JSON")
+    for one in values:
+        yield from (Found(place, record) for record in unwrapped(one))
+        if not isinstance(one, list | dict):
+            yield from complaints.of(place, "not an object of JSON")
+
+
+def _amid(text: str) -> list[Any]:
+    """Return the values of a line that is part of an array or holds several; [] if damaged."""
+    found: list[Any] = []
+    at = 0
+    try:
+        while (at := _after_gap(text, at)) < len(text):
+            value, at = _DECODER.raw_decode(text, at)
+            found.append(value)
+    except (ValueError, RecursionError):
+        return []
+    return found
+
+
+def _after_gap(text: str, at: int) -> int:
+    found = _GAP.match(text, at)
+    return found.end() if found else at
 
 
 def parse(text: str) -> tuple[Any, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcscientist.literature.sources import ids, text
 from hpcscientist.literature.sources.base import Item
-from hpcscientist.literature.sources.records.jsonl import read_items
+from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.records.known.literature import Paper
 
 _ID = re.compile(r"(?:https?://(?:api\.)?openalex\.org/(?:works/)?)?([A-Z]\d+)", re.IGNORECASE)
@@ -17,7 +17,7 @@ _ID = re.compile(r"(?:https?://(?:api\.)?openalex\.org/(?:works/)?)?([A-Z]\d+)",
 
 def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Iterator[Item]:
     """Yield the papers of a file, or of its lines that begin at bytes [start, end)."""
-    yield from read_items(path, origin, paper_of, start, end)
+    yield from jsonl.read_items(path, origin, paper_of, start, end)
 
 
 def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
@@ -61,6 +61,8 @@ def work_id(value: object) -> str:
 
 def abstract_of(inverted: Any, limit: int = text.ABSTRACT_CHARACTERS) -> str:
     """Return the text of an inverted index {word: [positions]}; gaps are closed."""
+    if isinstance(inverted, str):  # as it is in tables, and in what is exported from them
+        inverted = jsonl.parse(inverted)[0]
     if not isinstance(inverted, dict):
         return ""
     if isinstance(inverted.get("InvertedIndex"), dict):  # as snapshots of before 2022 have it

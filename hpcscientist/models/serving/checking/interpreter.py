@@ -11,11 +11,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from hpcscientist.errors import ServingError
 from hpcscientist.files.text import one_line, printable
+from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.checking.image import APPTAINER, Image
 from hpcscientist.models.serving.nodes import supported
 from hpcscientist.models.serving.nodes.offline import QUIET
@@ -33,13 +35,15 @@ _QUIET = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": "1",
 }
+_ANSWERS: dict[tuple[str, tuple[str, ...]], Engine] = {}
 
 
 class Engine(Record):
     """What an interpreter has. Versions, "" where there is none.
 
     `known`: the engine can run the architecture; `writes`: which then writes text. `lacks`: modules
-    that serving needs and does not find there.
+    that serving needs and does not find there. `config` is what the engine reads in config.json of
+    the model that writes text, empty where it reads none.
     """
 
     python: str
@@ -49,6 +53,7 @@ class Engine(Record):
     writes: bool = False
     lacks: tuple[str, ...] = ()
     fault: str = ""
+    config: dict[str, Any] = Field(default={})
 
 
 def words(python: str) -> tuple[str, ...]:
@@ -96,18 +101,28 @@ def said(python: Sequence[str]) -> str:
     return " ".join(listed[listed.index(APPTAINER) :] if APPTAINER in listed else listed)
 
 
-def ask(architecture: str, python: Sequence[str], timeout_s: float = _ASK_S) -> Engine:
-    """Return what the serving interpreter has and knows; `fault` says why nothing is known.
+def ask(folder: Path, python: Sequence[str], timeout_s: float = _ASK_S) -> Engine:
+    """Return what the serving interpreter has, and makes of a model's config.json; `fault` says why
+    nothing is known.
 
-    It is given no network to use and no GPU. It takes as long as importing vLLM does.
+    It is given no network to use and no GPU. It takes as long as importing vLLM does; what was
+    asked before in this process is known.
     """
+    config = weights.read_config(folder)
+    asked = config, tuple(python)
+    if asked not in _ANSWERS:
+        _ANSWERS[asked] = _ask(config, python, timeout_s)
+    return _ANSWERS[asked]
+
+
+def _ask(config: str, python: Sequence[str], timeout_s: float) -> Engine:
     source = Path(supported.__file__).read_text(encoding="utf-8")
     try:
         # To import torch and vLLM makes folders among temporary files, and leaves them there.
         with tempfile.TemporaryDirectory(prefix="hpcsci-ask-", ignore_cleanup_errors=True) as own:
             done = subprocess.run(
-                [*python, "-c", source, architecture],
-                stdin=subprocess.DEVNULL,
+                [*python, "-c", source, weights.architecture(config)],
+                input=config,
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -127,11 +142,6 @@ def ask(architecture: str, python: Sequence[str], timeout_s: float = _ASK_S) -> 
         return Engine(python="", fault=said)
 
 
-def unsupported(architecture: str, python: Sequence[str]) -> str | None:
-    """Return why an interpreter cannot serve an architecture, with the mend; None where it can."""
-    return reason(architecture, python, ask(architecture, python))
-
-
 def is_tried(engine: Engine) -> bool:
     """Tell whether these releases of vLLM and Ray were tried together."""
     return any(
@@ -145,8 +155,9 @@ def tried() -> str:
     return ", ".join(f"vLLM {vllm} with Ray {ray}" for vllm, ray in TRIED)
 
 
-def reason(architecture: str, python: Sequence[str], engine: Engine) -> str | None:
-    """Return what an answer of `ask` means: why it cannot serve, or None."""
+def reason(folder: Path, python: Sequence[str], engine: Engine) -> str | None:
+    """Return what an answer of `ask` means: why it cannot serve a model, or None."""
+    architecture = weights.architecture(weights.read_config(folder))
     where = said(python)
     if engine.fault or not engine.vllm:
         return f"{where} cannot serve models: {engine.fault or 'no vLLM'}; {INSTALL}"

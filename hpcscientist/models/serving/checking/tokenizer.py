@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ _MISTRAL = (
     "tokenizer: tekken.json alone, by which no prompt can be counted here: put tokenizer.json, "
     "tokenizer_config.json and a chat template for transformers beside it, as other copies of the "
     "model have them"
+)
+# Marks of thinking, as published templates write them: tags of several names, Mistral's brackets,
+# Kimi's triangles, Cohere's and Apertus' tokens, channels of gpt-oss and Gemma 4, and the switch.
+_THINKING = re.compile(
+    r"</?(\w+:)?(think|thinking|thought|reasoning)>|\[/?THINK\]|◁/?think▷|_THINKING\|>"
+    r"|<\|inner_prefix\|>|<\|channel\|?>(analysis|thought)|\benable_thinking\b"
 )
 _PAIRS = (("vocab.json", "merges.txt"),)
 _BRING = "copy all small files of the download too"
@@ -86,8 +93,8 @@ def chat_template(folder: Path) -> str | None:
 
 
 def thinks(folder: Path) -> bool:
-    """Tell whether a model's template knows thinking apart from the answer, as most name it."""
-    return "</think>" in (chat_template(folder) or "")
+    """Tell whether a model's template knows thinking apart from the answer."""
+    return _THINKING.search(chat_template(folder) or "") is not None
 
 
 def _vocabulary(folder: Path) -> Iterator[str]:

@@ -6,9 +6,12 @@ files say all. Nothing of the folder is executed.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NoReturn
 
 from hpcscientist.errors import WeightsError
 from hpcscientist.files.text import printable
@@ -46,32 +49,20 @@ class Checkpoint(Shape):
     thinks: bool = False
 
 
-def check(folder: Path) -> Checkpoint:
+def check(folder: Path, engine: Mapping[str, Any] | None = None) -> Checkpoint:
     """Return what a model's folder holds, having looked at every file that serving needs.
 
-    Raises WeightsError, one line that lists all that is missing or broken, with what mends it.
+    `engine` is what the serving engine reads in its config.json (`Engine.config`); without it, that
+    is read here. Raises WeightsError, one line that lists all that is missing or broken, with what
+    mends it.
     """
     folder = folder.absolute()
-    if not folder.is_dir():
-        raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")
-    config, wrong = read_json(folder / "config.json")
-    shape: Shape | None = None
-    found: list[str] = []
-    if isinstance(config, dict):
-        shape, found = read_shape(config)
-    else:
-        lack = "config.json is missing: give the folder that holds it" if config is None else ""
-        found = [wrong or lack or "config.json is no table: download it again"]
-        config = {}
-    tally, broken = _weights(folder)
-    found += [*broken, *faults(folder)]
-    _, wrong = read_json(folder / "generation_config.json")
-    found += [wrong] if wrong else []
+    config, tally, found = _inspect(folder)
+    shape, lacks = read_shape(config, engine) if config else (None, [])
     if shape is None or found:
-        said = tuple(printable(problem) for problem in found)
-        raise WeightsError(f"{folder} cannot be served: {'; '.join(said)}", said)
+        _refuse(folder, [*lacks, *found])
     return Checkpoint(
-        **shape.model_dump(),
+        **dict(shape),
         folder=str(folder),
         weight_bytes=tally.stored,
         floats=tally.floats,
@@ -81,6 +72,51 @@ def check(folder: Path) -> Checkpoint:
         remarks=tuple(_remarks(folder, bool(config.get("auto_map")))),
         thinks=thinks(folder),
     )
+
+
+def require_whole(folder: Path) -> None:
+    """See that every file that serving needs is whole, whatever config.json says in it.
+
+    Raises WeightsError as `check` does.
+    """
+    _, _, found = _inspect(folder.absolute())
+    if found:
+        _refuse(folder.absolute(), found)
+
+
+def read_config(folder: Path) -> str:
+    """Return the text of a model's config.json, "" where there is none that can be read."""
+    try:
+        return (folder / "config.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def architecture(config: str) -> str:
+    """Return the architecture that the text of a config.json names, "" for none."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return str(json.loads(config)["architectures"][0])
+    return ""
+
+
+def _inspect(folder: Path) -> tuple[dict[str, Any], Tally, list[str]]:
+    """Return config.json, what the weights amount to, and what is wrong with any of the files."""
+    if not folder.is_dir():
+        raise WeightsError(f"{folder}: there is no such folder; give the folder of a model")
+    config, wrong = read_json(folder / "config.json")
+    found: list[str] = []
+    if not isinstance(config, dict):
+        lack = "config.json is missing: give the folder that holds it" if config is None else ""
+        found = [wrong or lack or "config.json is no table: download it again"]
+        config = {}
+    tally, broken = _weights(folder)
+    _, wrong = read_json(folder / "generation_config.json")
+    return config, tally, [*found, *broken, *faults(folder), *([wrong] if wrong else [])]
+
+
+def _refuse(folder: Path, found: list[str]) -> NoReturn:
+    said = tuple(printable(problem) for problem in found)
+    raise WeightsError(f"{folder} cannot be served: {'; '.join(said)}", said)
 
 
 def _weights(folder: Path) -> tuple[Tally, list[str]]:

@@ -7,7 +7,7 @@ with fewer pipeline stages, then fewer GPUs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.errors import ServingError
@@ -69,6 +69,7 @@ class _OnGpus:
     checkpoint: Checkpoint
     machine: Machine
     settings: ServingSettings
+    held: dict[tuple[int, int], int] = field(default_factory=dict)  # tokens, by how it is cut
 
     def choose(self) -> Layout:
         """Return the layout. Raises ServingError."""
@@ -125,11 +126,14 @@ class _OnGpus:
         weights = memory.weight_bytes(self.checkpoint, split.tensor, split.pipeline, number)
         return share - weights - memory.work_bytes(self.checkpoint, split.tensor, number)
 
-    def _a_token(self, split: _Split) -> int:
-        return memory.kv_bytes(self.checkpoint, split.tensor, split.pipeline, self.settings)
+    def _cache(self, split: _Split) -> memory.KvCache:
+        return memory.KvCache.of(self.checkpoint, split.tensor, split.pipeline, self.settings)
 
     def _tokens(self, split: _Split) -> int:
-        return whole_blocks(self._room(split) // self._a_token(split), BLOCK)
+        cut = split.tensor, split.pipeline
+        if cut not in self.held:
+            self.held[cut] = whole_blocks(self._cache(split).tokens(self._room(split)), BLOCK)
+        return self.held[cut]
 
     def _layout(self, split: _Split, replicas: int) -> Layout:
         tokens, number = self._tokens(split), memory.number_bytes(self.settings)
@@ -161,7 +165,7 @@ class _OnGpus:
 
     def _lack(self, best: _Split) -> str:
         wanted = least_context(self.checkpoint, self.settings)
-        lacking = (wanted + BLOCK) * self._a_token(best) - self._room(best)
+        lacking = self._cache(best).request_bytes(wanted + BLOCK) - self._room(best)
         number = memory.number_bytes(self.settings)
         weights = memory.weight_bytes(self.checkpoint, best.tensor, best.pipeline, number)
         mends = ["a smaller or quantized model", "GPUs with more memory"]
@@ -182,7 +186,7 @@ class _OnGpus:
         wanted = least_context(self.checkpoint, self.settings)
         for nodes in range(self.machine.nodes + 1, _SOUGHT + 1):
             more = self.machine.model_copy(update={"nodes": nodes})
-            tried = _OnGpus(self.checkpoint, more, self.settings)
+            tried = _OnGpus(self.checkpoint, more, self.settings, self.held)
             if any(tried._tokens(split) >= wanted for split in tried._splits()):
                 return nodes
         return 0

@@ -36,22 +36,23 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
     replicas = settings.replicas or machine.nodes
     together = math.ceil(replicas / machine.nodes)
     weights = memory.weight_bytes(checkpoint, workers, 1, memory.number_bytes(settings))
-    a_token = memory.kv_bytes(checkpoint, workers, 1, settings)
+    # A prompt is one batch there (`drafting`), so that no window lets anything go.
+    cache = memory.KvCache.of(checkpoint, workers, 1, settings, frees_windows=False)
     reserve = CPU_RESERVE + (workers - 1) * CPU_WORKER
     asked = room = int(settings.kv_cache_gb * GIB) // workers
     if machine.memory_mb:
         # Whole MiB each: what is rounded up below adds up to no more than there is.
         held = machine.memory_mb // together * MIB - reserve
         room = min(asked, held // workers - weights)
-    tokens = whole_blocks(room // MIB * MIB // a_token, CPU_BLOCK)
+    tokens = whole_blocks(cache.tokens(room // MIB * MIB), CPU_BLOCK)
     least = least_context(checkpoint, settings)
     if tokens < least:
-        lacking = workers * ((least + CPU_BLOCK) * a_token - room)
-        cache = f"serving.kv_cache_gb {settings.kv_cache_gb:g}" if room == asked else "memory"
+        lacking = workers * (cache.request_bytes(least + CPU_BLOCK) - room)
+        where = f"serving.kv_cache_gb {settings.kv_cache_gb:g}" if room == asked else "memory"
         mend = "raise it" if room == asked else "take nodes with more memory, fewer replicas"
         raise ServingError(
             f"{checkpoint.folder} does not fit on {words(machine)}, {together} replicas a node: "
-            f"{cache} lacks {gib(lacking)} for {gib(weights * workers)} of weights and {least} "
+            f"{where} lacks {gib(lacking)} for {gib(weights * workers)} of weights and {least} "
             f"tokens; {mend}, or a smaller model"
         )
     context, shortened = fitted_context(checkpoint, settings, tokens)

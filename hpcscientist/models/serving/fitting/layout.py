@@ -8,11 +8,10 @@ from pydantic import Field
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.models.serving.checking.weights import Checkpoint
-from hpcscientist.models.serving.fitting.memory import GIB
+from hpcscientist.models.serving.fitting.memory import GIB, GOAL
 from hpcscientist.records.base import Record
 
-# Tokens of KV cache: worth more GPUs a replica, as two long requests run at once; the least of use.
-GOAL, LEAST = 32_768, 4_096
+LEAST = 4_096  # tokens of KV cache: less is of no use
 MIB = 2**20
 
 
@@ -85,7 +84,7 @@ def divides(checkpoint: Checkpoint, tensor: int, settings: ServingSettings) -> b
     padded to 64 and the inner widths, in whole blocks of a quantization. Experts are not cut where
     each is on one GPU (serving.engine.enable_expert_parallel).
     """
-    few, many = sorted((checkpoint.kv_heads, tensor))
+    kv_heads = {kept.heads for kept in checkpoint.caches if kept.heads}
     padded = math.ceil(checkpoint.vocab / 64) * 64
     block = checkpoint.quantization_block or 1
     widths = [checkpoint.inner]
@@ -93,7 +92,7 @@ def divides(checkpoint: Checkpoint, tensor: int, settings: ServingSettings) -> b
         widths.append(checkpoint.expert_inner)
     return (
         checkpoint.heads % tensor == 0
-        and (checkpoint.latent > 0 or many % few == 0)
+        and all(max(n, tensor) % min(n, tensor) == 0 for n in kv_heads)
         and padded % tensor == 0
         and all(width % tensor == 0 for width in widths)
         and (tensor == 1 or all(width // tensor % block == 0 for width in widths))

@@ -8,12 +8,23 @@ figures decide before that whether it will start, and in which layout.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.models.serving.checking.weights import Checkpoint
 
 GIB = 2**30
 BLOCK, CPU_BLOCK = 16, 128  # tokens of a KV cache block, on GPUs and without
+GOAL = 32_768  # tokens of KV cache: worth more GPUs a replica, as two long requests run at once
+# Of a layer that sees a window alone, vLLM frees what lies before it once a batch is done; two
+# batches are under way at once, of at most so many tokens (`EngineArgs`, on the largest GPUs).
+_BATCHES, _LARGEST_BATCH = 2, 16_384
+_STATE_NUMBER = 4  # bytes; some models keep their states in fewer
+_KV_WHOLE = ("auto", "float16", "bfloat16", "fp8_ds_mla", "nvfp4_ds_mla")
 # The CUDA context, communication buffers, captured graphs, the allocator's waste: an allowance.
 _RESERVE = 3 * GIB // 2
 # What vLLM runs once to measure activations on large GPUs: tokens of a batch, and requests of
@@ -48,19 +59,96 @@ def weight_bytes(checkpoint: Checkpoint, tensor: int, pipeline: int, number: int
     return math.ceil((inside * stage / checkpoint.layers + outside) / tensor)
 
 
-def kv_bytes(checkpoint: Checkpoint, tensor: int, pipeline: int, settings: ServingSettings) -> int:
-    """Return the bytes of KV cache for one token on the fullest GPU; at least 1.
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """What requests take of the fullest GPU's KV cache. Bytes, tokens.
 
-    A key and a value for each layer and KV head (Kwon et al. 2023, arXiv:2309.06180). Heads are
-    divided between GPUs and repeated where there are more GPUs than heads; a latent cache
-    (DeepSeek-AI 2024, arXiv:2405.04434) is held whole by each.
+    `fixed` a request takes whatever its length (states), `a_token` with each of its tokens, and of
+    `windows` each so much with a token up to a length. `longest` is a request as long as may be.
     """
-    number = 1 if str(settings.engine.get("kv_cache_dtype", "")).startswith("fp8") else 2
-    if number == 2 and settings.dtype == "float32":
-        number = 4
-    layers = min(checkpoint.kv_layers, math.ceil(checkpoint.layers / pipeline))
-    a_layer = checkpoint.latent or 2 * math.ceil(checkpoint.kv_heads / tensor) * checkpoint.head_dim
-    return max(1, layers * a_layer * number)
+
+    fixed: int
+    a_token: int
+    windows: tuple[tuple[int, int], ...]
+    longest: int
+
+    @classmethod
+    def of(
+        cls,
+        checkpoint: Checkpoint,
+        tensor: int,
+        pipeline: int,
+        settings: ServingSettings,
+        *,
+        frees_windows: bool = True,
+    ) -> KvCache:
+        """Return the cache of a layout; without `frees_windows` layers that see a window keep all.
+
+        Heads are divided between GPUs and repeated where there are more GPUs than heads; a latent
+        vector is held whole by each (a head, as it were). vLLM's blocks are of one size: it puts
+        layers that keep the same into groups as large as the smallest kind has layers, and fills
+        the last up (`_get_kv_cache_groups_uniform_page_size`, v1/core/kv_cache_utils.py).
+        """
+        number = _kv_number_bytes(checkpoint, settings)
+        size = math.ceil(checkpoint.layers / pipeline)
+        tokens = [math.ceil(kept.heads / tensor) * kept.size for kept in checkpoint.caches]
+        batch = settings.engine.get("max_num_batched_tokens")
+        batch = batch if isinstance(batch, int) and batch > 0 else _LARGEST_BATCH
+        frees_windows = frees_windows and not settings.engine.get("disable_hybrid_kv_cache_manager")
+        below = list(accumulate(tokens, initial=0))
+        starts = range(checkpoint.layers - size + 1)
+        start = max(starts, key=lambda n: below[n + size] - below[n])
+        stage = slice(start, start + size)
+        counts, sums = Counter[int](), Counter[int]()  # by window, 0 for all tokens
+        for cache, token in zip(checkpoint.caches[stage], tokens[stage], strict=True):
+            if cache.heads:
+                window = cache.window + _BATCHES * batch if cache.window and frees_windows else 0
+                counts[window] += 1
+                sums[window] += token * number
+        states = [cache.state for cache in checkpoint.caches[stage] if cache.state]
+        padded = _padding([*counts.values(), *([len(states)] if states else [])])
+        whole = {window: math.ceil(sums[window] * padded(n) / n) for window, n in counts.items()}
+        # Beside attention, a page is as large as a state, rounded up to whole blocks of tokens. A
+        # request takes three pages of each state (vLLM shares prefixes) and one that is not full.
+        page = math.ceil(max(states, default=0) / tensor) * _STATE_NUMBER
+        pages = padded(len(states)) if states else 0
+        if counts and states:
+            block = max(tokens[stage]) * number * CPU_BLOCK
+            page = math.ceil(page / block) * block
+            pages = 3 * pages + sum(map(padded, counts.values()))
+        return cls(
+            fixed=page * pages,
+            a_token=whole.pop(0, 0),
+            windows=tuple(whole.items()),
+            longest=settings.context or checkpoint.context or GOAL,
+        )
+
+    def request_bytes(self, tokens: int) -> int:
+        """Return what a request of so many tokens takes."""
+        seen = sum(size * min(tokens, window) for window, size in self.windows)
+        return self.fixed + self.a_token * tokens + seen
+
+    def tokens(self, room: int) -> int:
+        """Return how many tokens there is room for: those of requests as long as they may be, and
+        of a shorter one; at least 0.
+        """
+        requests, rest = divmod(max(0, room), max(1, self.request_bytes(self.longest)))
+        shorter = bisect_right(range(self.longest), rest, key=self.request_bytes) - 1
+        return requests * self.longest + max(0, shorter)
+
+
+def _padding(counts: Sequence[int]) -> Callable[[int], int]:
+    """Return by how many layers vLLM counts so many that keep the same."""
+    least, most = min(counts, default=1), max(counts, default=1)
+    group = most if most < 1.5 * least else least
+    return lambda count: math.ceil(count / group) * group
+
+
+def _kv_number_bytes(checkpoint: Checkpoint, settings: ServingSettings) -> int:
+    named = str(settings.engine.get("kv_cache_dtype", "auto"))
+    if named == "auto" and checkpoint.kv_bits:
+        return checkpoint.kv_bits // 8
+    return number_bytes(settings) if named in _KV_WHOLE else 1
 
 
 def work_bytes(checkpoint: Checkpoint, tensor: int, number: int) -> int:

@@ -6,10 +6,12 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import psutil
@@ -19,6 +21,8 @@ from hpcscientist.models.serving.paths import ServingPaths
 
 _SHARED = Path("/dev/shm")
 _OF_PYTHON = "psm_"  # what multiprocessing calls shared memory; vLLM's queues are of that kind
+_LIST = "shared-memory"
+_LOOK_AGAIN_S, _LOOKS = 2.0, 5  # at segments that none of the processes had mapped
 _LOG_TAIL = 64 * 1024
 # The longest of the paths that Ray gives to sockets, below its own folder; such may have 107 bytes.
 _SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
@@ -42,6 +46,7 @@ def temporary_folder(order: Order) -> Path:
         with contextlib.suppress(OSError):
             mine = left.lstat().st_uid == os.geteuid()
             if mine and pid.isdigit() and not psutil.pid_exists(int(pid)):
+                _remove_listed(left)
                 shutil.rmtree(left, ignore_errors=True)
     for number in itertools.count():  # no random name: there is no room for one
         folder = base / f"{prefix}{os.getpid()}{f'-{number}' if number else ''}"
@@ -60,34 +65,74 @@ def of_ray(folder: Path) -> Path:
     return folder / "r"
 
 
-def shared_memory(pids: Iterable[int], before: Collection[str] = ()) -> set[Path]:
-    """Return the shared memory that processes have mapped: killed, they leave it behind.
+class SharedMemory:
+    """The shared memory that a node's processes make. Killed, they leave it behind.
 
-    Only segments made since `before` was listed, and this user's: people keep weights and whole
-    environments in /dev/shm too.
+    It is looked for while they live: whoever ends a job may end engine and node at once, and of a
+    process that is gone nobody can tell what it had. The list is kept in the node's folder, so that
+    the next node of this machine removes what one that was killed outright could not.
+
+    Only segments made since this was, and this user's: people keep weights and whole environments
+    in /dev/shm too.
     """
+
+    def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
+        """`pids` returns the processes that are alive."""
+        self._pids = pids
+        self._before = segments()
+        self._made: dict[str, int] = {}
+        self._seen: frozenset[str] = frozenset()
+        self._due, self._looks = 0.0, 0
+        self._folder: Path | None = None
+
+    def keep_list(self, folder: Path) -> None:
+        """Keep the list in this folder from now on."""
+        self._folder = folder
+
+    def look(self) -> None:
+        """Look whether something was made. It is cheap where there is nothing new."""
+        unknown = segments() - self._before - self._made.keys()
+        if not unknown <= self._seen:
+            self._looks = _LOOKS
+        elif not unknown or not self._looks or time.monotonic() < self._due:
+            return
+        self._seen, self._due = unknown, time.monotonic() + _LOOK_AGAIN_S
+        self._looks -= 1
+        found = shared_memory(self._pids()) & {_SHARED / name for name in unknown}
+        if not found:
+            return
+        self._made |= {path.name: inode for path in found if (inode := _inode(path.name))}
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                text = "".join(f"{name} {inode}\n" for name, inode in self._made.items())
+                (self._folder / _LIST).write_text(text)
+
+    def unname(self) -> None:
+        """Take the names from the shared memory through which an engine's processes speak.
+
+        To be called once they all have it: it is then gone with them, however they end.
+        """
+        self.look()
+        _remove({n: inode for n, inode in self._made.items() if n.startswith(_OF_PYTHON)})
+
+    def remove(self) -> None:
+        """Remove what was made, once the processes are gone."""
+        _remove(self._made)
+        new = segments() - self._before
+        _remove_unheld({name: _inode(name) for name in new if _is_an_engine_s(name)})
+
+
+def shared_memory(pids: Iterable[int]) -> set[Path]:
+    """Return the shared memory of this user's that processes have mapped."""
     found: set[Path] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
                 path = line.split(maxsplit=5)[-1]
-                name = path.removeprefix(f"{_SHARED}/")
-                if name == path or "/" in name or name in before:
-                    continue
-                with contextlib.suppress(OSError):  # "(deleted)" too
-                    if (_SHARED / name).lstat().st_uid == os.geteuid():
-                        found.add(_SHARED / name)
+                name = path.removeprefix(f"{_SHARED}/")  # or "... (deleted)", which nothing is
+                if name != path and "/" not in name and _inode(name) is not None:
+                    found.add(_SHARED / name)
     return found
-
-
-def unname(pids: Iterable[int], before: Collection[str]) -> None:
-    """Take the names from the shared memory through which an engine's processes speak.
-
-    To be called once they all have it: it is then gone with them, however they end.
-    """
-    for segment in shared_memory(pids, before):
-        if segment.name.startswith(_OF_PYTHON):
-            remove([segment])
 
 
 def remove(segments: Iterable[Path]) -> None:
@@ -97,6 +142,34 @@ def remove(segments: Iterable[Path]) -> None:
             segment.unlink()
 
 
+def _inode(name: str) -> int | None:
+    """Return the inode of a segment of this user's; None where it is gone, or another's."""
+    with contextlib.suppress(OSError):
+        status = (_SHARED / name).lstat()
+        return status.st_ino if status.st_uid == os.geteuid() else None
+    return None
+
+
+def _is_an_engine_s(name: str) -> bool:
+    """Whether a name is what Python gives to shared memory, or has the number of a process that
+    is gone, as those of PyTorch and joblib do."""
+    made = re.match(r"(?:torch_|sem\.loky-)(\d+)[_-]", name)
+    return name.startswith(_OF_PYTHON) or (made is not None and not psutil.pid_exists(int(made[1])))
+
+
+def _remove(segments: Mapping[str, int | None]) -> None:
+    """Remove segments, by name and inode: a name may have become another's."""
+    still = (name for name, inode in segments.items() if inode and _inode(name) == inode)
+    remove(_SHARED / name for name in still)
+
+
+def _remove_unheld(segments: Mapping[str, int | None]) -> None:
+    """Remove the segments that no process has mapped."""
+    if segments:
+        held = {path.name for path in shared_memory(psutil.pids())}
+        _remove({name: inode for name, inode in segments.items() if name not in held})
+
+
 def segments() -> frozenset[str]:
     """Return what is in shared memory now."""
     with contextlib.suppress(OSError):
@@ -104,16 +177,17 @@ def segments() -> frozenset[str]:
     return frozenset()
 
 
-def orphaned_semaphores() -> set[Path]:
-    """Return joblib's semaphores of this user whose processes, named in them, are gone."""
-    found = set()
-    for path in _SHARED.glob("sem.loky-*"):
-        pid = path.name.split("-")[1]
-        with contextlib.suppress(OSError):
-            mine = path.lstat().st_uid == os.geteuid()
-            if mine and pid.isdigit() and not psutil.pid_exists(int(pid)):
-                found.add(path)
-    return found
+def remove_orphans() -> None:
+    """Remove PyTorch's and joblib's shared memory of this user whose processes are gone."""
+    names = [n for n in segments() if not n.startswith(_OF_PYTHON) and _is_an_engine_s(n)]
+    _remove_unheld({name: _inode(name) for name in names})
+
+
+def _remove_listed(folder: Path) -> None:
+    """Remove the shared memory that a node listed before it was killed."""
+    with contextlib.suppress(OSError, ValueError):
+        rows = [line.rsplit(maxsplit=1) for line in (folder / _LIST).read_text().splitlines()]
+        _remove_unheld({name: int(inode) for name, inode in rows})
 
 
 def keep_logs(order: Order, folder: Path) -> None:

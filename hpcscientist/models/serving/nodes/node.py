@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, _tell)
     brood = processes.Brood()
     own = order.head if role == "head" else own_address(order.head)
-    before = leftovers.segments()
+    memory = leftovers.SharedMemory(brood.pids)
     folder: Path | None = None
     try:
         held = ports.hold(order.ports.claim)
@@ -64,19 +64,21 @@ def main(arguments: Sequence[str]) -> int:
             print(f"ports taken on {socket.gethostname()}: {busy or 'the block'}", flush=True)
             return PORTS_TAKEN
         folder = leftovers.temporary_folder(order)
-        return _serve(order, role, own, folder, lambda: leftovers.unname(brood.pids(), before))
+        memory.keep_list(folder)
+        return _serve(order, role, own, folder, memory)
     except Told:
         return 0
     finally:
         _ignore()
-        shared = leftovers.shared_memory(brood.pids(), before)
+        memory.look()
         brood.end()
+        memory.remove()  # first: whoever ends a job does not wait for long
         if folder is not None:
             leftovers.keep_logs(order, folder)
             shutil.rmtree(folder, ignore_errors=True)
         if role == "head":
             leftovers.withdraw(order)
-        leftovers.remove(shared | leftovers.orphaned_semaphores())
+        leftovers.remove_orphans()
 
 
 def ray_command(order: Order, role: str, own: str, folder: Path) -> list[str]:
@@ -128,8 +130,8 @@ def _needed(order: Order, role: str) -> tuple[int, ...]:
     return tuple(port for port in given.all() if port not in others)
 
 
-def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable[[], None]) -> int:
-    """Serve until the end. `on_answers` is called once models answer."""
+def _serve(order: Order, role: str, own: str, folder: Path, memory: leftovers.SharedMemory) -> int:
+    """Serve until the end."""
     paths = ServingPaths(order.folder)
     environment = offline.environment(os.environ, paths)
     environment |= {"VLLM_HOST_IP": own, FOLDER: str(folder)}
@@ -139,6 +141,7 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
     lease = Lease(paths.lease(order.nonce), order.lease_s)
 
     def is_over() -> bool:
+        memory.look()
         # A shared file system that fails for a moment ends nothing; the lease does, if it stays so.
         with contextlib.suppress(OSError):
             if paths.is_stopped(order.nonce):
@@ -166,7 +169,7 @@ def _serve(order: Order, role: str, own: str, folder: Path, on_answers: Callable
             with contextlib.suppress(OSError):
                 answers = paths.endpoint.exists()
             if answers:
-                on_answers()
+                memory.unname()
         time.sleep(_POLL_S)
     return status
 

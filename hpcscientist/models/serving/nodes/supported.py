@@ -1,7 +1,8 @@
-"""Asked of the interpreter that serves: has it the engine, and does that know an architecture?
+"""Asked of the interpreter that serves: has it the engine, and what does that make of a model?
 
-Run as `python -m hpcscientist.models.serving.nodes.supported ARCHITECTURE`; prints one line of
-JSON. It imports nothing of this package, so that its text can be given to any interpreter.
+Run as `python -m hpcscientist.models.serving.nodes.supported ARCHITECTURE` with the model's
+config.json as standard input; prints one line of JSON. It imports nothing of this package, so that
+its text can be given to any interpreter.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 # Where vLLM has the server that is run for each replica: newer releases (0.29 and up), older ones.
@@ -20,10 +23,14 @@ ARGUMENTS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli
 PARSERS = ("vllm.utils.argparse_utils",)
 # What else serving imports beside vLLM, which brings them all.
 BESIDE = ("aiohttp", "cryptography", "uvloop")
+# What classes compute, and leave out where they are written down.
+_COMPUTED = ("layers_block_type", "layer_types", "num_hidden_layers", "num_attention_heads")
 
 
-def examine(architecture: str) -> dict[str, Any]:
-    """Return versions, whether the architecture is known, and what went wrong ("" for nothing)."""
+def examine(architecture: str, config: str) -> dict[str, Any]:
+    """Return versions, whether the architecture is known, what went wrong ("" for nothing), and
+    all that the engine reads in a config.json of the model that writes text.
+    """
     said: dict[str, Any] = {
         "python": ".".join(map(str, sys.version_info[:3])),
         "vllm": "",
@@ -32,6 +39,7 @@ def examine(architecture: str) -> dict[str, Any]:
         "writes": False,
         "lacks": [],
         "fault": "",
+        "config": {},
     }
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         said["ray"] = importlib.metadata.version("ray")
@@ -46,6 +54,9 @@ def examine(architecture: str) -> dict[str, Any]:
         said["vllm"] = vllm.__version__
         said |= _known(architecture, registry)
         said["lacks"] = _lacking()
+        # An engine that cannot read it says why when it starts; others are read without it.
+        with contextlib.suppress(Exception):
+            said["config"] = _read(config)
     return said
 
 
@@ -82,5 +93,43 @@ def _known(architecture: str, registry: Any) -> dict[str, bool]:
     return {"known": bool(compatible), "writes": architecture.endswith("ForCausalLM")}
 
 
+def _read(config: str) -> dict[str, Any]:
+    """Return the configuration of the text model, with what its class fills in and computes."""
+    reading = importlib.import_module("vllm.transformers_utils.config")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "config.json").write_text(config, encoding="utf-8")
+        whole = reading.get_config(folder, trust_remote_code=False)
+    text = reading.get_hf_text_config(whole)
+    said: dict[str, Any] = text.to_dict()
+    said.pop("dtype", None)  # of the part alone: config.json tells that of the weights
+    for name in _COMPUTED:
+        with contextlib.suppress(Exception):
+            said[name] = getattr(text, name)
+    with contextlib.suppress(Exception):  # what vLLM itself counts by; not every version has it
+        said |= _counts(whole, text)
+    return dict(json.loads(json.dumps(said, default=str)))
+
+
+def _counts(whole: Any, text: Any) -> dict[str, Any]:
+    counting = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
+    base = counting.ModelArchConfigConvertorBase
+    kind = counting.MODEL_ARCH_CONFIG_CONVERTORS.get(whole.model_type, base)
+    found = kind(whole, text).convert()
+    layers = [found[n] for n in range(found.total_num_hidden_layers)]
+    # What vLLM runs by transformers has a latent cache wherever it has a rank.
+    registry = importlib.import_module("vllm.model_executor.models.registry")
+    is_own = set(found.architectures) & set(registry.ModelRegistry.get_supported_archs())
+    has_rank = getattr(text, "kv_lora_rank", None) is not None
+    said: dict[str, Any] = {
+        "num_hidden_layers": found.total_num_hidden_layers,
+        "num_attention_heads": found.total_num_attention_heads,
+        "num_key_value_heads": [layer.total_num_kv_heads for layer in layers],
+        "is_deepseek_mla": found.is_deepseek_mla if is_own else has_rank,
+    }
+    if not has_rank:
+        said["head_dim"] = [layer.head_size for layer in layers]
+    return said
+
+
 if __name__ == "__main__":
-    print(json.dumps(examine(sys.argv[1])))
+    print(json.dumps(examine(sys.argv[1], sys.stdin.read())))

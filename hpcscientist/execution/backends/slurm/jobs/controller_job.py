@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcscientist.config.partitions import of_controller
+from hpcscientist.config.sbatch import cluster_of, extra_of_controller, gpu_options, written
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.jobs import sweep
@@ -63,17 +65,16 @@ def own_options(
     site: Site, mark: tuple[str, str], nodes: int, log: Path, *, requeue: bool
 ) -> list[str]:
     """Return the options of a job as the site's [controller] wants it; `mark`: see `naming`."""
-    slurm, own = site.slurm, site.controller
-    named = {
-        name: getattr(own, name) or getattr(slurm, name)
-        for name in ("account", "partition", "qos", "constraint")
-    }
+    own, extra, slurm = site.controller, extra_of_controller(site), of_controller(site)
+    cluster = cluster_of(site.slurm)
+    named = {name: getattr(slurm, name) for name in ("account", "partition", "qos", "constraint")}
     memory = {
         "mem": f"--mem={own.memory_mb}M",
         "mem-per-cpu": f"--mem-per-cpu={-(-own.memory_mb // own.cpus)}M",
         "none": "",
     }[slurm.memory]
     listed = [
+        f"--clusters={cluster}" if cluster else "",
         f"--job-name={naming.job_name(*mark)}",
         f"--comment={naming.comment(*mark)}",
         *(f"--{name}={value}" for name, value in named.items() if value),
@@ -81,7 +82,7 @@ def own_options(
         "--ntasks-per-node=1",
         f"--cpus-per-task={own.cpus}",
         memory,
-        f"--gres={slurm.gres.format(gpus=own.gpus)}" if own.gpus else "",
+        *(written(name, value) for name, value in gpu_options(slurm, own.gpus, extra.gres).items()),
         f"--exclude={','.join(slurm.exclude)}" if slurm.exclude else "",
         f"--time={own.minutes}",
         f"--signal=B:USR1@{own.stop_before_s}",
@@ -89,7 +90,7 @@ def own_options(
         "--open-mode=append",
         "--propagate=NONE",
         f"--output={_quoted(log)}",
-        *own.extra,
+        *(written(name, value) for name, value in extra.options.items()),
     ]
     return [option for option in listed if option]
 
@@ -113,9 +114,8 @@ def submit(
 def hand_in(slurm: Slurm, text: str, waits: Iterable[str], environment: Mapping[str, str]) -> str:
     """Submit a script; return the job's id. Raises SchedulerSilent, SchedulerRefused."""
     # The environment goes along: keys of endpoints, and where labels lie, stand in no file.
-    given = unshadowed(environment, text)
-    said = slurm.run("sbatch", "--parsable", "--export=ALL", *waits, stdin=text, environment=given)
-    return said.strip().splitlines()[-1].partition(";")[0]
+    more = () if "#SBATCH --export=ALL" in text else ("--export=ALL",)
+    return slurm.submit(*more, *waits, stdin=text, environment=unshadowed(environment, text))
 
 
 def live(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
@@ -129,16 +129,18 @@ def live(slurm: Slurm, campaign_id: str) -> list[QueueRow]:
 def ensure(slurm: Slurm, job: ControllerJob) -> tuple[str, bool]:
     """Return the id of the campaign's controller, and whether it was submitted just now.
 
-    Of two that are submitted side by side, the older stays. Raises SchedulerError.
+    Of two that are submitted side by side, the older stays. An id counts only as the queue shows
+    it with our name: what sbatch printed may be another number. Raises SchedulerError.
     """
     known = _lasting(slurm, job.campaign_id)
     if known:
         return known[0], False
     mine = submit(slurm, job)
-    oldest = [*_lasting(slurm, job.campaign_id), mine][0]
-    if oldest != mine:
-        sweep.cancel_jobs(slurm, [mine])
-    return oldest, oldest == mine
+    found = _lasting(slurm, job.campaign_id)
+    if len(found) > 1 and mine != found[0]:
+        sweep.cancel_jobs(slurm, [mine] if mine in found else found[1:])
+    oldest = found[0] if found else mine
+    return oldest, len(found) < 2 or oldest == mine
 
 
 def ensure_successor(

@@ -13,19 +13,20 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import submitit
 
-from hpcscientist.errors import SchedulerSilent
+from hpcscientist.config.partitions import choose
+from hpcscientist.config.sbatch import cluster_of, extra_of_trials, gpu_options
 from hpcscientist.execution.backends.slurm import naming
-from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
+from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder, need_of
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.jobs.setup import setup_lines
-from hpcscientist.records.site import SlurmSite
+from hpcscientist.records.site import Site, SlurmSite
 
 # Nothing of ours listens to submitit's signal; Slurm's own SIGTERM is what a worker heeds.
 _SIGNAL_S = 5
@@ -44,18 +45,6 @@ class ArrayExecutor(submitit.SlurmExecutor):
         self.parameters["map_count"] = count
         return str(self._make_submission_file_text(command, ""))
 
-    def submit_file(self, slurm: Slurm, path: Path, environment: Mapping[str, str]) -> str:
-        """Submit a script and return the job id. Raises SchedulerError.
-
-        What sbatch says may be lost though the array was made: that is silence, not a no.
-        """
-        output = slurm.run(*self._make_submission_command(path), environment=environment)
-        try:
-            return str(self._get_job_id_from_submission_command(output))
-        except submitit.core.utils.FailedSubmissionError as error:
-            said = output.strip()[:100] or "nothing"
-            raise SchedulerSilent(f"sbatch named no job; it said: {said}") from error
-
 
 def command(site: SlurmSite, module: str, folder: Path) -> str:
     """Return the shell command of each array task; the task's number is in its environment."""
@@ -64,17 +53,21 @@ def command(site: SlurmSite, module: str, folder: Path) -> str:
 
 
 def script(
-    site: SlurmSite, batch: ArrayRecord, folder: Path, module: str, avoid: Collection[str] = ()
+    site: Site, batch: ArrayRecord, folder: Path, module: str, avoid: Collection[str] = ()
 ) -> str:
-    """Return the script of a batch's array. `avoid`: nodes that failed repeatedly."""
-    return array_script(site, batch, folder, command(site, module, folder), avoid)
+    """Return the script of a batch's array. `avoid`: nodes that failed repeatedly.
+
+    Raises SiteError for a profile that no such array can be submitted with.
+    """
+    return array_script(site, batch, folder, command(site.slurm, module, folder), avoid)
 
 
 def array_script(
-    site: SlurmSite, batch: ArrayRecord, folder: Path, line: str, avoid: Collection[str] = ()
+    site: Site, batch: ArrayRecord, folder: Path, line: str, avoid: Collection[str] = ()
 ) -> str:
     """Return the script of an array whose tasks run a line of the shell instead."""
-    return _executor(site, batch, folder, avoid).text(line, len(batch.tasks))
+    slurm = choose(site, need_of(site.slurm, batch))
+    return _executor(slurm, batch, folder, avoid).text(line, len(batch.tasks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +75,7 @@ class Sender:
     """Submits arrays whose tasks run a Python module."""
 
     slurm: Slurm
-    site: SlurmSite
+    site: Site
     module: str
 
     def submit(self, batch: ArrayRecord, folder: BatchFolder, avoid: Collection[str] = ()) -> str:
@@ -93,11 +86,10 @@ class Sender:
         written.
         """
         folder.write(batch)
-        executor = _executor(self.site, batch, folder.root, avoid)
-        line = command(self.site, self.module, folder.root)
-        text = executor.text(line, len(batch.tasks))
+        text = script(self.site, batch, folder.root, self.module, avoid)
         folder.script.write_text(text)
-        job_id = executor.submit_file(self.slurm, folder.script, unshadowed(os.environ, text))
+        given = unshadowed(os.environ, text)
+        job_id = self.slurm.submit(str(folder.script), environment=given)
         folder.write_job_id(job_id)
         return job_id
 
@@ -108,19 +100,12 @@ def check(slurm: Slurm, text: str) -> None:
     slurm.run("sbatch", "--test-only", stdin=text, environment=environment)
 
 
-def options(extra: Collection[str]) -> dict[str, Any]:
-    """Return further sbatch options, `--name=value` or `--name`, as submitit wants them."""
-    found: dict[str, Any] = {}
-    for option in extra:
-        name, has_value, value = option.removeprefix("--").partition("=")
-        found[name] = value if has_value else True
-    return found
-
-
 def _executor(
     site: SlurmSite, batch: ArrayRecord, folder: Path, avoid: Collection[str]
 ) -> ArrayExecutor:
     executor = ArrayExecutor(folder=folder)
+    extra = extra_of_trials(site)
+    cluster = cluster_of(site)
     memory = batch.memory_mb + site.memory_margin_mb
     parameters: dict[str, Any] = {
         "job_name": naming.job_name(batch.campaign_id, batch.batch_id),
@@ -133,7 +118,6 @@ def _executor(
         "partition": site.partition or None,
         "qos": site.qos or None,
         "constraint": site.constraint or None,
-        "gres": site.gres.format(gpus=batch.gpus) if batch.gpus else None,
         "mem": f"{memory}M" if site.memory == "mem" else None,
         "mem_per_cpu": f"{-(-memory // batch.cpus)}M" if site.memory == "mem-per-cpu" else None,
         "exclude": ",".join(sorted({*site.exclude, *avoid})) or None,
@@ -148,7 +132,9 @@ def _executor(
             "export": "ALL",
             "propagate": "NONE",
             "output": f"{str(folder).replace('%', '%%')}/%A_%a_0_log.out",
-            **options(site.extra),
+            **gpu_options(site, batch.gpus, extra.gres),
+            **({"clusters": cluster} if cluster else {}),
+            **{name: True if value is None else value for name, value in extra.options.items()},
         },
     }
     executor.parameters.update(parameters)  # as they are: `update_parameters` converts memory

@@ -7,6 +7,7 @@ one at `at`. Everything here is memory; what must survive the driver is in the b
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,12 +34,14 @@ class ArrayTask:
     unwanted: set[int] = field(default_factory=set)
     phase: Phase = Phase.WAITING
     state: str = "PENDING"
+    reason: str = ""  # Slurm's, for which it waits
     node: str = ""
     cause: EndState | None = None
     ended_at: float = 0.0
     started: bool = False
     stopping: bool = False
-    absences: int = 0  # rounds in a row in which Slurm did not know it
+    absences: int = 0  # answers in a row in which Slurm did not know it
+    missed_at: float | None = None  # when squeue began to know nothing of it
 
     def end(self, cause: EndState, state: str) -> None:
         """Note that the task will never run again under its job id."""
@@ -55,6 +58,8 @@ class ArrayTask:
 class LiveBatch:
     """One array. `job_id` None: whether it was submitted is still to be found out.
 
+    `confirmed`: Slurm showed that id with our name. One that sbatch alone named may be a number of
+    a notice beside it, and another job's: nothing is cancelled by it.
     `by_name`: there was no record of it, so what its tasks came to was told before, or was ended
     by us, or no task ever found what to run.
     """
@@ -63,7 +68,9 @@ class LiveBatch:
     folder: BatchFolder
     job_id: str | None
     tasks: list[ArrayTask]
-    hopeless: int = 0
+    hopeless: int = 0  # answers in a row in which it waited for what never comes
+    hopeless_at: float = 0.0
+    confirmed: bool = False
     by_name: bool = False
 
     def live_tasks(self) -> list[ArrayTask]:
@@ -140,6 +147,15 @@ class Ledger:
         for live in self.batches:
             for task in live.tasks:
                 yield live, task
+
+    def waiting(self) -> Counter[str]:
+        """Count the tasks that wait in the queue, by Slurm's reason."""
+        return Counter(
+            task.reason
+            for live, task in self.tasks()
+            if live.job_id and task.cause is None and not task.started
+            if task.phase is Phase.WAITING
+        )
 
     def count_live(self) -> int:
         """Return how many tasks have not ended."""

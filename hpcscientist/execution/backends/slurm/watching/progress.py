@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
@@ -18,6 +19,7 @@ from hpcscientist.records.site import WatchSite
 
 _LOG_TAIL = 16 * 1024
 _HIDDEN_S = 3.0
+_NO_LOG = "its node does not see the run directory, or may not write there: it left no log"
 _TASKS_A_LOOK = 500  # with more running than this, files are looked at less often
 
 
@@ -33,13 +35,18 @@ class Progress:
     ) -> None:
         self._paths, self._watch, self._ledger, self._tell = paths, watch, ledger, tell
         self._next, self._running = 0.0, 0
+        self._seen = False  # anything that a node wrote
+        self._unseen: dict[LiveBatch, set[str]] = {}  # arrays of which nothing came, and nodes
 
     def pause_s(self) -> float:
         """Return the seconds until the next look is due."""
         return max(0.0, self._next - clock.now())
 
     def look(self) -> None:
-        """Look at the files of tasks that run or have ended."""
+        """Look at the files of tasks that run or have ended.
+
+        Raises RunDirectoryError once it is plain that nodes do not see them.
+        """
         now = clock.now()
         hurried = any(
             task.cause is not None and task.remaining() for _, task in self._ledger.tasks()
@@ -48,7 +55,7 @@ class Progress:
             return
         self._running = 0
         for live in list(self._ledger.batches):
-            _note_started(live)
+            self._seen |= _note_started(live)
             for task in live.tasks:
                 if not task.started and task.cause is None:
                     continue
@@ -57,6 +64,32 @@ class Progress:
                 if task.cause is not None and task.remaining():
                     self._settle(live, task)
         self._next = now + self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
+        self._raise_if_unseen()
+
+    def _raise_if_unseen(self) -> None:
+        """Stop where nothing comes of any task: every further one would only be lost as well.
+
+        One node may have lost a mount, and others have it: two nodes count, or two arrays.
+        """
+        nodes = set[str]().union(*self._unseen.values())
+        if self._seen or max(len(nodes), len(self._unseen)) < 2 or self._had_workers():
+            return
+        where = f" on {', '.join(sorted(nodes))}" if nodes else ""
+        raise RunDirectoryError(
+            f"compute nodes do not see {self._paths.root}, or may not write there: array tasks"
+            f"{where} ended without the log that Slurm makes as they start; launch with --run-dir "
+            "on a file system that nodes share (`hpcsci doctor --run-dir DIR` tries one)"
+        )
+
+    def _had_workers(self) -> bool:
+        """Whether a worker wrote here, for this driver or an earlier one."""
+        return any(self._paths.trials.glob("*/worker.json"))
+
+    def believe(self, live: LiveBatch, task: ArrayTask) -> None:
+        """End a task that squeue does not show and whose trials have all left results."""
+        self._advance(live, task)
+        if not task.remaining():
+            task.end(EndState.ENDED, task.state)
 
     def _advance(self, live: LiveBatch, task: ArrayTask) -> None:
         """Follow a task's trials as far as they have results."""
@@ -123,6 +156,8 @@ class Progress:
                 self._end_well(live, task, position)
         task.at = len(task.runs)
         left = task.remaining()
+        if left and _left_no_log(task):
+            self._unseen.setdefault(live, set()).update([task.node] if task.node else [])
         for position in left:
             if position in task.unwanted:
                 state = EndState.CANCELLED
@@ -149,6 +184,7 @@ class Progress:
             node=task.node,
             job=_job(live, task),
             scheduler_state=task.state,
+            why=_NO_LOG if _left_no_log(task) else "",
             said=read_tail(log, _LOG_TAIL),
         )
 
@@ -162,7 +198,7 @@ class Progress:
             with contextlib.suppress(OSError):
                 os.listdir(self._paths.trial(task.runs[position].trial_id).root)  # noqa: PTH208
         patience = self._watch.visible_s
-        if task.cause is not EndState.ENDED:
+        if task.cause is not EndState.ENDED and (self._seen or not _left_no_log(task)):
             patience = min(patience, _HIDDEN_S) if task.started else 0.0
         return clock.now() - task.ended_at < patience
 
@@ -171,20 +207,27 @@ def _job(live: LiveBatch, task: ArrayTask) -> str:
     return f"{live.job_id}_{task.number}"
 
 
-def _note_started(live: LiveBatch) -> None:
-    """Mark the tasks whose log exists: Slurm makes it as a task starts."""
-    if live.job_id is None or all(task.started or task.cause for task in live.tasks):
-        return
+def _left_no_log(task: ArrayTask) -> bool:
+    """Whether Slurm says that a task ran to an end, and there is no log of it."""
+    return not task.started and task.cause in (EndState.FAILED, EndState.ENDED)
+
+
+def _note_started(live: LiveBatch) -> bool:
+    """Mark the tasks whose log exists: Slurm makes it as a task starts. Return whether any does."""
+    waiting = [task for task in live.tasks if not task.started and task.remaining()]
+    if live.job_id is None or not waiting:
+        return any(task.started for task in live.tasks)
     prefix = f"{live.job_id}_"
     try:
         names = os.listdir(live.folder.root)  # noqa: PTH208
     except OSError:
-        return
+        return False
     for name in names:
         if name.startswith(prefix) and name.endswith("_0_log.out"):
             number = name[len(prefix) :].partition("_")[0]
             if number.isdigit() and int(number) < len(live.tasks):
                 live.tasks[int(number)].started = True
+    return any(task.started for task in live.tasks)
 
 
 def _began(paths: TrialPaths, run: int) -> float | None:

@@ -1,33 +1,29 @@
-"""A round: at most one squeue and one sacct for everything that is live, applied to the ledger.
+"""A round: one squeue for everything that is live, applied to the ledger.
 
-A task ends in the ledger when squeue or sacct says so, or when Slurm, asked twice, knows
+A task ends in the ledger when squeue or accounting says so, or when Slurm, asked twice, knows
 nothing of it any more (purged from the controller's memory, and no accounting). A controller
-that does not answer changes nothing.
+that does not answer changes nothing. Accounting is asked beside the rounds; where it stays silent,
+what has left the queue counts as lost after a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hpcscientist.errors import SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.errors import SchedulerRefused
+from hpcscientist.execution.backends.slurm import clock, naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.watching.accounting import Accounting, Missing
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
-from hpcscientist.execution.backends.slurm.watching.queue import (
-    AccountRow,
-    QueueRow,
-    accounted,
-    accounted_by_name,
-    queue_table,
-)
+from hpcscientist.execution.backends.slurm.watching.queue import AccountRow, QueueRow, queue_table
 from hpcscientist.execution.backends.slurm.watching.states import (
     Phase,
-    can_never_run,
     cause,
     is_held_by_slurm,
+    patience_s,
 )
 from hpcscientist.records.runs import EndState
 
@@ -37,6 +33,9 @@ ABSENCES, LAGS = 2, 6
 # Lines that cannot be read as often in a row are no accident: some job has an odd name.
 UNREAD = 10
 HOPELESS = 3
+
+# The rows of squeue by batch, and by job: one that sbatch made twice has two.
+_Mine = Mapping[str, Mapping[str, list[QueueRow]]]
 
 
 @dataclass(slots=True)
@@ -64,14 +63,18 @@ class Backoff:
 
 @dataclass(slots=True)
 class Findings:
-    """What a round found. `void`: batches that were never submitted."""
+    """What a round found. `void`: batches that were never submitted.
+
+    `lost`: how many tasks count as lost because accounting stays silent.
+    """
 
     changed: bool = False
     others: int = 0  # the user's tasks in the queue that are not this campaign's
     void: list[LiveBatch] = field(default_factory=list)
     hopeless: list[tuple[LiveBatch, str]] = field(default_factory=list)
     reasons: set[str] = field(default_factory=set)
-    held: list[str] = field(default_factory=list)  # by Slurm: to be cancelled
+    unwanted: list[str] = field(default_factory=list)  # held by Slurm, or there twice: to be ended
+    lost: int = 0
 
     def raise_if_hopeless(self) -> None:
         """Raise SchedulerRefused if something waits that Slurm will never run."""
@@ -84,110 +87,162 @@ class Findings:
 
 
 class Rounds:
-    """Asks Slurm and brings the ledger up to date."""
+    """Asks Slurm and brings the ledger up to date.
 
-    def __init__(self, slurm: Slurm, ledger: Ledger, campaign_id: str) -> None:
+    `believe` is given the tasks that squeue does not show, before accounting is asked about them:
+    it ends those whose trials have all left results. `silence_s`: after so long without an answer
+    from accounting a task that left the queue is lost.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        ledger: Ledger,
+        campaign_id: str,
+        *,
+        accounting: Accounting,
+        believe: Callable[[LiveBatch, ArrayTask], object],
+        silence_s: float,
+    ) -> None:
         self._slurm, self._ledger, self._campaign_id = slurm, ledger, campaign_id
+        self._accounting, self._believe, self._silence_s = accounting, believe, silence_s
+        self._missing: Missing = {}
         self._unread = 0
 
-    async def ask(self, accounting: bool) -> Findings:
+    async def ask(self, has_accounting: bool) -> Findings:
         """Make one round. Raises SchedulerError when squeue fails."""
         table = await asyncio.to_thread(queue_table, self._slurm)
-        rows = table.rows
         self._unread = self._unread + 1 if table.unread else 0
-        found, controllers = Findings(), 0
-        mine: dict[str, list[QueueRow]] = {}
+        found = Findings()
+        mine = self._sort(table.rows, found)
+        # The job that drives waits for its trials: it makes no room for them.
+        is_busy = any(
+            row.phase is Phase.RUNNING and not self._is_controller(row) for row in table.rows
+        )
+        self._missing = {}
+        for live in self._ledger.batches:
+            _confirm(live, mine.get(live.batch.batch_id, {}), found)
+            rows = mine.get(live.batch.batch_id, {}).get(live.job_id or "", [])
+            _apply(live, rows, found, is_busy)
+            missing = _missing(live, rows)
+            for task in missing:
+                self._believe(live, task)
+            left = [task for task in missing if task.cause is None]
+            for task in left:
+                task.missed_at = clock.now() if task.missed_at is None else task.missed_at
+            if left:
+                self._missing[live] = left
+        if not self._missing or 0 < self._unread < UNREAD:
+            return found  # what is not there may have been in a line that could not be read
+        if has_accounting:
+            self._accounting.ask(self._missing)
+            self._give_up(found)
+        else:
+            _settle_all(self._missing, [], found)
+        return found
+
+    def heed_accounting(self) -> Findings | None:
+        """Settle what accounting has answered since; None where it has not."""
+        answered = self._accounting.take()
+        if answered is None:
+            return None
+        found = Findings()
+        still = {
+            live: [task for task in tasks if task in self._missing.get(live, ())]
+            for live, tasks in answered.missing.items()
+            if live in self._missing
+        }
+        _settle_all(still, answered.rows, found)
+        return found
+
+    def _give_up(self, found: Findings) -> None:
+        """Count as lost what accounting has been silent about for long enough."""
+        silent = self._accounting.silent_since
+        if silent is None:
+            return
+        limit = clock.now() - self._silence_s
+        late = {
+            live: [task for task in tasks if max(silent, task.missed_at or silent) <= limit]
+            for live, tasks in self._missing.items()
+        }
+        for live, tasks in late.items():
+            found.lost += len(tasks)
+            _lose(live, tasks, found)
+
+    def _is_controller(self, row: QueueRow) -> bool:
+        return naming.marked(self._campaign_id, row.name, row.comment) == naming.CONTROLLER
+
+    def _sort(self, rows: Iterable[QueueRow], found: Findings) -> _Mine:
+        """Return the campaign's rows by batch and job; count what is not a trial's."""
+        mine: dict[str, dict[str, list[QueueRow]]] = {}
+        controllers = 0
         for row in rows:
             name = naming.marked(self._campaign_id, row.name, row.comment)
             controllers += name == naming.CONTROLLER and row.phase is not Phase.ENDED
             if name is None or name == naming.CONTROLLER:
                 found.others += _size(row) if row.phase is not Phase.ENDED else 0
             else:
-                mine.setdefault(row.job_id, []).append(row)
+                mine.setdefault(name, {}).setdefault(row.job_id, []).append(row)
         if controllers == 1:
             found.others += 1  # a place for the continuation of the job that drives
-        names = {
-            naming.marked(self._campaign_id, row.name, row.comment): job
-            for job, rows_of_job in mine.items()
-            for row in rows_of_job
-        }
-        for live in self._ledger.batches:
-            if live.job_id is None:
-                live.job_id = names.get(live.batch.batch_id)
-                if live.job_id is not None:
-                    with contextlib.suppress(OSError):  # its name finds it again
-                        live.folder.write_job_id(live.job_id)
-                    found.changed = True
-            if live.job_id is not None:
-                _apply(live, mine.get(live.job_id, ()), found)
-        if not 0 < self._unread < UNREAD:  # what is not there may have been in such a line
-            await self._account(mine, accounting, found)
-        return found
-
-    async def _account(
-        self,
-        mine: dict[str, list[QueueRow]],
-        accounting: bool,
-        found: Findings,
-    ) -> None:
-        """Settle what squeue does not show."""
-        unseen = {
-            live: missing
-            for live in self._ledger.batches
-            if (missing := _missing(live, mine.get(live.job_id or "", ())))
-        }
-        if not unseen:
-            return
-        rows: list[AccountRow] = []
-        if accounting:
-            try:
-                rows = await asyncio.to_thread(self._ask_accounting, list(unseen))
-            except SchedulerSilent:
-                return  # nothing is known: the next round asks again
-            except SchedulerRefused:
-                rows = []  # no accounting after all
-        for live, missing in unseen.items():
-            _settle(live, missing, rows, found)
-
-    def _ask_accounting(self, unseen: list[LiveBatch]) -> list[AccountRow]:
-        ids = {live.job_id for live in unseen if live.job_id is not None}
-        if ids:
-            return accounted(self._slurm, ids)
-        names = {naming.job_name(self._campaign_id, live.batch.batch_id) for live in unseen}
-        return accounted_by_name(
-            self._slurm, names, min(live.batch.created_at for live in unseen) - 60
-        )
+        return mine
 
 
 def _size(row: QueueRow) -> int:
     return sum(len(part) for part in row.tasks) or 1
 
 
-def _apply(live: LiveBatch, rows: Iterable[QueueRow], found: Findings) -> None:
+def _confirm(live: LiveBatch, jobs: Mapping[str, list[QueueRow]], found: Findings) -> None:
+    """Take a batch's id from the queue, where its name stands; end what is there twice."""
+    if not jobs:
+        return
+    if live.job_id not in jobs:  # it was not heard, or a number in a notice was taken for it
+        _is_really(live, min(jobs, key=lambda job: (not _goes_on(jobs[job]), int(job))))
+        found.changed = True
+    live.confirmed = True
+    found.unwanted += [job for job in jobs if job != live.job_id and _goes_on(jobs[job])]
+
+
+def _goes_on(rows: Iterable[QueueRow]) -> bool:
+    return any(row.phase is not Phase.ENDED for row in rows)
+
+
+def _is_really(live: LiveBatch, job: str) -> None:
+    live.job_id = job
+    with contextlib.suppress(OSError):  # its name finds it again
+        live.folder.write_job_id(job)
+
+
+def _apply(live: LiveBatch, rows: list[QueueRow], found: Findings, is_busy: bool) -> None:
     """Bring a batch's tasks up to date from its rows of squeue."""
-    waiting: set[str] = set()
-    rows = list(rows)
+    waiting: dict[str, float | None] = {}
     for row in rows:
         for number in _numbers(row, live) or _rest(row, rows, live):
             task = live.tasks[number]
             if task.cause is not None:
                 continue
-            task.absences = 0
+            task.absences, task.missed_at = 0, None
             found.changed |= task.state != row.state
             task.phase, task.state = row.phase, row.state
             task.node = row.node or task.node
+            task.reason = row.reason
             if is_held_by_slurm(row.state, row.reason):
-                found.held.append(f"{live.job_id}_{number}")
+                found.unwanted.append(f"{live.job_id}_{number}")
                 task.end(EndState.NODE_FAIL, row.state)
             elif row.phase is Phase.WAITING:
-                waiting.add(row.reason)
+                waiting[row.reason] = patience_s(row.reason, row.partition, is_busy)
             elif row.phase is Phase.ENDED:
                 task.end(cause(row.state), row.state)
-    found.reasons |= waiting
-    never = sorted(reason for reason in waiting if can_never_run(reason))
-    live.hopeless = live.hopeless + 1 if never else 0
-    if live.hopeless >= HOPELESS:
-        found.hopeless.append((live, never[0]))
+    found.reasons |= set(waiting)
+    never = sorted((limit, reason) for reason, limit in waiting.items() if limit is not None)
+    if not never:
+        live.hopeless = 0
+        return
+    live.hopeless += 1
+    live.hopeless_at = clock.now() if live.hopeless == 1 else live.hopeless_at
+    limit, reason = never[0]
+    if live.hopeless >= HOPELESS and clock.now() - live.hopeless_at >= limit:
+        found.hopeless.append((live, reason))
 
 
 def _numbers(row: QueueRow, live: LiveBatch) -> list[int]:
@@ -210,18 +265,22 @@ def _missing(live: LiveBatch, rows: Iterable[QueueRow]) -> list[ArrayTask]:
     return [task for task in live.live_tasks() if task.number not in seen]
 
 
+def _settle_all(missing: Missing, rows: list[AccountRow], found: Findings) -> None:
+    for live, tasks in missing.items():
+        _settle(live, tasks, rows, found)
+
+
 def _settle(
     live: LiveBatch, missing: list[ArrayTask], rows: list[AccountRow], found: Findings
 ) -> None:
     """End tasks by accounting's word, or because nobody knows them any more."""
-    job = live.job_id
-    if job is None:  # an array of which it is not known whether it was ever submitted
-        job = next((row.job_id for row in rows if _is_of(row, live)), None)
-        if job is not None:
-            live.job_id = job
-            with contextlib.suppress(OSError):
-                live.folder.write_job_id(job)
-    known = {row.task: row for row in rows if job is not None and row.job_id == job}
+    named = [row.job_id for row in rows if _is_named_as(row, live)]
+    if named and live.job_id not in named:
+        _is_really(live, named[0])
+    live.confirmed |= bool(named)
+    known = {
+        row.task: row for row in rows if row.job_id == live.job_id and not _is_another(row, live)
+    }
     gone = []
     for task in missing:
         row = known.get(task.number) or known.get(None)
@@ -233,16 +292,29 @@ def _settle(
         task.node = row.node or task.node
         task.end(row.cause, row.state)
         found.changed = True
+    _lose(live, gone, found)
+
+
+def _lose(live: LiveBatch, gone: list[ArrayTask], found: Findings) -> None:
+    """Give up tasks of which nobody knows anything."""
     if not gone:
         return
     found.changed = True
-    if job is None:
+    if live.job_id is None:
         found.void.append(live)
         return
     for task in gone:
         task.end(EndState.LOST, "UNKNOWN")
 
 
-def _is_of(row: AccountRow, live: LiveBatch) -> bool:
+def _is_named_as(row: AccountRow, live: LiveBatch) -> bool:
     batch = live.batch
     return naming.marked(batch.campaign_id, row.name, row.comment) == batch.batch_id
+
+
+def _is_another(row: AccountRow, live: LiveBatch) -> bool:
+    """Whether a row is another job's, as its name says.
+
+    Of a job whose end accounting heard of before its start the name is "allocation".
+    """
+    return row.name not in ("", "allocation") and not _is_named_as(row, live)

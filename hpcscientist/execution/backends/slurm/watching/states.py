@@ -47,13 +47,25 @@ _ENDED = {
 }
 STATES = frozenset(_WAITING | _RUNNING | set(_ENDED))
 
-# Reasons of a pending job that no waiting mends: what was asked for can never be granted. A
-# partition that is down or drained is no such reason: it will be up again.
+# Why a job waits: every reason that Slurm has is in one of these, or may end by itself. Source:
+# job_state_reason.c. A partition that is down, or has too few nodes up, is no reason for ever:
+# PartitionConfig and PartitionNodeLimit are said of nodes that are drained, too.
 _NEVER = re.compile(
-    r"Bad ?Constraints|Invalid|PartitionTimeLimit|AssocMax\w*(PerJob|Wall)|QOSMax\w*(PerJob|Wall)"
-    r"|QOSMin|AccountNotAllowed|QOSNotAllowed|DependencyNeverSatisfied",
+    r"InvalidAccount|InvalidQOS|ReservationDeleted|ReservationInvalid|DependencyNeverSatisfied"
+    r"|DeadLine|AssocMax\w*(PerJob|PerNode|Wall)",
     re.IGNORECASE,
 )
+# Of a job that may go to several partitions Slurm tells the reason of the last one that it tried.
+_NEVER_THERE = re.compile(
+    r"Bad ?Constraints|PartitionTimeLimit|AccountNotAllowed|QOSNotAllowed|MaxMemPerLimit|QOSMin"
+    r"|QOSMax\w*(PerJob|PerNode|Wall)",
+    re.IGNORECASE,
+)
+# Only the end of the user's own jobs makes room, so with none running nothing ever will.
+_OWN = re.compile(r"QOSMax\w*PerUser|Max\w*RunMinsPerUser|AssocMaxJobsLimit", re.IGNORECASE)
+_USED_UP = re.compile(r"(Assoc|QOS)Grp(?!\w*Run)\w*Minutes", re.IGNORECASE)
+# Slurm looks at a job again some time after what it waited for has changed.
+_STALE_S, _LONG_S = 600.0, 1800.0
 
 # Slurm itself holds what it could not start, or started too often: nobody will release it.
 _HELD = re.compile(r"launch failed requeued held|JobHoldMaxRequeue", re.IGNORECASE)
@@ -77,9 +89,27 @@ def cause(state: str) -> EndState:
     return _ENDED.get(_word(state), EndState.LOST)
 
 
-def can_never_run(reason: str) -> bool:
-    """Tell whether a pending job's reason is one that only people can mend."""
-    return bool(_NEVER.search(reason))
+def can_never_run(reason: str, partitions: str = "") -> bool:
+    """Tell whether a pending job's reason is one that only people can change."""
+    return patience_s(reason, partitions) == 0.0
+
+
+def patience_s(reason: str, partitions: str = "", is_busy: bool = True) -> float | None:
+    """Return after how many seconds of this reason a job will never run; None: it may.
+
+    `partitions`: where it may go. `is_busy`: whether any job of the user's runs.
+    """
+    if _NEVER.search(reason):
+        return 0.0
+    if _NEVER_THERE.search(reason):
+        return _LONG_S if "," in partitions else 0.0
+    return _STALE_S if _OWN.search(reason) and not is_busy else None
+
+
+def meaning(reason: str) -> str:
+    """Return a reason with what it means, where its name does not say it."""
+    used_up = ": the hours of the account or QOS are used up, and it waits for new ones"
+    return reason + used_up * bool(_USED_UP.search(reason))
 
 
 def is_held_by_slurm(state: str, reason: str) -> bool:

@@ -1,7 +1,7 @@
-"""Running whole campaigns for a benchmark, each in a folder of its own, and going on with them.
+"""Runs whole campaigns for a benchmark, each in a folder of its own, and resumes them.
 
-A campaign is launched as `hpcsci launch` does it. The same benchmark in the same folder goes on: a
-campaign that has ended is read, one that was interrupted is resumed.
+A campaign is launched as `hpcsci launch` does it. The same benchmark in the same folder goes on:
+it reads campaigns that have ended and resumes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from benchmarks.campaigns.measuring import Ran, measured
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
@@ -30,11 +29,11 @@ def run(
     folder: Path,
     tell: Tell,
     observe: Observer = lambda event, state: None,
-) -> Ran:
-    """Run the campaign of `settings` in `folder`/`name` to its end, from wherever it stands.
+) -> RunPaths:
+    """Run the campaign of `settings` in `folder`/`name` to its end and return its run directory.
 
-    `observe` is told every event as it is recorded. Raises UsageError where that folder holds a
-    campaign of other settings, and what a launch or a driver raises.
+    `observe` is called with every event as it is recorded. Raises UsageError where that folder
+    holds a campaign of other settings, and what a launch or a driver raises.
     """
     paths, working = RunPaths(folder / name), Path.cwd()
     if settings.nodes:
@@ -55,9 +54,7 @@ def run(
         drive(paths, observe)
     finally:
         os.environ.update(keys)  # a driver drops them, and the next campaign needs them again
-    ran = measured(name, paths)
-    tell(f"{name}: {ran.improvements} improvements, {ran.trials} trials")
-    return ran
+    return paths
 
 
 def _check_same(settings: Settings, paths: RunPaths) -> None:

@@ -1,0 +1,191 @@
+"""Tracebacks as other programs print them, rewritten in the layout that Python itself uses.
+
+Those of rich, IPython, loguru, stackprinter, pretty_errors and TensorFlow's AutoGraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_HEADER = "Traceback (most recent call last):"
+# Output without a newline may stand before it. TorchScript and data loaders name their own
+# ("Traceback of TorchScript, …"); sacred writes "most recent calls WITHOUT Sacred internals".
+HEADER = re.compile(r"Traceback(?: [\w, ]{1,80})? \(most recent calls? [\w ]{1,60}\):\s*$")
+_TITLE = r"Traceback \([\w ()]*"  # cut off where a box is narrow
+BOX_TOP = re.compile(rf"[╭┌+][─-]+ {_TITLE}[─-]+[╮┐+]\s*$")
+
+_BOX = re.compile(rf"^( *)[╭┌+][─-]+(?: ({_TITLE}|Sub-exception #\d+ )[─-]+)?[╮┐+]\s*$")
+_BOX_SIDE = re.compile(r"^ *[│|](.*)[│|]\s*$")
+_BOX_END = re.compile(r"^ *[╰└+][─-]+[╯┘+]\s*$")
+_BOX_CODE = re.compile(r"^(?:❱|\\u2771) *[0-9]+ ")
+_BOX_LOCALS = re.compile(r" {2,}[╭│╰]")  # they stand beside the code
+_BOX_FRAME = re.compile(r"^(\S[^:]*):([0-9]{1,9})(?:\s*in\s+(\S+))?$")
+
+_DEEPEST = 20  # boxes in boxes
+
+_FRAME = re.compile(r'^( *)(?:  |> )File "')
+_USER_CODE = re.compile(r"^\s*(?:([\w.]+): )?in user code:\s*$")  # AutoGraph's
+_FRAMES = (
+    # loguru marks the frame that catches
+    re.compile(r'^> File "(?P<path>[^"]+)", line (?P<line>[0-9]+), in (?P<function>\S+)$'),
+    # AutoGraph marks the functions that it converted; before TensorFlow 2.7 it wrote no `File`.
+    re.compile(
+        r'^ *File "(?P<path>[^"]+)", line (?P<line>[0-9]+), in (?P<function>\S+) {2}\*{1,2}$'
+    ),
+    re.compile(r"^ *(?P<path>\S+\.py):(?P<line>[0-9]+) (?P<function>\S+) {2}\*{1,2}$"),
+    # IPython's
+    re.compile(
+        r'^ {0,2}File (?P<path>\S[^":]*):(?P<line>[0-9]{1,9})(?:,? in (?P<function>[^(]+).*)?$'
+    ),
+)
+_IPYTHON_TOP = re.compile(r"^\S.*Traceback \(most recent call last\)\s*$")
+_IPYTHON_7_FRAME = re.compile(r"^(?P<path>[~/]\S+|\S+\.py) in (?P<function>[^(\s]+)(?:\(.*)?$")
+_ARROW = re.compile(r"^-{1,5}> *([0-9]{1,9}) (.*)$")
+_FLUSH_FRAME = re.compile(r'^File "[^"\n]+", line [0-9]+, in \S+$')  # stackprinter's
+_NUMBERED = re.compile(r"^(?: +|-+> *)[0-9]+(?: |$)")
+_PRETTY_RULE = re.compile(r"^-{40,}$")
+_PRETTY_FRAME = re.compile(r"^(?P<path>\S+\.pyx?) (?P<line>[0-9]{1,9})(?: (?P<function>\S+))?$")
+
+
+def in_python_layout(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a log with all tracebacks in Python's own layout."""
+    return list(_rewritten(_dedented(list(_unboxed(lines)))))
+
+
+def _unboxed(lines: Sequence[str], depth: int = 0) -> Iterator[str]:
+    """Yield the lines with what rich draws in boxes as Python would have printed it."""
+    at = 0
+    while at < len(lines):
+        top = _BOX.match(lines[at])
+        if top is None:
+            yield lines[at]
+            at += 1
+            continue
+        indent, title = top.group(1), top.group(2) or ""
+        width = len(lines[at].strip())
+        begin = at = at + 1
+        while at < len(lines) and _BOX_SIDE.match(lines[at]):
+            at += 1
+        inside = [_BOX_SIDE.sub(r"\1", line).rstrip().removeprefix(" ") for line in lines[begin:at]]
+        at += at < len(lines) and _BOX_END.match(lines[at]) is not None
+        if title.startswith("Sub") and depth < _DEEPEST:
+            yield from (indent + line for line in _unboxed(inside, depth + 1))
+            continue
+        if title:
+            yield indent + _HEADER
+        yield from (indent + line for line in _frames_of_box(inside, width - 4))
+        message, at = _wrapped(lines, at, width)
+        yield from [indent + message] if message else []
+
+
+def _wrapped(lines: Sequence[str], at: int, width: int) -> tuple[str, int]:
+    """Return the message below a box in one line, and the number of the line after it."""
+    words = lines[at].split() if at < len(lines) and not _BOX.match(lines[at]) else []
+    length = len(" ".join(words))
+    at += bool(words)
+    while words and at < len(lines) and (more := lines[at].split()):
+        if not length <= width < length + 1 + len(more[0]):
+            break
+        words += more
+        length = len(" ".join(more))
+        at += 1
+    return " ".join(words), at
+
+
+def _frames_of_box(lines: Sequence[str], width: int) -> Iterator[str]:
+    """Yield frames and their source lines. What does not fit in a line goes on in the next."""
+    place, full = "", False
+    for line in lines:
+        if mark := _BOX_CODE.match(line):
+            code = line[mark.end() :].lstrip("│ ")
+            yield f"    {_BOX_LOCALS.split(code, maxsplit=1)[0]}"
+        if not line or line.startswith(("  ", "│", "|", "❱", "╭", "╰", "\\u2771")):
+            place = ""
+            continue
+        text = line.strip()
+        cut = full and not text.startswith("in ") and not place.endswith(" in")  # amid a word
+        place = f"{place}{'' if cut or not place else ' '}{text}"
+        full = len(line) >= width - 1
+        frame = _BOX_FRAME.match(place)
+        if frame and frame.group(3):
+            yield f'  File "{frame.group(1)}", line {frame.group(2)}, in {frame.group(3)}'
+        elif frame and line.startswith(" ") and not full:  # a syntax error has a box of its own
+            yield f'  File "{frame.group(1)}", line {frame.group(2)}'
+
+
+def _dedented(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines, those of a traceback that was indented as a whole where they belong."""
+    base = 0
+    opened = False  # a traceback's exception is still to come
+    for at, line in enumerate(lines):
+        if user := _USER_CODE.match(line):
+            base = _indent(_next_text(lines, at))
+            if not (opened and user.group(1)):
+                yield _HEADER
+            opened = True
+            continue
+        if HEADER.search(line):
+            frame = _FRAME.match(_next_text(lines, at))
+            alone = line.lstrip().startswith("Traceback")
+            base = len(frame.group(1)) if frame else _indent(line) if alone else 0
+            opened = True
+        elif line.strip() and not line.startswith(" " * base):
+            base = 0
+        bare = line[base:].rstrip() if base and line.startswith(" " * base) else line
+        opened = opened and (not bare or bare[0].isspace() or bool(HEADER.search(bare)))
+        yield bare
+
+
+def _next_text(lines: Sequence[str], at: int) -> str:
+    return next((line for line in lines[at + 1 : at + 4] if line.strip()), "")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _rewritten(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines with frames of IPython, loguru and others as Python writes them."""
+    before = ""  # the last line that is not blank
+    pending: re.Match[str] | None = None  # a frame whose line number follows
+    pretty = False
+    for line, following in _with_next(lines):
+        pretty = pretty or bool(_PRETTY_RULE.match(line) and _PRETTY_FRAME.match(following))
+        if _IPYTHON_TOP.match(line) or (pretty and _PRETTY_RULE.match(line)):
+            yield _HEADER
+        elif (frame := _IPYTHON_7_FRAME.match(line)) and _NUMBERED.match(following):
+            pending = frame
+        elif arrow := _ARROW.match(line):
+            if pending:
+                yield _frame(pending["path"], arrow[1], pending["function"])
+            pending = None
+            yield f"    {arrow[2]}"
+        elif _FLUSH_FRAME.match(line) and _NUMBERED.match(following):
+            yield from [] if before[:1].isspace() else [_HEADER]
+            yield f"  {line}"
+        elif frame := next((found for one in _FRAMES if (found := one.match(line))), None):
+            yield _frame(frame["path"], frame["line"], frame["function"] or "<module>")
+        elif pretty and (frame := _PRETTY_FRAME.match(line)):
+            yield _frame(frame["path"], frame["line"], frame["function"])
+        elif pretty and _PRETTY_FRAME.match(before):
+            yield f"    {line}"
+        else:
+            pretty = pretty and not line.strip()
+            yield line
+        before = line if line.strip() else before
+
+
+def _frame(path: str, line: str, function: str | None) -> str:
+    name = (function or "").strip().rpartition(".")[2]
+    return f'  File "{path}", line {line}' + (f", in {name}" if name else "")
+
+
+def _with_next(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    held: str | None = None
+    for line in lines:
+        if held is not None:
+            yield held, line
+        held = line
+    if held is not None:
+        yield held, ""

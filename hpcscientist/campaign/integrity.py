@@ -1,0 +1,256 @@
+"""Keeping what decides as it was recorded, whatever candidates do to the run directory.
+
+A candidate without a sandbox can change the recipe there, other ideas' code, campaign.toml. What a
+driver writes there for good it copies too (see `files.trusted`), and compares with the copy right
+before it is used, and after each trial. What differs is restored from the copy, and the journal
+names the ideas whose trials ran meanwhile: one of them may have done it. None fails for that, for
+which one it was is not known, and nothing was measured by what was changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hpcscientist.execution import folders
+from hpcscientist.files.atomic import write_atomic, write_text
+from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.hashing import hash_bytes, hash_texts, tree_files
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.records.events import TamperingFound
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.trial import Isolation
+
+_LOOKED_AT = 500  # files and folders after a trial; of more than that, those of open ideas
+_ENTRIES = 10_000  # no folder of ours has as many
+_GONE = "gone"
+
+
+@dataclass(slots=True)
+class Integrity:
+    """Compares and restores, for one driver. Names are paths within the run directory.
+
+    `exposed`: candidates have no sandbox, and can reach it.
+    """
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    recipe: LaunchedRecipe
+    exposed: bool
+    _copy: TrustedCopy
+    _contents: Contents
+    _marks: dict[str, object] = field(default_factory=dict)  # of what was seen whole
+    _ran: set[str] = field(default_factory=set)  # ideas whose trials ended since the last look
+
+    @classmethod
+    def of(
+        cls, paths: RunPaths, journal: Journal, state: CampaignState, config: CampaignConfig
+    ) -> Integrity:
+        """Return what watches over the run directory of a campaign."""
+        copy = TrustedCopy.of(paths.root, config.campaign_id)
+        recipe = LaunchedRecipe(paths.recipe, config.recipe_hash)
+        exposed = config.isolation is Isolation.NONE
+        return cls(paths, journal, state, recipe, exposed, copy, Contents(copy.contents))
+
+    def begin(self) -> None:
+        """Compare what an earlier driver left; copy what has no copy, and its recorded hash.
+
+        Raises OSError.
+        """
+        with contextlib.suppress(OSError):  # where there is no room, there are no copies
+            self.recipe.keep()
+        for idea in self.state.ideas.values():
+            place = self.paths.idea(idea.idea_id)
+            plan_hash = idea.planned.plan_hash if idea.planned else ""
+            for path, known in ((place.idea, idea.idea_hash), (place.plan, plan_hash)):
+                self._adopt(path, known)
+            for number, known in idea.code_hashes.items():
+                self._adopt(place.code(number), known)
+        self._marks = dict.fromkeys(self._contents.names)
+        if self.journal.was_restored:
+            self._tell([self._name(self.paths.journal)])
+        self.look()
+
+    def keep(self, path: Path, text: str) -> None:
+        """Copy a file that was just written."""
+        self.keep_folder(path, {FILE: text})
+
+    def keep_folder(self, path: Path, files: Mapping[str, str]) -> None:
+        """Copy a folder that was just written, in which nothing else is to lie."""
+        name = self._name(path)
+        self._contents.put(name, files)
+        self._marks[name] = _mark(path)
+
+    def check(self, path: Path, *, recorded: bool = True) -> None:
+        """Restore a file or folder that is not what was kept, before it is used. Raises OSError.
+
+        `recorded` false: the journal does not say that there is such a file. Then one without a
+        copy is removed, and made again: a candidate may have put it there.
+        """
+        self._tell(self._compared([self._name(path)]))
+        planted = not recorded and self.exposed and self._contents.is_complete
+        if planted and self._name(path) not in self._contents.names:
+            folders.remove(path)
+
+    def trial_ended(self, idea_id: str) -> None:
+        """Look at all that a trial may have changed. Raises OSError."""
+        self._ran.add(idea_id)
+        self.look()
+        self._ran.clear()
+
+    def look(self) -> None:
+        """Compare all that may be used again, where candidates can reach it. Raises OSError."""
+        if not self.exposed:
+            return
+        names = list(self._marks)
+        if len(names) > _LOOKED_AT:
+            open_ideas = (self.paths.idea(idea_id).root for idea_id in self.state.progress.open)
+            below = tuple(f"{self._name(folder)}/" for folder in open_ideas)
+            names = [name for name in names if name.startswith(below)]
+        changed = [*self._recipe(), *self._campaign(), *self._compared(names)]
+        if self.journal.restore():
+            changed.append(self._name(self.paths.journal))
+        self._tell(changed)
+
+    def _adopt(self, path: Path, known: str) -> None:
+        """Copy what an earlier version wrote, if it has the hash that the journal knows."""
+        if not known or self._name(path) in self._contents.names:
+            return
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            files = _read(path)
+            found = hash_bytes(files[FILE].encode()) if FILE in files else hash_texts(files)
+            if found == known:
+                self._contents.put(self._name(path), files)
+
+    def _compared(self, names: Iterable[str]) -> Iterator[str]:
+        """Restore what differs from its copy; yield the names."""
+        for name in names:
+            path = self.paths.root / name
+            if name not in self._marks or self._marks[name] == (mark := _mark(path)):
+                continue
+            files = self._contents.get(name)
+            if files is not None and not self._holds(path, files):
+                folders.remove(make_way(self.paths, path))
+                for file, text in files.items():
+                    target = path / file if file else path
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    write_text(target, text)
+                mark = _mark(path)
+                yield name
+            self._marks[name] = mark
+
+    def _recipe(self) -> Iterator[str]:
+        place, name = self.paths.recipe, self._name(self.paths.recipe)
+        if self._marks.get(name) == _mark(place):
+            return
+        changed = self.recipe.changed()
+        if changed:
+            folders.remove(make_way(self.paths, place))
+            self.recipe.restore()
+            yield from (f"{name}/{file}" for file in changed)
+        self._marks[name] = _mark(place)
+
+    def _campaign(self) -> Iterator[str]:
+        place, name = self.paths.campaign, self._name(self.paths.campaign)
+        if not self._copy.campaign.is_file() or self._marks.get(name) == _mark(place):
+            return
+        known = read_regular(self._copy.campaign)
+        if not _is_file_of(place, known):
+            folders.remove(make_way(self.paths, place))
+            write_atomic(place, known, mode=0o600)
+            yield name
+        self._marks[name] = _mark(place)
+
+    def _holds(self, path: Path, files: Mapping[str, str]) -> bool:
+        """Whether these files lie there and nothing else does, below no link of a candidate's."""
+        top, *inner = Path(self._name(path)).parts
+        if resolved(path) != resolved(self.paths.root / top).joinpath(*inner):
+            return False
+        if FILE in files:
+            return _is_file_of(path, files[FILE].encode())
+        try:
+            found = {file.relative_to(path).as_posix() for file in tree_files(path)}
+        except OSError:
+            return False
+        return found == files.keys() and all(
+            _is_file_of(path / name, text.encode()) for name, text in files.items()
+        )
+
+    def _tell(self, changed: Iterable[str]) -> None:
+        names = tuple(changed)
+        if not names:
+            return
+        running = {self.state.trials[trial].idea_id for trial in self.state.running}
+        suspects = (running | self._ran) - {BASELINE_ID} if self.exposed else set()
+        self.journal.record(
+            TamperingFound(
+                number=len(self.state.tampering) + 1,
+                changed=names,
+                suspects=tuple(sorted(suspects)),
+            )
+        )
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.paths.root).as_posix()
+
+
+def make_way(paths: RunPaths, path: Path) -> Path:
+    """Return a path of the run directory at which a file can be written: what candidates put in the
+    place of its folders, or a folder in its own place, is removed. Raises OSError.
+
+    The run directory's own folders may be links: people keep them on other disks.
+    """
+    above = [folder for folder in path.parents if paths.root in folder.parents]
+    for folder in reversed(above):
+        is_link = folder.is_symlink() and folder.parent != paths.root
+        if is_link or not folder.is_dir():
+            folders.remove(folder)
+            folder.mkdir(mode=0o700 if folder == paths.trials else 0o777)
+    if path.is_dir() and not path.is_symlink():
+        folders.remove(path)
+    return path
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Read a file, or a folder, as it is kept. Raises OSError and UnicodeDecodeError."""
+    if not path.is_dir():
+        return {FILE: read_regular(path, follow=False).decode()}
+    return {
+        file.relative_to(path).as_posix(): read_regular(file, follow=False).decode()
+        for file in tree_files(path)
+    }
+
+
+def _is_file_of(path: Path, content: bytes) -> bool:
+    """Whether a regular file has this content; of a longer one no more is read."""
+    try:
+        return read_regular(path, len(content), follow=False) == content
+    except OSError:
+        return False
+
+
+def _mark(path: Path) -> object:
+    """What the file system says of a path and all below it: other contents have another mark.
+
+    Nobody but the system's clock sets the time of a change (ctime).
+    """
+    try:
+        inner = itertools.islice(path.rglob("*"), _ENTRIES) if path.is_dir() else ()
+        found = [path, *sorted(inner)]
+        infos = [(str(entry), entry.lstat()) for entry in (*found, resolved(path))]
+    except OSError:
+        return _GONE
+    return [
+        (name, info.st_ino, info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        for name, info in infos
+    ]

@@ -1,0 +1,116 @@
+"""Result files as the journal has them: what is gone, or says otherwise, is written again.
+
+The journal has every report as a whole, and each of its lines is sealed. So a result that somebody
+deleted or changed costs no second run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcscientist.campaign.integrity import make_way
+from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.errors import IdeaDamaged
+from hpcscientist.execution import folders, spec_file
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.standing import TrialState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.records.events import NoteTaken
+from hpcscientist.records.idea import BASELINE_ID, Attempt
+from hpcscientist.records.trial import Stage, TrialReport, TrialSpec
+from hpcscientist.results import store
+from hpcscientist.results.verify import Recorded, disagreement, right_among
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """Restores the result files of a campaign, for one driver."""
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    specs: SpecFactory
+
+    def restore(self) -> None:
+        """Have the results of all ended trials say what the journal says.
+
+        Raises OSError and RunDirectoryError.
+        """
+        known = self._recorded(self.state.trials)
+        found = disagreement(self.paths, known)
+        for file in found.files:
+            file.rename(file.with_name(f"changed-{file.name}"))
+        if found.files:  # what else they held is to be written again, too
+            found = disagreement(self.paths, known)
+        self._write(found.trials, known)
+
+    def restore_loose(self, trials: Collection[str]) -> None:
+        """The same of trials whose results are about to be compacted."""
+        known = self._recorded(trials)
+        right = right_among([self.paths.trial(trial_id).result for trial_id in trials], known)
+        self._write(sorted(known.keys() - right), known)
+
+    def _recorded(self, trials: Iterable[str]) -> dict[str, Recorded]:
+        return {
+            trial.trial_id: Recorded(trial.idea_id, trial.attempt, trial.stage, trial.seed, report)
+            for trial in map(self.state.trials.__getitem__, trials)
+            if not trial.spoilt and (report := trial.report) is not None
+        }
+
+    def _write(self, trials: Sequence[str], known: Mapping[str, Recorded]) -> None:
+        written = 0
+        for trial_id in trials:
+            written += self._write_one(self.state.trials[trial_id], known[trial_id].report)
+        if written:
+            text = (
+                f"{written} results of ended trials were gone or changed, and were written again "
+                f"as the journal has them, {trials[0]} first"
+            )
+            name = f"results restored/{self.state.generation}/{trials[0]}"
+            self.journal.record(NoteTaken(name=name, text=text))
+
+    def _write_one(self, trial: TrialState, report: TrialReport) -> bool:
+        try:
+            spec = self._spec(trial, report)
+        except IdeaDamaged:  # then its idea is said to have no results
+            return False
+        place = self.paths.trial(trial.trial_id)
+        folders.renew(make_way(self.paths, place.spec).parent)  # whatever lies there
+        place.out.mkdir()
+        spec_file.write(place, spec, durable=False)
+        store.write_result(place, spec, report)
+        return True
+
+    def _spec(self, trial: TrialState, report: TrialReport) -> TrialSpec:
+        """What a trial was to run, as far as its result tells. Raises IdeaDamaged."""
+        index = int(trial.trial_id.rpartition("-")[2])
+        spec = self._specified(trial, index)
+        told = {"run": report.run, "seed": trial.seed, "queued_at": report.usage.started_at}
+        return spec.model_copy(update=told)
+
+    def _specified(self, trial: TrialState, index: int) -> TrialSpec:
+        specs, stage = self.specs, trial.stage
+        if trial.idea_id == BASELINE_ID:
+            if stage is Stage.CONFIRM:
+                return specs.confirm_baseline(index, trial.seed)
+            return specs.reference(stage, index, trial.attempt)
+        standing = self.state.ideas[trial.idea_id]
+        idea = known_idea(self.paths.idea(trial.idea_id).idea, standing.idea_hash)
+        attempt = Attempt(
+            idea_id=trial.idea_id,
+            number=trial.attempt,
+            code_hash=standing.code_hashes.get(trial.attempt, ""),
+            note="",
+        )
+        match stage:
+            case Stage.PILOT:
+                return specs.pilot(idea, attempt)
+            case Stage.STEP:
+                return specs.step(idea, attempt, index)
+            case Stage.CONFIRM:
+                return specs.confirm(idea, attempt, index, trial.seed)
+            case _:
+                return specs.full(idea, attempt, which=range(index, index + 1))[0]

@@ -1,0 +1,146 @@
+"""Second copies of what decides, below the root of labels, where candidates are not led to.
+
+A candidate without a sandbox can write into the run directory. So its recipe, its versions of code,
+campaign.toml and the journal each have a copy here, and where the run directory says otherwise, the
+copy counts. Nobody needs a copy for the campaign to be read: a run directory that was moved, or
+copied to another machine, has none until a driver takes it up there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist.files import log, vault
+from hpcscientist.files.handed.place import resolved
+
+FOLDER = "trusted"  # below the root of labels
+FILE = ""  # the name of a text that is no folder's
+_PLACE = "run_dir"  # a file that names it
+_FILES = b', "files": '
+
+
+def recipe_folder(recipe_hash: str) -> Path:
+    """The copy of a recipe, by its hash: all campaigns on it share one."""
+    return vault.path_of(f"{FOLDER}/recipes/{recipe_hash}")
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedCopy:
+    """The copies of one campaign in one run directory. `root` may not be there."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, run_dir: Path, campaign_id: str) -> TrustedCopy:
+        """The copies of a campaign in a run directory; those of another place are others."""
+        return cls(vault.path_of(f"{FOLDER}/{campaign_id}-{_place(run_dir)}"))
+
+    @classmethod
+    def found(cls, run_dir: Path) -> TrustedCopy | None:
+        """The copies of whichever campaign was driven last in a run directory; None: of none."""
+        folders = vault.path_of(FOLDER).glob(f"*-{_place(run_dir)}")
+        ours = [folder for folder in folders if (folder / "campaign.toml").is_file()]
+        return cls(max(ours, key=lambda folder: folder.stat().st_mtime)) if ours else None
+
+    @property
+    def campaign_id(self) -> str:
+        """Whose copies they are."""
+        return self.root.name.rpartition("-")[0]
+
+    @property
+    def campaign(self) -> Path:
+        """The copy of campaign.toml."""
+        return self.root / "campaign.toml"
+
+    @property
+    def journal(self) -> Path:
+        """The copy of the journal."""
+        return self.root / "journal.jsonl"
+
+    @property
+    def contents(self) -> Path:
+        """The copies of ideas' files; see `Contents`."""
+        return self.root / "contents.jsonl"
+
+    @property
+    def launched(self) -> Path:
+        """Its existence says that nothing of the campaign is older than its copies."""
+        return self.root / "launched"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there are copies."""
+        return self.root.is_dir()
+
+    def make(self, run_dir: Path) -> None:
+        """Make the folder for a run directory. Raises OSError.
+
+        Copies of earlier campaigns in the same place, and of run directories that are gone, are
+        removed.
+        """
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.root / _PLACE).write_bytes(os.fsencode(resolved(run_dir.absolute())))
+        for place in self.root.parent.glob(f"*/{_PLACE}"):
+            same = place.parent.name.endswith(f"-{_place(run_dir)}")
+            gone = not Path(os.fsdecode(place.read_bytes())).exists()
+            if place.parent != self.root and (same or gone):
+                shutil.rmtree(place.parent, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove the copies of a campaign that came to nothing."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Contents:
+    """Copies of files and folders by name, in one log: a campaign may have thousands of ideas.
+
+    A name stands for what was put there last. A folder is a text by each file's name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, int] = {}
+        self.is_complete = path.parent.is_dir()  # nothing that was put is missing
+        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+            start = 0
+            for line in file:
+                head, _, _ = line.partition(_FILES)
+                self._places[json.loads(head + b"}")["name"]] = start
+                start += len(line)
+
+    @property
+    def names(self) -> Collection[str]:
+        """What there are copies of."""
+        return self._places.keys()
+
+    def put(self, name: str, files: Mapping[str, str]) -> None:
+        """Copy files. Where there is no room, there is no copy: the campaign goes on without."""
+        line = json.dumps({"name": name, "files": dict(files)}).encode() + b"\n"
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                self._places[name] = log.append(descriptor, line, durable=False)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._places.pop(name, None)  # an earlier text is not this one's copy
+            self.is_complete = False
+
+    def get(self, name: str) -> dict[str, str] | None:
+        """Return the files that were copied last under a name; None where none can be read."""
+        with contextlib.suppress(OSError, ValueError, LookupError), self._path.open("rb") as file:
+            file.seek(self._places[name])
+            found: dict[str, str] = json.loads(file.readline())["files"]
+            return found
+        return None
+
+
+def _place(run_dir: Path) -> str:
+    return hashlib.sha256(os.fsencode(resolved(run_dir.absolute()))).hexdigest()[:16]

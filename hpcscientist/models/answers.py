@@ -1,0 +1,160 @@
+"""What of a model's text is the answer: its reasoning is cut off, its JSON objects are found.
+
+Servers separate reasoning from the answer only if they were told how the model marks it. So the
+marks of all known models are looked for here too; one within a JSON object is part of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+_NAME = r"(?:[\w-]+[:_])?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis)"
+# Ends a thought even if none has begun: chat templates put the opening mark into the prompt.
+_END = (
+    rf"</{_NAME}>|<\|/{_NAME}\|>|<\|{_NAME}[:_]end\|>|<\|end_(?:of_)?{_NAME}\|>|◁/{_NAME}▷"
+    r"|(?-i:\[/THINK(?:ING)?\])|<\|inner_suffix\|>|<\|close\|>think<\|sep\|>"
+)
+_BEGIN = (
+    rf"<{_NAME}(?:\s[^<>]*)?>|<\|{_NAME}(?:[:_]start)?\|>|◁{_NAME}▷|(?-i:\[THINK(?:ING)?\])"
+    r"|<\|inner_prefix\|>|<\|open\|>think<\|sep\|>|<\|content_thinking\|>|<\|channel>thought\b"
+    r"|<unused94>thought\b|\[unused16\]|\A\s*(?-i:analysis(?=[A-Z]))"
+    r"|\bHere(?:'s| is) my thought process:"
+)
+# Ends a thought that has begun, and means nothing elsewhere.
+_STOP = (
+    r"<\|(?:end|return|call|end_message)\|>|<channel\|>|<unused95>|\[unused17\]"
+    r"|assistant\s*final|\bHere(?:'s| is) my response:"
+)
+# gpt-oss names a channel for each message; the answer is in `final` where there is such a message.
+_CHANNEL = (
+    r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*"
+    r"(?:<\|constrain\|>[^<]*)?<\|message\|>"
+)
+_MARK = re.compile(
+    rf"(?P<end>{_END})|(?P<begin>{_BEGIN})|(?P<stop>{_STOP})|(?:{_CHANNEL})", re.IGNORECASE
+)
+# Models quote regular expressions and LaTeX without escaping them once more. JSON knows no `\d`.
+_BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
+
+_OPENING = re.compile(r'\{\s*["}]')
+_STRICT = json.JSONDecoder()
+_LENIENT = json.JSONDecoder(strict=False)
+_PIECE = 50_000  # characters
+_FAILURES = 20_000  # beginnings of an object that are none: no honest reply has as many
+_PATIENCE = 20  # times a text's length are read leniently; beyond it, torn texts cost too much
+LONGEST_REPLY = 1_000_000  # characters; no honest reply is longer, and parsing blocks the loop
+
+
+@dataclass(slots=True)
+class Objects:
+    """The outermost JSON objects of a text: `values` with the `spans` at which they stand.
+
+    `torn` is where an object begins that the end of the text tears off: what follows there are
+    parts of it, and no objects of their own.
+    """
+
+    values: list[dict[str, Any]] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    torn: int | None = None
+
+    def holds(self, place: int) -> bool:
+        """Whether a place is within an object."""
+        at = bisect_right(self.spans, place, key=lambda span: span[0])
+        return at > 0 and place < self.spans[at - 1][1]
+
+
+def strip_reasoning(text: str) -> str:
+    """Return the answer without the reasoning around it; see `split_reasoning`."""
+    return split_reasoning(text)[1]
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Return a text's reasoning, and what is left as the answer.
+
+    Reasoning is what stands between the marks of any known model, what precedes a closing mark
+    that nothing opened, and what follows an opening mark that nothing closes: the reply was cut
+    off then.
+    """
+    if len(text) > LONGEST_REPLY:
+        return "", text
+    objects = _scanned(text)
+    marks = [mark for mark in _MARK.finditer(text) if not objects.holds(mark.start())]
+    final = any((mark["channel"] or "").lower() == "final" for mark in marks)
+    answer, thoughts = list[str](), list[str]()
+    at, thinking = 0, False
+    for mark in marks:
+        (thoughts if thinking else answer).append(text[at : mark.start()])
+        if mark["end"] and not thinking:
+            thoughts, answer = [*thoughts, *answer], []
+        channel = (mark["channel"] or "").lower()
+        of_thought = channel == "analysis" or (final and channel not in ("", "final"))
+        thinking = bool(mark["begin"]) or of_thought
+        at = mark.end()
+    (thoughts if thinking else answer).append(text[at:])
+    return _joined(thoughts), _joined(answer)
+
+
+def find_objects(text: str) -> Objects:
+    """Return the outermost JSON objects of a text, in order; reasoning is a text like any other.
+
+    Around them may be anything: prose, fences, stray braces. Models write bare line breaks and
+    single backslashes within strings when they quote code; both are let pass.
+    """
+    return _scanned(_BACKSLASH.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", text))
+
+
+def _scanned(text: str) -> Objects:
+    found, failures, spent, base = Objects(), 0, 0, 0
+    last, limit = len(text.rstrip()), _PATIENCE * len(text)
+    at = _next(text, 0)
+    while at >= 0 and failures < _FAILURES:
+        if at > _PIECE:  # an error counts the lines of all that is before it
+            text, base, last, at = text[at:], base + at, last - at, 0
+        decoder = _LENIENT if spent <= limit else _STRICT
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            runs_out = error.msg.startswith("Unterminated") or error.pos >= last
+            if runs_out and found.torn is None:
+                found.torn = base + at
+            failures += 1
+            spent += (last if runs_out else error.pos) - at
+            end = _resumed(text, at)
+        except ValueError:  # a number of thousands of digits
+            end = at + 1
+        except RecursionError:  # nested a thousand deep: no reply, and slow to search
+            break
+        else:
+            found.values.append(value)
+            found.spans.append((base + at, base + end))
+        at = _next(text, end)
+    return found
+
+
+def _next(text: str, at: int) -> int:
+    """Return where an object may begin, from a place on; -1 if nowhere."""
+    found = _OPENING.search(text, at)
+    return found.start() if found else -1
+
+
+def _resumed(text: str, start: int) -> int:
+    """Return where to search on after what is no object.
+
+    Going on from where it failed keeps the parts of a torn object from being taken for whole
+    replies, and the search linear. Not from where a lenient reading failed: from a stray brace
+    and quotation mark, that runs far into the answer.
+    """
+    try:
+        return _STRICT.raw_decode(text, start)[1]
+    except json.JSONDecodeError as error:
+        return max(start + 1, error.pos)
+    except (ValueError, RecursionError):
+        return start + 1
+
+
+def _joined(parts: list[str]) -> str:
+    return "\n\n".join(part.strip() for part in parts if part.strip())

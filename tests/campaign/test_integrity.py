@@ -1,0 +1,259 @@
+"""What trials change of the run directory is restored before it is used, and their ideas named.
+
+The trials are scripted, so what a candidate does is done as its trial ends.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench_campaign import CampaignBench, ScriptedProposer, scored
+
+from hpcscientist.campaign.integrity import make_way
+from hpcscientist.files import vault
+from hpcscientist.files.hashing import hash_tree
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.trusted import TrustedCopy
+from hpcscientist.history import frozen, journal
+from hpcscientist.history.status import tampering
+from hpcscientist.judgement.summary import read_rows
+from hpcscientist.records.events import TamperingFound, TrialEnded
+from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.outcome import (
+    IdeaFailed,
+    IdeaFailure,
+    MachineFailed,
+    MachineFailure,
+    Outcome,
+)
+from hpcscientist.records.trial import Isolation, Stage, TrialSpec
+
+WORDS = ("one two", "three four", "five six")
+FIRST, EVIL, LAST = "idea-0001", "idea-0002", "idea-0003"
+Attack = Callable[[RunPaths], object]
+
+
+def value(spec: TrialSpec) -> Outcome:
+    return scored(0.5 + 0.01 * (spec.seed % 7) + (0.1 if spec.idea_id in (FIRST, LAST) else 0.0))
+
+
+def attacking(paths: RunPaths, attack: Attack) -> Callable[[TrialSpec], Outcome]:
+    def judge(spec: TrialSpec) -> Outcome:
+        if spec.idea_id == EVIL:
+            attack(paths)
+        return value(spec)
+
+    return judge
+
+
+@pytest.fixture(autouse=True)
+def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(vault.ROOT_VARIABLE, str(tmp_path / "root"))
+    monkeypatch.setattr(vault, "_known", {})
+    vault.make_campaign_key("scripted-1")
+
+
+def a_bench(folder: Path, **loop: int | float) -> CampaignBench:
+    bench = CampaignBench(folder, len(WORDS), ideas_in_flight=1, **loop)
+    bench.config = bench.config.model_copy(update={"in_flight": 1})
+    frozen.write(bench.paths, bench.config)
+    bench.trusted = True
+    return bench
+
+
+def rows(bench: CampaignBench) -> list[ResultRow]:
+    return [row for row in read_rows(bench.paths).rows if row.idea_id != EVIL]
+
+
+def found(bench: CampaignBench) -> list[TamperingFound]:
+    return [e for e in journal.read(bench.paths.journal) if isinstance(e, TamperingFound)]
+
+
+def rewrite_code(paths: RunPaths) -> None:
+    for file in paths.root.glob("ideas/*/attempts/*/code/*.py"):
+        file.write_text("changed")
+
+
+def plant(paths: RunPaths) -> None:
+    """The idea that is to come is there already."""
+    if not paths.idea(LAST).root.exists():
+        shutil.copytree(paths.idea(EVIL).root, paths.idea(LAST).root)
+
+
+ATTACKS: dict[str, tuple[Attack, str]] = {
+    "code": (rewrite_code, "ideas/idea-0001/attempts/1/code"),
+    "a module beside code": (
+        lambda paths: (paths.idea(FIRST).code(1) / "random.py").write_text(""),
+        "ideas/idea-0001/attempts/1/code",
+    ),
+    "no idea": (lambda paths: shutil.rmtree(paths.idea(FIRST).root), "ideas/idea-0001/idea.json"),
+    "no ideas": (lambda paths: shutil.rmtree(paths.root / "ideas"), "ideas/idea-0001/idea.json"),
+    "an idea that is a pipe": (
+        lambda paths: (shutil.rmtree(paths.idea(FIRST).root), os.mkfifo(paths.idea(FIRST).root)),
+        "ideas/idea-0001/idea.json",
+    ),
+    "a link for an idea": (
+        lambda paths: (
+            (
+                paths.idea(FIRST).root.rename(paths.root / "elsewhere"),
+                paths.idea(FIRST).root.symlink_to(paths.root / "elsewhere"),
+            )
+            if not paths.idea(FIRST).root.is_symlink() and not (paths.root / "elsewhere").exists()
+            else None
+        ),
+        "ideas/idea-0001/idea.json",
+    ),
+    "campaign.toml": (lambda paths: paths.campaign.write_text("q = 1"), "campaign.toml"),
+    "a note": (
+        lambda paths: (paths.idea(FIRST).attempt(1) / "note.md").write_text("better than it is"),
+        "ideas/idea-0001/attempts/1/note.md",
+    ),
+    "the recipe": (
+        lambda paths: (paths.recipe / "score.py").write_text("print(1)"),
+        "recipe/score.py",
+    ),
+    "the journal": (lambda paths: os.truncate(paths.journal, 100), "journal.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_what_a_trial_changes_is_restored_and_its_idea_named(
+    name: str, tmp_path: Path
+) -> None:
+    undisturbed, bench = a_bench(tmp_path / "undisturbed"), a_bench(tmp_path / "attacked")
+    await undisturbed.drive(value, ScriptedProposer(*WORDS))
+    attack, changed = ATTACKS[name]
+    await bench.drive(attacking(bench.paths, attack), ScriptedProposer(*WORDS))
+    assert rows(bench) == rows(undisturbed)
+    assert {event.suspects for event in found(bench)} == {(EVIL,)}
+    assert changed in {name for event in found(bench) for name in event.changed}
+    assert hash_tree(bench.paths.idea(FIRST).code(1)) == bench.state.ideas[FIRST].code_hashes[1]
+    assert hash_tree(bench.paths.recipe) == bench.config.recipe_hash
+    assert frozen.read(bench.paths) == bench.config
+    assert f"{EVIL} (" in tampering(bench.state.tampering)
+    assert not found(undisturbed)
+
+
+async def test_what_is_put_in_the_place_of_an_idea_to_come_counts_for_nothing(
+    tmp_path: Path,
+) -> None:
+    bench = a_bench(tmp_path)
+    await bench.drive(attacking(bench.paths, plant), ScriptedProposer(*WORDS))
+    assert bench.state.ideas[LAST].summary == WORDS[2]
+
+
+async def test_what_changed_while_nobody_drove_is_restored_by_who_resumes(tmp_path: Path) -> None:
+    bench = a_bench(tmp_path)
+    stops = ScriptedProposer(*WORDS[:2], RuntimeError("stop"))
+    with pytest.raises(RuntimeError, match="stop"):
+        await bench.drive(value, stops)
+    rewrite_code(bench.paths)
+    (bench.paths.recipe / "score.py").write_text("print(1)")
+    await bench.drive(value, ScriptedProposer(*WORDS))
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    (event,) = found(bench)
+    assert event.suspects == ()
+    assert {"recipe/score.py", "ideas/idea-0001/attempts/1/code"} <= set(event.changed)
+
+
+async def test_a_campaign_of_an_earlier_version_gets_copies_of_what_is_as_it_was(
+    tmp_path: Path,
+) -> None:
+    bench = a_bench(tmp_path)
+    bench.trusted = False
+    with pytest.raises(RuntimeError, match="stop"):
+        await bench.drive(value, ScriptedProposer(*WORDS[:2], RuntimeError("stop")))
+    assert TrustedCopy.found(bench.paths.root) is None
+    bench.trusted = True
+
+    def judge(spec: TrialSpec) -> Outcome:
+        rewrite_code(bench.paths)
+        return value(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    for idea in bench.state.ideas.values():
+        code = bench.paths.idea(idea.idea_id).code(1)
+        assert hash_tree(code) == idea.code_hashes[1]
+
+
+async def test_in_a_sandbox_nobody_is_suspected_and_what_is_used_is_whole(tmp_path: Path) -> None:
+    bench = a_bench(tmp_path)
+    bench.config = bench.config.model_copy(update={"isolation": Isolation.APPTAINER})
+
+    def judge(spec: TrialSpec) -> Outcome:
+        if spec.stage is Stage.PILOT and spec.idea_id == FIRST:
+            rewrite_code(bench.paths)
+        return value(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    assert [event.suspects for event in found(bench)] == [()]
+
+
+@pytest.mark.parametrize("victim", [BASELINE_ID, FIRST])
+async def test_nobody_is_blamed_for_what_another_may_have_done(victim: str, tmp_path: Path) -> None:
+    """A trial whose folder was changed while others ran is run again alone."""
+    bench = a_bench(tmp_path, drift_every=1)
+    bench.config = bench.config.model_copy(update={"in_flight": 3})
+    bench.pace = random.Random(1)
+    hit: list[str] = []
+    tampered = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="it changed spec.json")
+
+    def judge(spec: TrialSpec) -> Outcome:
+        others = {bench.state.trials[trial].idea_id for trial in bench.state.running}
+        if spec.idea_id == victim and others - {victim, BASELINE_ID} and not hit:
+            hit.append(spec.trial_id)
+            return tampered
+        return value(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    ends = [
+        event.report.outcome
+        for event in journal.read(bench.paths.journal)
+        if isinstance(event, TrialEnded) and event.report.trial_id in hit
+    ]
+    assert isinstance(ends[0], MachineFailed)
+    assert ends[0].failure is MachineFailure.TAMPERED
+    assert ends[1] == value_of(bench, hit[0])
+
+
+def value_of(bench: CampaignBench, trial_id: str) -> Outcome:
+    report = bench.state.trials[trial_id].report
+    assert report is not None
+    return report.outcome
+
+
+async def test_who_changes_its_folder_with_nothing_beside_it_has_done_it(tmp_path: Path) -> None:
+    bench = a_bench(tmp_path)
+
+    def judge(spec: TrialSpec) -> Outcome:
+        if spec.idea_id == EVIL:
+            return IdeaFailed(failure=IdeaFailure.TAMPERING, detail="it changed spec.json")
+        return value(spec)
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    status, reason = bench.ended()[EVIL]
+    assert status == "failed"
+    assert reason is not None
+    assert reason.startswith("tampering")
+    assert bench.ended()[FIRST] == bench.ended()[LAST] == ("scored", None)
+
+
+def test_folders_of_a_run_directory_may_be_links_to_other_disks(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    (tmp_path / "disk" / "idea-0001").mkdir(parents=True)
+    paths.root.mkdir()
+    (paths.root / "ideas").symlink_to(tmp_path / "disk")
+    (paths.root / "ideas" / "idea-0002").symlink_to("idea-0001")
+    assert make_way(paths, paths.idea(FIRST).idea).parent.samefile(tmp_path / "disk" / FIRST)
+    make_way(paths, paths.idea(EVIL).idea)
+    assert not paths.idea(EVIL).root.is_symlink()
+    assert (paths.root / "ideas").is_symlink()

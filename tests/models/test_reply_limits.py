@@ -1,0 +1,83 @@
+"""A reply's schema, narrowed to what one question allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcscientist.models.reply_limits import Limit, narrowed
+from hpcscientist.records.asked.replies import STAGES, CodeReply
+from hpcscientist.records.asked.vetting import ConvergeReply, NoveltyReply, ReflectReply
+from hpcscientist.records.experiment import ReviewReply
+from hpcscientist.records.known.survey import ProfileReply
+
+
+def items(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = schema["properties"][name]["items"]
+    return found
+
+
+def test_a_file_is_one_of_the_editable_ones() -> None:
+    before = CodeReply.model_json_schema()
+    schema = narrowed(
+        before, {"edits.file": Limit(values=("a.py", "b.py")), "edits": Limit(least=1, most=4)}
+    )
+    edits = schema["properties"]["edits"]
+    assert (edits["minItems"], edits["maxItems"]) == (1, 4)
+    assert edits["items"]["properties"]["file"]["enum"] == ["a.py", "b.py"]
+    assert before == CodeReply.model_json_schema()  # a cached schema is not changed
+
+
+def test_ids_are_those_that_were_shown() -> None:
+    schema = narrowed(
+        NoveltyReply.model_json_schema(), {"evidence.paper_id": Limit(values=("p1", "p2"))}
+    )
+    assert items(schema, "evidence")["properties"]["paper_id"]["enum"] == ["p1", "p2"]
+
+
+def test_where_nothing_was_shown_a_list_is_empty() -> None:
+    papers = narrowed(ProfileReply.model_json_schema(), {"papers": Limit(values=(), most=0)})
+    assert papers["properties"]["papers"]["maxItems"] == 0
+    assert "enum" not in papers["properties"]["papers"]["items"]
+
+
+def test_null_stays_allowed() -> None:
+    schema = narrowed(ProfileReply.model_json_schema(), {"formula": Limit(values=("f1",))})
+    forms = schema["properties"]["formula"]["anyOf"]
+    assert {"type": "null"} in forms
+    assert [form["enum"] for form in forms if form["type"] == "string"] == [["f1"]]
+
+
+def test_fields_of_a_nullable_record_are_reached() -> None:
+    schema = narrowed(
+        ReflectReply.model_json_schema(), {"proposal.parent_ids": Limit(values=("idea-0001",))}
+    )
+    form = next(f for f in schema["properties"]["proposal"]["anyOf"] if f.get("type") != "null")
+    assert form["properties"]["parent_ids"]["items"]["enum"] == ["idea-0001"]
+
+
+def test_an_integer_has_a_range() -> None:
+    limits = {"judgements": Limit(least=3, most=3), "judgements.direction": Limit(least=1, most=3)}
+    schema = narrowed(ConvergeReply.model_json_schema(), limits)
+    direction = items(schema, "judgements")["properties"]["direction"]
+    assert (direction["minimum"], direction["maximum"]) == (1, 3)
+
+
+def test_each_concept_has_one_check() -> None:
+    limits = {"checks": Limit(least=2, most=2), "checks.concept": Limit(values=("x", "y"))}
+    schema = narrowed(ReviewReply.model_json_schema(), limits)
+    assert schema["properties"]["checks"]["maxItems"] == 2
+    assert items(schema, "checks")["properties"]["concept"]["enum"] == ["x", "y"]
+
+
+def test_a_field_that_is_none_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        narrowed(STAGES["plan"].model_json_schema(), {"part": Limit(most=1)})
+
+
+def test_lengths_of_strings_are_left_to_the_check_of_the_reply() -> None:
+    before = STAGES["propose"].model_json_schema()
+    assert {"minLength", "maxLength"} <= before["properties"]["title"].keys()
+    title = narrowed(before, {})["properties"]["title"]
+    assert not {"minLength", "maxLength"} & title.keys()

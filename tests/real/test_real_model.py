@@ -1,0 +1,54 @@
+"""A campaign by a real open-weight model on vLLM's CPU engine; it takes an hour or more.
+
+What it finds is printed and not asserted, but for what does not depend on the model's luck: every
+idea comes to an end, and no reply is cut at its limit in a list without end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcscientist.bench.model.reading import STEPS
+
+TESTS = Path(__file__).resolve().parents[1]
+SIZE, IDEAS, SEEDS = "0.5b", 4, 1
+
+pytestmark = [pytest.mark.serving, pytest.mark.timeout(4 * 3600)]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a real model; see `tests/real_model`."""
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("NOT TESTED: vLLM is not installed; tests/serving_environment")
+    folder = tmp_path_factory.mktemp("weights") / SIZE
+    command = [TESTS / "real_model", SIZE, folder, sys.executable]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return folder
+
+
+def test_a_campaign_by_a_real_model(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hpcsci.toml").write_text(
+        "[serving]\ncontext = 16384\n[client]\ntimeout_s = 3600\n"
+    )
+    command = [sys.executable, "-m", "hpcscientist.cli.main", "bench", "model", "--json"]
+    command += ["--model", f"vllm:{weights}", "--ideas", str(IDEAS), "--seeds", str(SEEDS)]
+    command += ["--allow-unsandboxed"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    with capsys.disabled():
+        print(done.stderr)  # the tables
+    assert done.returncode == 0, done.stderr
+    found = {row["name"]: row for row in json.loads(done.stdout)}
+    counts = [found[f"ideas {step}"]["value"] for step in STEPS]
+    assert counts[0] == IDEAS
+    assert found["propose: calls"]["value"] >= IDEAS
+    if "plan: cut" in found:
+        assert found["plan: cut"]["value"] == 0
