@@ -144,9 +144,6 @@ class AuthoringSettings(Record):
     debug_depth: int = Field(default=3, ge=0, le=100)
 
 
-FanOutChoice = Literal["auto", "threads", "ray"]
-
-
 class ServingSettings(Record):
     """How `vllm:` models are served inside the allocation. Zeros: chosen from model and GPUs.
 
@@ -154,7 +151,7 @@ class ServingSettings(Record):
     `kv_cache_gb` the GiB of an engine without a GPU, `ready_s` the seconds until all replicas
     must be healthy. `eager` leaves out graph capture. `engine` holds further engine arguments by
     name. `trials_inside` runs trials as steps of the allocation, where memory and GPUs are
-    kept for them. `fan_out` says how requests are spread over the allocation.
+    kept for them.
     """
 
     replicas: int = Field(default=0, ge=0)
@@ -168,14 +165,15 @@ class ServingSettings(Record):
     eager: bool = False
     engine: dict[str, str | int | float | bool] = Field(default={})
     trials_inside: bool = False
-    fan_out: FanOutChoice = "auto"
 
 
 class LoopSettings(Record):
     """The loop.
 
     `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
-    of the ideas, from 4 to 64, so that three in four can learn from others. The control arm
+    of the ideas, from 4 to 64, so that three in four can learn from others. Where models are
+    served beside the driver there are as many more as these can think of at once, up to that
+    quarter. The control arm
     proposes an idea from the outcomes of its ideas that lie at least `lag` numbers before it,
     however many run at once: without another arm that many ideas may be in flight and no more, and
     beside one later ideas wait for it; a large machine wants a larger one. `lag` 0 means a quarter

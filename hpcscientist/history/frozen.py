@@ -209,6 +209,8 @@ def _upcast(data: dict[str, Any]) -> None:
     if not isinstance(settings, dict):
         return
     settings.setdefault("authoring", _NO_AUTHORING)
+    if isinstance(settings.get("serving"), dict):  # requests went out as tasks of Ray, if asked for
+        settings["serving"].pop("fan_out", None)
     loop = settings.setdefault("loop", {})
     if "propose" in settings and isinstance(loop, dict):  # the first release
         settings.setdefault("ideation", settings.pop("propose"))
