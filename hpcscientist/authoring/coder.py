@@ -15,6 +15,7 @@ last the plan. What a debug round goes without is the debugger's matter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,13 +51,16 @@ if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
 REPLIES = TRIES + AGAIN  # the most that a question for edits takes
+_MOST_DRAFTS = 4
+_SPARE = 16  # idle places for each draft but the first, for other ideas take some of them
 REPAIR = 1000  # beyond any number of rounds
 
 
 class ModelAuthor:
     """Has a model write edits and applies them; implements `ports.author.Author`.
 
-    `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code.
+    `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code. `idle`
+    tells how many requests more the model would answer at once.
     """
 
     def __init__(
@@ -67,13 +71,15 @@ class ModelAuthor:
         window: Window | None = None,
         authoring: AuthoringSettings | None = None,
         python: Interpreter | None = None,
+        idle: Callable[[], int] = lambda: 0,
     ) -> None:
         self._reference = dict(recipe.reference)
         self._spec = recipe.spec
         window = window or Window(settings.context)
         self._debugger = Debugger(model, recipe.spec.editable, authoring, settings, window)
-        form = (authoring or AuthoringSettings()).edits
-        self._reviser = Reviser(model, recipe, settings, window, python, form)
+        authoring = authoring or AuthoringSettings()
+        drafts = partial(_drafts, authoring.samples, idle)
+        self._reviser = Reviser(model, recipe, settings, window, python, authoring.edits, drafts)
 
     async def write(self, brief: Brief) -> Draft | GaveUp:
         """Write the first version from the reference. Raises EndpointError."""
@@ -231,6 +237,11 @@ class ModelAuthor:
         spec = self._spec
         steps = [step.name for step in spec.budgets.steps]
         return render("contract", entry=spec.entry, predictions=spec.predictions, steps=steps)
+
+
+def _drafts(samples: int, idle: Callable[[], int]) -> int:
+    """Return how many first replies are asked for: more only where that delays nobody."""
+    return samples or min(_MOST_DRAFTS, 1 + idle() // _SPARE)
 
 
 def _with_repairs(ordinal: int) -> tuple[int, ...]:

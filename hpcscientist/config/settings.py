@@ -115,7 +115,9 @@ class AuthoringSettings(Record):
     0 leaves the reviewer out; `judges` is the number of its judgements of each attempt.
     `further_runs` bounds the runs that an analyst may ask for after the idea was scored.
     `edits` says how a coder changes files: by text that is searched and replaced, by units that it
-    names (functions, classes, constants), or by what its replies do better with (auto).
+    names (functions, classes, constants), or by what its replies do better with (auto). `samples`
+    first replies to each question are asked for side by side, and the first that can be used is
+    taken; 0 has their number follow from what of a served model is idle.
     `hopeless`: an idea whose pilot is worse than the reference's by more than this share of it
     (and than the metric's minimum effect) goes no further, the control arm's too; 0 lets every
     one pass. Without it and without a reviewer the reference has no pilot, and code that does
@@ -135,6 +137,7 @@ class AuthoringSettings(Record):
     judges: int = Field(default=1, ge=1, le=100)
     further_runs: int = Field(default=5, ge=0, le=100)
     edits: Literal["auto", "search", "unit"] = "auto"
+    samples: int = Field(default=0, ge=0, le=32)
     hopeless: float = Field(default=0.5, ge=0)
     search: Literal["line", "tree"] = "line"
     drafts: int = Field(default=3, ge=1, le=100)

@@ -21,6 +21,7 @@ from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.asked.replies import STAGES, unknown_stage
 
+_ALL = 10_000  # requests: answers are there
 _NUMBER = re.compile(r"[0-9]+\Z")
 
 
@@ -48,6 +49,11 @@ class PlaybookModel:
     def stages(self) -> frozenset[str]:
         """Return the stages that have any reply."""
         return frozenset(stage for _, stage, *_ in self._entries)
+
+    @property
+    def idle(self) -> int:
+        """How many requests more it would answer at once: it holds whatever drafts were asked."""
+        return _ALL
 
     async def probe(self) -> None:
         """Nothing to reach: the file was read and checked."""

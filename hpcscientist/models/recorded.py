@@ -22,9 +22,10 @@ from hpcscientist.errors import HpcsciError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.chat import Call, Chat
+from hpcscientist.models.roles import Roles
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import PromptRef
 
@@ -64,6 +65,10 @@ class RecordedModel:
     def name(self) -> str:
         """The inner model's name."""
         return self._inner.name
+
+    def idle(self, role: Role) -> int:
+        """Return how many requests more the role's inner model would answer at once."""
+        return self._inner.idle(role) if isinstance(self._inner, Roles) else 0
 
     async def probe(self) -> None:
         """Ask the inner model whether it can be asked."""

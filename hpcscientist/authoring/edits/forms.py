@@ -19,7 +19,7 @@ Form = Literal["search", "unit"]
 _RECORDS: dict[Form, str] = {"search": "Edit", "unit": "UnitEdit"}
 LONGEST = 120  # lines of a unit that a model writes anew; a longer one is edited by searching
 _MOST_UNITS = 150  # of a question; past it, constants are changed by the block of them
-_MOST_EDITS = 20  # of one reply
+_MOST_EDITS = 12  # of one reply; small models else write every unit anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ class Beside:
             own = client.model_copy(update={"concurrency": wide})
             return open_served(self.paths, endpoint, name, own)
 
-        return PlaneModel(name, opened, lambda: self.lost)
+        at_once = sum(m.at_once for m in self.plane.order.models if m.name == name)
+        return PlaneModel(name, opened, lambda: self.lost, at_once=at_once)
 
 
 def serves(paths: RunPaths) -> bool:

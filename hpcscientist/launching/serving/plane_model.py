@@ -26,7 +26,8 @@ class PlaneModel:
 
     `opened` returns the model once it answers, and is asked at the first request. `lost` says why
     the plane is gone, "" while it is not; `patience_s` is how long that may take to be known. A
-    plane that still stands then is asked once more.
+    plane that still stands then is asked once more. `at_once` is how many requests the model
+    answers at once.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class PlaneModel:
         opened: Callable[[], Awaitable[Model]],
         lost: Callable[[], str],
         patience_s: float = END_S,
+        at_once: int = 0,
     ) -> None:
         self._name, self._opened = name, opened
         self._lost, self._patience_s = lost, patience_s
         self._opening = asyncio.Lock()
         self._inner: Model | None = None
+        self._at_once, self._in_flight = at_once, 0
 
     @property
     def name(self) -> str:
@@ -50,8 +53,20 @@ class PlaneModel:
         """Ask the inner model whether it can be asked. Raises EndpointError, PlaneLost."""
         await (await self._model()).probe()
 
+    @property
+    def idle(self) -> int:
+        """How many requests more it would answer at once."""
+        return max(0, self._at_once - self._in_flight)
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request. Raises PlaneLost, and what the inner model raises."""
+        self._in_flight += 1
+        try:
+            return await self._complete(request)
+        finally:
+            self._in_flight -= 1
+
+    async def _complete(self, request: ModelRequest) -> ModelReply:
         inner = await self._model()
         try:
             return await inner.complete(request)
