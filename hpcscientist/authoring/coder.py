@@ -50,8 +50,8 @@ from hpcscientist.system.interpreter import Interpreter
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
-REPLIES = TRIES + AGAIN  # the most that a question for edits takes
-_MOST_DRAFTS = 4
+REPLIES = TRIES + AGAIN  # the most that a question for edits takes, its first drafts as one
+MOST_DRAFTS = 4
 _SPARE = 16  # idle places for each draft but the first, for other ideas take some of them
 REPAIR = 1000  # beyond any number of rounds
 
@@ -241,7 +241,7 @@ class ModelAuthor:
 
 def _drafts(samples: int, idle: Callable[[], int]) -> int:
     """Return how many first replies are asked for: more only where that delays nobody."""
-    return samples or min(_MOST_DRAFTS, 1 + idle() // _SPARE)
+    return samples or min(MOST_DRAFTS, 1 + idle() // _SPARE)
 
 
 def _with_repairs(ordinal: int) -> tuple[int, ...]:

@@ -34,7 +34,9 @@ REQUEST = ModelRequest(
 class Gone:
     """A plane; `lost`: why it has ended, "" where it has not."""
 
-    order = SimpleNamespace(contexts={"tiny": 2048}, models=(SimpleNamespace(at_once=2),))
+    order = SimpleNamespace(
+        contexts={"tiny": 2048}, models=(SimpleNamespace(name="tiny", at_once=2),)
+    )
 
     def __init__(self, why: str = "") -> None:
         self.lost = why
