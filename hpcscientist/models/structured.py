@@ -19,6 +19,7 @@ from hpcscientist.models.answers import (
     split_reasoning,
     strip_reasoning,
 )
+from hpcscientist.models.odds import expectations
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
@@ -27,6 +28,7 @@ from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import misfit
+from hpcscientist.records.scores import Scored
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -66,6 +68,7 @@ async def ask(
                 "schema_name": reply_type.__name__,
                 "reply_schema": narrowed(schema, limits or {}),
                 "repair": repair,
+                "scale": reply_type.highest if issubclass(reply_type, Scored) else 0,
             }
         )
         try:
@@ -79,7 +82,7 @@ async def ask(
                 f"nor for its repair: {error}"
             ) from error
         try:
-            return read(reply, reply_type)
+            return _expected(read(reply, reply_type), reply)
         except Unusable as error:
             problem = str(error)
         if reply.finish == CUT_OFF:
@@ -148,6 +151,18 @@ def read(reply: ModelReply, reply_type: type[T]) -> T:
             with suppress(Unusable):
                 return _valid(find_objects(thought[-LONGEST_REPLY:]).values, reply_type)
         raise
+
+
+def _expected(found: T, reply: ModelReply) -> T:
+    """Have a reply with scores know their expectations, where the server told the odds."""
+    if isinstance(found, Scored) and reply.odds:
+        objects = find_objects(reply.text)
+        for value, span in zip(reversed(objects.values), reversed(objects.spans), strict=True):
+            with suppress(Unusable):
+                if _valid([value], type(found)) == found:
+                    found.expect(expectations(reply.text, span, reply.odds))
+                    break
+    return found
 
 
 def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:

@@ -185,7 +185,8 @@ class AuthorGaveUp(Record):
 class AttemptReviewed(Record):
     """An advisor held an attempt's code against its idea; `marks` are one a judgement, 1 to 5.
 
-    `lacking` names in a line what was found lacking; "" also where an earlier version recorded it.
+    `expected` are the marks' expectations, and `lacking` names in a line what was found lacking;
+    () and "" also where an earlier version recorded it.
     """
 
     type: Literal["attempt_reviewed"] = "attempt_reviewed"
@@ -194,6 +195,7 @@ class AttemptReviewed(Record):
     complete: bool
     same_as_reference: bool
     marks: tuple[int, ...]
+    expected: tuple[float, ...] = ()
     lacking: str = ""
 
     @property
