@@ -93,6 +93,7 @@ class IdeaState:
     code_hashes: dict[int, str] = field(default_factory=dict)
     note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
     notes: dict[int, str] = field(default_factory=dict)  # while it is open
+    only_knobs: set[int] = field(default_factory=set)  # attempts that only set knobs
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
     readings: dict[int, RunsRead] = field(default_factory=dict)
     gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
@@ -109,12 +110,22 @@ class IdeaState:
         """How many versions there are."""
         return len(self.code_hashes)
 
+    @property
+    def only_sets_knobs(self) -> bool | None:
+        """Whether its code, that of its end or else the latest, differs from the reference by
+        values of knobs alone; None where it has none.
+        """
+        ended = self.ended.attempt if self.ended is not None else None
+        attempt = ended or max(self.code_hashes, default=0)
+        return attempt in self.only_knobs if attempt else None
+
     def give_up(self, event: AuthorGaveUp) -> None:
         """Take note that a task came to nothing; what was written for it was another's double."""
         self.gave_up[event.task] = event.reason
         self.code_hashes.pop(event.attempt, None)
         self.note_hashes.pop(event.attempt, None)
         self.notes.pop(event.attempt, None)
+        self.only_knobs.discard(event.attempt)
 
     def left_short(self, attempt: int) -> str | None:
         """Say why an attempt was left below the full budget, or with fewer seeds than it might

@@ -144,7 +144,8 @@ class IdeaBriefed(_OnceAnIdea):
 class AttemptWritten(Record):
     """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
     reference; `kind` is why it was made. `note` is what was said of it; None where an earlier
-    version recorded it: then note.md has it.
+    version recorded it: then note.md has it. `only_knobs` are the knobs by whose values alone it
+    differs from the reference, {} also where an earlier version recorded it.
     """
 
     type: Literal["attempt_written"] = "attempt_written"
@@ -155,6 +156,7 @@ class AttemptWritten(Record):
     kind: AttemptKind
     note_hash: str
     note: str | None = None
+    only_knobs: dict[str, KnobValue] = Field(default={})
 
     @property
     def key(self) -> str:
