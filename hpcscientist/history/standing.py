@@ -14,6 +14,7 @@ from hpcscientist.records.events import (
     IdeaBriefed,
     IdeaEnded,
     IdeaPlanned,
+    IdeaRevised,
     IdeaSetAside,
     RunsRead,
     SeedsDecided,
@@ -86,6 +87,8 @@ class IdeaState:
     knobs: dict[str, KnobValue] | None = None
     shown: tuple[str, ...] = ()
     idea_hash: str = ""  # of idea.json, "" where no proposal was usable
+    touches: tuple[str, ...] = ()  # names of the reference's code that the proposal writes
+    revised: bool = False  # it went back to its proposer
     admitted: bool = False
     planned: IdeaPlanned | None = None
     briefed: IdeaBriefed | None = None
@@ -109,6 +112,11 @@ class IdeaState:
     def attempts(self) -> int:
         """How many versions there are."""
         return len(self.code_hashes)
+
+    def revise(self, event: IdeaRevised) -> None:
+        """Take note of another proposal in place of one that repeated an earlier idea."""
+        self.title, self.summary, self.parent_ids = event.title, event.summary, event.parent_ids
+        self.idea_hash, self.touches, self.revised = event.idea_hash, event.changes, True
 
     @property
     def only_sets_knobs(self) -> bool | None:

@@ -29,6 +29,7 @@ from hpcscientist.records.events import (
     IdeaEnded,
     IdeaPlanned,
     IdeaProposed,
+    IdeaRevised,
     IdeaSetAside,
     IdeasJudged,
     NoteTaken,
@@ -159,8 +160,11 @@ class CampaignState:
                     shown=event.shown,
                     idea_hash=event.idea_hash,
                     arm=event.arm,
+                    touches=event.changes,
                 )
                 self.progress.idea_proposed(event.idea_id, event.number)
+            case IdeaRevised():
+                self.ideas[event.idea_id].revise(event)
             case IdeaAdmitted():
                 self._admit(self.ideas[event.idea_id])
             case IdeaPlanned():

@@ -86,7 +86,8 @@ class IdeaProposed(_OnceAnIdea):
     """An idea has a proposal; idea.json, of which `idea_hash` is the hash, is written.
 
     Without a usable proposal there is no such file, and `idea_hash` is "". `shown` lists the ideas
-    whose findings the proposer saw. `knobs` is set by the control arm alone.
+    whose findings the proposer saw. `knobs` is set by the control arm alone. `changes` are the
+    names of the reference's code that the proposal writes, () also in earlier versions.
     """
 
     type: Literal["idea_proposed"] = "idea_proposed"
@@ -100,6 +101,23 @@ class IdeaProposed(_OnceAnIdea):
     knobs: dict[str, KnobValue] | None
     shown: tuple[str, ...]
     idea_hash: str
+    changes: tuple[str, ...] = ()
+
+
+class IdeaRevised(_OnceAnIdea):
+    """A look-alike went back to its proposer, and has another proposal; idea.json is that now.
+
+    `like` is the idea that it had repeated, "" for one of another campaign.
+    """
+
+    type: Literal["idea_revised"] = "idea_revised"
+    idea_id: str
+    title: str
+    parent_ids: tuple[str, ...]
+    summary: str
+    idea_hash: str
+    changes: tuple[str, ...]
+    like: str
 
 
 class IdeaAdmitted(_OnceAnIdea):
@@ -507,6 +525,7 @@ Event = Annotated[
     | DriverStarted
     | ReplyRecorded
     | IdeaProposed
+    | IdeaRevised
     | IdeaAdmitted
     | ProposalsExhausted
     | IdeaPlanned
