@@ -22,6 +22,7 @@ from hpcscientist.records.asked.model import Message, ModelReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
+from hpcscientist.records.scores import NumberOdds
 
 _SEAL = b',"seal":"'
 
@@ -51,6 +52,7 @@ class Call(Record):
     finish: str = ""
     question: str | None = None
     task: str | None = None
+    odds: tuple[NumberOdds, ...] | None = None
     seal: str | None = None  # of the line without it
 
 
@@ -105,6 +107,7 @@ class Chat:
             completion_tokens=bounded(call.completion_tokens),
             tokens_estimated=call.tokens_estimated,
             latency_s=call.latency_s,
+            odds=call.odds or (),
         )
 
     def task(self, key: str) -> str | None:

@@ -29,7 +29,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _FIELDS = tuple(name for name, field in ResultRow.model_fields.items() if not field.exclude)
 _LISTS = {"parent_ids"}
 _WHOLE = {"round", "n", "attempts"}
-_TRUTHS = {"confirmed"}
+_TRUTHS = {"confirmed", "only_knobs"}
 _FORMULA = tuple("=+-@＝＋－＠")  # what a spreadsheet takes for the beginning of one
 _WORDS = {"idea_id", "title", "status", "reason", "finding", "metric", "direction"}
 
