@@ -71,10 +71,10 @@ class Chat:
         self._begin()
 
     def _begin(self) -> None:
-        self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
-        self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
-        self._tasks: set[str] = set()
         with self._file:
+            self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
+            self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
+            self._tasks: set[str] = set()
             try:
                 if self._campaign_id:
                     self._take_out()

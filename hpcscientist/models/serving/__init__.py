@@ -1,1 +1,1 @@
-"""The model plane: Ray on the nodes of an allocation, and the replicas of vLLM that it places."""
+"""The model plane: Ray on the nodes of an allocation, and replicas of vLLM that it places there."""
