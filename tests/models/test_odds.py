@@ -90,9 +90,9 @@ def test_a_scale_to_five_has_no_number_of_two_digits() -> None:
 
 
 def test_reasoning_before_the_object_does_not_confuse_the_place() -> None:
-    draft = '<think>Perhaps {"a": 3}, for 8 "reasons</think>'
+    draft = '<think>Perhaps {"a": 8}, for 3 "reasons</think>'
     tokens = of(
-        *(("3", {"3": 1.0}) if c == "3" else c for c in draft),
+        *(("8", {"8": 1.0}) if c == "8" else c for c in draft),
         '{"a": ', ("8", {"8": 0.5, "7": 0.5}), "}", "",
     )  # fmt: skip
     assert values(of_numbers('{"a": 8}', tokens, 10)) == [{7: 0.5, 8: 0.5}]
