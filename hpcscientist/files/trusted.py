@@ -26,9 +26,9 @@ _PLACE = "run_dir"  # a file that names it
 _FILES = b', "files": '
 
 
-def recipe_folder(recipe_hash: str) -> Path:
-    """The copy of a recipe, by its hash: all campaigns on it share one."""
-    return vault.path_of(f"{FOLDER}/recipes/{recipe_hash}")
+def copy_of(kind: str, content_hash: str) -> Path:
+    """The folder of a copy of some kind by its content: campaigns with the same share one."""
+    return vault.path_of(f"{FOLDER}/{kind}/{content_hash}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,13 +19,18 @@ CANCEL_POLL_S = 0.3
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
+def _heard() -> tuple[signal.Signals, ...]:
+    """Return the signals that this thread can take: none but the main thread, by Python's rule."""
+    return STOP_SIGNALS if threading.current_thread() is threading.main_thread() else ()
+
+
 @contextmanager
 def unheard() -> Iterator[None]:
     """Have what asks a driver to end do nothing meanwhile: it is ending.
 
     Once its loop has ended they would kill it, with what it still has on nodes.
     """
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    before = {number: signal.getsignal(number) for number in _heard()}
     for number in before:
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -57,7 +63,7 @@ async def conduct(
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
+    for number in _heard():
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
             loop.add_signal_handler(number, on_signal, number)
 

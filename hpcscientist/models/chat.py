@@ -22,6 +22,7 @@ from hpcscientist.records.asked.model import Message, ModelReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
+from hpcscientist.records.scores import NumberOdds
 
 _SEAL = b',"seal":"'
 
@@ -51,6 +52,7 @@ class Call(Record):
     finish: str = ""
     question: str | None = None
     task: str | None = None
+    odds: tuple[NumberOdds, ...] | None = None
     seal: str | None = None  # of the line without it
 
 
@@ -69,10 +71,10 @@ class Chat:
         self._begin()
 
     def _begin(self) -> None:
-        self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
-        self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
-        self._tasks: set[str] = set()
         with self._file:
+            self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
+            self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
+            self._tasks: set[str] = set()
             try:
                 if self._campaign_id:
                     self._take_out()
@@ -105,6 +107,7 @@ class Chat:
             completion_tokens=bounded(call.completion_tokens),
             tokens_estimated=call.tokens_estimated,
             latency_s=call.latency_s,
+            odds=call.odds or (),
         )
 
     def task(self, key: str) -> str | None:

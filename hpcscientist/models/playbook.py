@@ -82,6 +82,7 @@ class PlaybookModel:
             completion_tokens=estimate_tokens(answer) if completion is None else completion,
             tokens_estimated=entry.tokens_estimated or prompt is None or completion is None,
             latency_s=0.0,
+            odds=entry.odds,
         )
 
     async def close(self) -> None:

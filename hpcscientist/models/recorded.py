@@ -168,4 +168,5 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
         finish=reply.finish,
         question=question,
         task=task,
+        odds=reply.odds or None,
     )

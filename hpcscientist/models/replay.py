@@ -91,6 +91,7 @@ def _entry(number: int, call: Call) -> PlaybookEntry:
         tokens_estimated=call.tokens_estimated,
         reasoning=call.reasoning,
         finish=call.finish,
+        odds=call.odds or (),
     )
 
 

@@ -19,6 +19,7 @@ from hpcscientist.models.answers import (
     split_reasoning,
     strip_reasoning,
 )
+from hpcscientist.models.odds import expectations
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
@@ -28,6 +29,7 @@ from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import misfit
 from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.scores import Scored
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -75,6 +77,7 @@ async def ask(
                 "seed": idea_seed(request.seed, repair)
                 if request.seed and repair
                 else request.seed,
+                "scale": reply_type.highest if issubclass(reply_type, Scored) else 0,
             }
         )
         try:
@@ -88,7 +91,7 @@ async def ask(
                 f"nor for its repair: {error}"
             ) from error
         try:
-            return read(reply, reply_type)
+            return _expected(read(reply, reply_type), reply)
         except Unusable as error:
             problem = str(error)
         if reply.finish == CUT_OFF:
@@ -162,6 +165,18 @@ def read(reply: ModelReply, reply_type: type[T]) -> T:
             with suppress(Unusable):
                 return _valid(find_objects(thought[-LONGEST_REPLY:]).values, reply_type)
         raise
+
+
+def _expected(found: T, reply: ModelReply) -> T:
+    """Have a reply with scores know their expectations, where the server told the odds."""
+    if isinstance(found, Scored) and reply.odds:
+        objects = find_objects(reply.text)
+        for value, span in zip(reversed(objects.values), reversed(objects.spans), strict=True):
+            with suppress(Unusable):
+                if _valid([value], type(found)) == found:
+                    found.expect(expectations(reply.text, span, reply.odds))
+                    break
+    return found
 
 
 def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:

@@ -121,8 +121,8 @@ def test_tokens_are_bounded_by_what_a_reply_may_have(tmp_path: Path) -> None:
     given = {"ideation": {"max_tokens": 100}, "code": {"max_tokens": 1000}}
     checked = asking(checked_of(tmp_path, ideas=10, loop={"debug_rounds": 2}, **given))
     ideation, code = costs.estimate(checked).roles
-    assert (ideation.role, ideation.calls, ideation.calls_at_most) == ("ideation", 10, 30)
-    assert (ideation.completion, ideation.completion_at_most) == (1000, 3000)
+    assert (ideation.role, ideation.calls, ideation.calls_at_most) == ("ideation", 10, 60)
+    assert (ideation.completion, ideation.completion_at_most) == (1000, 6000)
     assert (code.role, code.calls, code.calls_at_most) == ("code", 30, 10 * (15 + 2 * 15 + 2 * 3))
     assert code.completion_at_most == code.calls_at_most * 1000
     weights = weigh(checked.recipe, checked.settings)

@@ -90,6 +90,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
     "converge": KNOWN | {"directions": (WAY,)},
     "propose": KNOWN | {"number": 3, "direction": WAY, "others": ("Ensembles",)},
     "reflect": {"round": 1, "rounds": 3, "remarks": ("Too vague.",), "others": True},
+    "repeats": {"title": "Wider net", "summary": "More units.", "reason": "looks like idea-0001"},
     "novelty": {
         "idea_fields": FIELDS,
         "searches": ("“pens”: 2 papers, 1 not found before",),

@@ -32,6 +32,7 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
         beside = fmean(of_control) if of_control else None
         steps = [pair.model.steps[step] for pair in pairs]
         yield _figure(f"ideas {step}", "ideas a campaign", steps, beside)
+    yield _figure(_ONLY_KNOBS, "ideas a campaign", *_knob_settings(pairs))
     for name, unit, measured in _COSTS:
         values = [cost for pair in pairs if (cost := measured(pair.model)) is not None]
         if values:
@@ -45,6 +46,12 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
         for name, unit, measured in _GIVES:
             if values := _given(pairs, part, measured):
                 yield _figure(f"{part} gives: {name}", unit, values)
+
+
+def _knob_settings(pairs: Sequence[Pair]) -> tuple[list[int], float | None]:
+    """Return how many of the model's ideas only set knobs, and the control arm's mean of that."""
+    control = [pair.control.knob_settings for pair in pairs if pair.control is not None]
+    return [pair.model.knob_settings for pair in pairs], fmean(control) if control else None
 
 
 def _figure(name: str, unit: str, values: Sequence[float], beside: float | None = None) -> Figure:
@@ -83,6 +90,7 @@ _STAGE_COLUMNS: tuple[tuple[str, str, Callable[[StageCost], float]], ...] = (
     ("seconds", "of latency, a campaign", lambda cost: cost.seconds),
     ("cut", "of replies cut at the limit", lambda cost: cost.cut / max(cost.calls, 1)),
 )
+_ONLY_KNOBS = "ideas whose code only sets knobs"
 _NOTHING = StageCost(0, 0, 0, 0, 0, 0, 0.0)
 
 
@@ -167,6 +175,8 @@ def _tables(pairs: Sequence[Pair]) -> Iterator[RenderableType]:
         control = [pair.control.steps[step] for pair in pairs if pair.control is not None]
         own = [pair.model.steps[step] for pair in pairs]
         ideas.add_row(step, _cell(own), _cell(control) if control else "")
+    settings, of_control = _knob_settings(pairs)
+    ideas.add_row(_ONLY_KNOBS, _cell(settings), "" if of_control is None else _number(of_control))
     equal = _at_equal_trials(pairs)
     for place, name in enumerate(("improved", "confirmed")):
         own, other = ([counts[side][place] for counts in equal] for side in (0, 1))

@@ -36,7 +36,9 @@ class Calls:
 def calls(settings: Settings, steps: tuple[Step, ...], mends: int) -> tuple[Calls, ...]:
     """Return the calls of all stages; `mends` is how often an idea's code is likely mended."""
     ideas = settings.ideas
-    found = [_once("propose", ideas)]
+    # A look-alike goes back to its proposer once.
+    most = ideas * _TRIES * (2 if settings.loop.independence else 1)
+    found = [Calls("propose", ideas, most)]
     for step in steps:
         found += _of_step(step, settings)
     return (*found, *_of_versions(settings, steps, mends))

@@ -181,9 +181,12 @@ class OpenAIModel:
             raise await self._explain_404(answer)
         self._raise_for(answer)
         try:
-            return wire.read_reply(answer.body, request, self._name, answer.seconds)
+            reply = wire.read_reply(answer.body, request, self._name, answer.seconds)
         except Transient as error:
             raise Transient(self._exchange.tidy(str(error))) from None
+        if wire.LOGPROBS in body and reply.text and not wire.tells_probabilities(answer.body):
+            self._remember(wire.LOGPROBS, schema, "its reply has none")
+        return reply
 
     def _remember(self, field: str, schema: str, said: str) -> None:
         """Keep a field from being sent again, and say so once.

@@ -32,7 +32,7 @@ class Order(Record):
 
     `nonce` tells the endpoint of this start from that of an earlier one. `nodes` are host
     names, the head first, `head` its numeric address. `cpus` are Ray's logical CPUs a node:
-    more than cores, because Ray Serve counts one for each replica and each of its parts.
+    more than cores, because Ray counts one for each replica and each worker of an engine.
     `owner` names the plane in its temporary folders. `gpus` are the first of each node;
     `memory_mb` is what engines take of a node's memory at most, in MiB. Nodes end by themselves
     once they have seen nothing of who ordered it for `lease_s`.

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.scores import NumberOdds
 
 Role = Literal["ideation", "code", "review", "embedding"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -41,6 +42,7 @@ class ModelRequest(Record):
     server that knows how (vLLM) go on until then: for measurements.
     `question` names what is asked where `messages` are a shortened form of that: replies are
     recorded under it. Left empty, the messages are the question.
+    `scale` is the highest value of scores from 1 on whose probabilities are wanted; 0: none are.
     """
 
     idea_id: str
@@ -58,6 +60,7 @@ class ModelRequest(Record):
     seed: int | None = None
     ignore_eos: bool = False
     question: str = ""
+    scale: int = Field(default=0, ge=0)
 
     def model_post_init(self, _: Any) -> None:
         """Take the role from the stage where none was given."""
@@ -77,6 +80,7 @@ class ModelReply(Record):
 
     `text` is the answer, `reasoning` what the model thought before it. `finish` says why it
     ended, in the server's words: `stop`, or `length` where it was cut off; "" is unknown.
+    `odds` are those of the numbers in `text`, where a `scale` was asked and the server told them.
     """
 
     text: str
@@ -87,3 +91,4 @@ class ModelReply(Record):
     completion_tokens: int = Field(ge=0)
     tokens_estimated: bool
     latency_s: float = Field(ge=0)
+    odds: tuple[NumberOdds, ...] = ()

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import MOST
+from hpcscientist.records.scores import NumberOdds
 
 Call = tuple[int, str, int, int, int]  # idea, stage, ordinal, draft, repair
 
@@ -18,7 +19,8 @@ LARGEST = 2**30  # bytes of a playbook
 class PlaybookEntry(Record):
     """One line of a playbook: which call it answers, and with what.
 
-    `tokens_estimated` says that the counts given are estimates themselves.
+    `tokens_estimated` says that the counts given are estimates themselves. `odds` are those of
+    the numbers in the answer's text, where the server told them.
     """
 
     idea: int = Field(ge=0)  # 0: asked for the campaign, before its first idea
@@ -33,6 +35,7 @@ class PlaybookEntry(Record):
     tokens_estimated: bool = False
     reasoning: str = ""
     finish: str = "stop"
+    odds: tuple[NumberOdds, ...] = ()
 
     @model_validator(mode="after")
     def _has_one_reply(self) -> PlaybookEntry:
