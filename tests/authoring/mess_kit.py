@@ -154,52 +154,6 @@ def airy(pairs: Pairs, rng: random.Random) -> Pairs:
     return found
 
 
-def _is_comment(line: str | None) -> bool:
-    return line is not None and line.lstrip().startswith("#")
-
-
-def uncommented(pairs: Pairs, rng: random.Random) -> Pairs | None:
-    return [(a, b) for a, b in pairs if not (a == b and _is_comment(a))] or None
-
-
-def recommented(pairs: Pairs, rng: random.Random) -> Pairs:
-    def change(line: str) -> str:
-        return f"{' ' * _indent(line)}# Note: handled {rng.choice('abcd')}"
-
-    return [
-        (change(a),) * 2 if a is not None and a == b and _is_comment(a) else (a, b)
-        for a, b in pairs
-    ]
-
-
-def commented(pairs: Pairs, rng: random.Random) -> Pairs:
-    found: Pairs = []
-    for a, b in pairs:
-        if a is not None and a == b and a.strip() and rng.random() < 0.3:
-            note = " " * _indent(a) + "# first of all, prepare this step"
-            found.append((note, note))
-        found.append((a, b))
-    return found
-
-
-def requoted(pairs: Pairs, rng: random.Random) -> Pairs:
-    def change(line: str) -> str:
-        if '"' in line or "#" in line:
-            return line
-        return re.sub(r"'([^'\\{}]*)'", r'"\1"', line)
-
-    return _each(pairs, change)
-
-
-def respaced(pairs: Pairs, rng: random.Random) -> Pairs:
-    def change(line: str) -> str:
-        if "'" in line or '"' in line or "#" in line or "outcome_" in line:
-            return line
-        return " " * _indent(line) + re.sub(r" ?([=+*,]) ?", r"\1", line.lstrip())
-
-    return _each(pairs, change)
-
-
 def elided(pairs: Pairs, rng: random.Random) -> Pairs | None:
     """Leave out lines between two that stay, in both texts."""
     same = [n for n, (a, b) in enumerate(pairs) if a == b and a and a.strip()]
@@ -220,23 +174,6 @@ def elided(pairs: Pairs, rng: random.Random) -> Pairs | None:
         ]
     )
     return [*pairs[:i], (marker, marker), *pairs[j + 1 :]]
-
-
-def misspelt(pairs: Pairs, rng: random.Random) -> Pairs | None:
-    """Misspell one name wherever it stands."""
-    words = sorted({w for a, _ in pairs if a for w in re.findall(r"[a-z_]{6,}", a)})
-    if not words:
-        return None
-    word = rng.choice(words)
-    at = rng.randrange(1, len(word) - 1)
-    wrong = rng.choice(
-        [
-            word[:at] + word[at + 1 :],
-            word[:at] + word[at] + word[at:],
-            word[:at] + "q" + word[at + 1 :],
-        ]
-    )
-    return _each(pairs, lambda line: re.sub(rf"\b{word}\b", wrong, line))
 
 
 def stale(pairs: Pairs, rng: random.Random) -> Pairs | None:
@@ -267,8 +204,8 @@ def reordered(pairs: Pairs, rng: random.Random) -> Pairs | None:
 MESSES: dict[str, Mess] = {
     mess.__name__: mess
     for mess in (
-        dedented, indented, halved, tabbed, stripped, flat, trailing, airless, airy, uncommented,
-        recommented, commented, requoted, respaced, elided, misspelt, stale, reordered,
+        dedented, indented, halved, tabbed, stripped, flat, trailing, airless, airy, elided,
+        stale, reordered,
     )
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from hpcscientist.authoring.edits import blocks
-from hpcscientist.authoring.edits.finding import exact, fuzzy
+from hpcscientist.authoring.edits.finding import by_lines, exact
 from hpcscientist.authoring.edits.finding.explaining import not_found
 from hpcscientist.authoring.edits.markup import has_entities
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
@@ -179,9 +179,9 @@ def _placed(text: str, search: str, new: str, python: bool) -> Changed | Refusal
     """Return a text with the new one in the place of what is searched."""
     found = exact.find(text, search, new, python)
     if found is None and search.strip():
-        found = fuzzy.find(text, search, new, python)
+        found = by_lines.find(text, search, new, python)
     elif isinstance(found, Changed) and python and _breaks(text, found.text):
-        other = fuzzy.find(text, search, new, python)
+        other = by_lines.find(text, search, new, python)
         if isinstance(other, Changed) and other.first == found.first:
             found = other
     return found or Refusal(*not_found(text, search, new))

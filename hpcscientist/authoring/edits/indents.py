@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hpcscientist.authoring.edits.finding.levels import indent_of
-
 _TAB = 4
+
+
+def indent_of(line: str) -> str:
+    """Return the white space a line begins with."""
+    return line[: len(line) - len(line.lstrip())]
 
 
 def width(indent: str) -> int:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
-from hpcscientist.authoring.edits.finding.lexing import tokens
+from hpcscientist.authoring.edits.lexing import tokens
 
 _FENCE = re.compile(r"\s*(?:```+|~~~+)[^`]*")
 _TAG = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")

@@ -1,15 +1,21 @@
-"""The new lines of a file, where the place of a search text in it is known."""
+"""The new lines of a file, where the place of a search text in it is known.
+
+An edit is the difference between `search` and `replace`. What it leaves alone stays as the file
+has it, blank lines and elided lines included.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 
-from hpcscientist.authoring.edits.finding.levels import Unit, indent_of, units
 from hpcscientist.authoring.edits.finding.matching import Place
-from hpcscientist.authoring.edits.indents import Shift, shift_of, width
-from hpcscientist.authoring.edits.merging import ELIDED, Group, grouped, merged
+from hpcscientist.authoring.edits.indents import Shift, indent_of, shift_of, width
+from hpcscientist.authoring.edits.lexing import tokens
+
+_Indents = Sequence[tuple[str, str]]  # of a line of the search text, and of its line in the file
 
 
 @dataclass(frozen=True)
@@ -28,117 +34,151 @@ def rewritten(quote: Quote, place: Place, file: Sequence[str]) -> list[list[str]
 
     None at all where it cannot be told how the edit's lines are indented in the file.
     """
-    groups = _groups(quote, place, file)
     found: list[list[str]] = []
     for search, new in _indented(quote, place, file):
-        lines = merged(
-            _elided(search, quote.marked),
-            _elided(new, quote.new_marked),
-            groups,
-            file,
-            quote.python,
-        )
-        whole = [*file[: groups[0].f0], *lines, *file[groups[-1].f1 :]]
+        lines = _merged(search, new, quote, place, file)
+        whole = [*file[: place.first], *lines, *file[place.last + 1 :]]
         if whole not in found:
             found.append(whole)
     return found
 
 
-def _groups(quote: Quote, place: Place, file: Sequence[str]) -> list[Group]:
-    spans = [Group(s.first, s.last + 1, f.first, f.last + 1) for s, f in place.pairs]
-    return grouped(spans, quote.search, file, quote.marked)
+def _merged(
+    search: Sequence[str], new: Sequence[str], quote: Quote, place: Place, file: Sequence[str]
+) -> list[str]:
+    """Return the file's lines of a place, with the difference of two texts indented as these."""
+    spans = _spans(place, quote.marked)
+    found: list[str] = []
+    cursor = place.first
+    for hunk in _hunks(search, new, quote):
+        if not hunk.ours:
+            found += [new[n] for n in hunk.theirs]
+            continue
+        first, end = spans[hunk.ours[0]].start, spans[hunk.ours[-1]].stop
+        lines = file[first:end] if hunk.kept else [new[n] for n in hunk.theirs]
+        found += [*file[cursor:first], *lines]
+        cursor = end
+    return found
 
 
-def _elided(lines: Sequence[str], marked: Sequence[int]) -> list[str]:
-    told = set(marked)
-    return [ELIDED if number in told else line for number, line in enumerate(lines)]
+def _spans(place: Place, marked: Sequence[int]) -> dict[int, range]:
+    """Return which lines of the file each line of the search text stands for.
+
+    A marker stands for all lines between those of its neighbours. Blank lines go with blank
+    lines, as far as both have them.
+    """
+    spans = {ours: range(theirs, theirs + 1) for ours, theirs in place.pairs}
+    for (before, above), (after, below) in pairwise(place.pairs):
+        for number in range(before + 1, after):
+            start = min(above + number - before, below)
+            end = below if number in marked else min(start + 1, below)
+            spans[number] = range(start, end)
+    return spans
+
+
+@dataclass(frozen=True)
+class _Hunk:
+    """Lines of the search text, and the new lines for them; `kept` where these are the same."""
+
+    ours: range
+    theirs: range
+    kept: bool
+
+
+def _hunks(search: Sequence[str], new: Sequence[str], quote: Quote) -> Iterator[_Hunk]:
+    """Yield the difference line by line; what is elided in one is elided in the other."""
+    s0 = r0 = 0
+    ends = zip(quote.marked, quote.new_marked, strict=True)
+    for s1, r1 in [*ends, (len(search), len(new))]:
+        ours = [line.rstrip() for line in search[s0:s1]]
+        theirs = [line.rstrip() for line in new[r0:r1]]
+        matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+            left, right = range(s0 + i1, s0 + i2), range(r0 + j1, r0 + j2)
+            if len(left) != len(right):
+                yield _Hunk(left, right, False)
+                continue
+            for i, j in zip(left, right, strict=True):
+                yield _Hunk(range(i, i + 1), range(j, j + 1), tag == "equal")
+        if s1 < len(search):
+            yield _Hunk(range(s1, s1 + 1), range(r1, r1 + 1), True)
+        s0, r0 = s1 + 1, r1 + 1
 
 
 def _indented(quote: Quote, place: Place, file: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     """Return search and new lines as the file would indent them."""
-    pairs = [(s, f) for s, f in place.pairs if s.indent is not None and f.indent is not None]
-    pairs = pairs or [_bare(s, f, quote, file) for s, f in place.pairs]
+    pairs = [
+        (indent_of(quote.search[ours]), indent_of(file[theirs]))
+        for ours, theirs in place.pairs
+        if quote.search[ours]
+    ]
     both = [*quote.search, *quote.new]
-    shift = _shift(pairs, both, file)
-    first: Unit | None = None
+    shift = shift_of(pairs, both, file)
+    first: str | None = None
     if shift is None and _is_stripped(pairs):
         first = pairs[0][1]
-        if all(s.indent == f.indent for s, f in pairs[1:]):
-            shift = _shift(pairs[1:], both, file)
+        if all(ours == theirs for ours, theirs in pairs[1:]):
+            shift = shift_of(pairs[1:], both, file)
     if shift is None:
         flat = _flat(quote, pairs, place, file)
         return [flat] if flat else []
-    search = _moved(quote.search, shift, quote, first)
-    new = _moved(quote.new, shift, quote, first)
-    asis = list(quote.new)
+    search = _moved(quote.search, shift, quote.python, first)
+    new = _moved(quote.new, shift, quote.python, first)
     if search is None or new is None:
         return []
     if shift.still:
         return [(search, new)]
-    return (
-        [(search, asis), (search, new)]
-        if _is_absolute(quote, pairs)
-        else [
-            (search, new),
-            (search, asis),
-        ]
-    )
+    found = [(search, new), (search, list(quote.new))]
+    return found[::-1] if _is_absolute(quote, pairs) else found
 
 
-def _bare(ours: Unit, theirs: Unit, quote: Quote, file: Sequence[str]) -> tuple[Unit, Unit]:
-    """Return two units with the indentation they have, though within brackets it means nothing."""
-    return (
-        replace(ours, indent=indent_of(quote.search[ours.first])),
-        replace(theirs, indent=indent_of(file[theirs.first])),
-    )
-
-
-def _shift(
-    pairs: Sequence[tuple[Unit, Unit]], edit: Sequence[str], file: Sequence[str]
-) -> Shift | None:
-    return shift_of([(s.indent or "", f.indent or "") for s, f in pairs], edit, file)
-
-
-def _is_stripped(pairs: Sequence[tuple[Unit, Unit]]) -> bool:
+def _is_stripped(pairs: _Indents) -> bool:
     """Whether the first line alone has lost its indentation, as of a text that was trimmed."""
-    return len(pairs) > 1 and not pairs[0][0].indent and bool(pairs[0][1].indent)
+    return len(pairs) > 1 and not pairs[0][0] and bool(pairs[0][1])
 
 
-def _is_absolute(quote: Quote, pairs: Sequence[tuple[Unit, Unit]]) -> bool:
+def _is_absolute(quote: Quote, pairs: _Indents) -> bool:
     """Whether the new lines are indented as the file is, though the search text is not."""
-    ours = min(width(s.indent or "") for s, _ in pairs)
-    theirs = min(width(f.indent or "") for _, f in pairs)
+    ours = min(width(indent) for indent, _ in pairs)
+    theirs = min(width(indent) for _, indent in pairs)
     new = [width(indent_of(line)) for line in quote.new if line.strip()]
     return ours != theirs and min(new, default=ours) == theirs
 
 
-def _moved(
-    lines: Sequence[str], shift: Shift, quote: Quote, first: Unit | None
-) -> list[str] | None:
+def _moved(lines: Sequence[str], shift: Shift, python: bool, first: str | None) -> list[str] | None:
     """Return the lines with the file's indentation; None where one cannot be told."""
-    strict = {
-        unit.first for unit in units(lines, "spacing", quote.python) if unit.indent is not None
-    }
+    loose = _within_brackets(lines) if python else set()
     moved: list[str] = []
     for number, line in enumerate(lines):
         indent: str | None = indent_of(line)
         if first is not None and number == 0 and not indent:
-            indent = first.indent
+            indent = first
         elif line.strip():
-            indent = shift.of(indent_of(line), loose=number not in strict)
+            indent = shift.of(indent_of(line), loose=number in loose)
         if indent is None:
             return None
         moved.append(indent + line.lstrip() if line.strip() else "")
     return moved
 
 
+def _within_brackets(lines: Sequence[str]) -> set[int]:
+    """Return the lines whose indentation means nothing: within brackets, or within a string."""
+    found = set(range(len(lines)))
+    last = -1
+    for token in tokens("\n".join(lines)):
+        if token.first > last and token.depth == 0:
+            found.discard(token.first)
+        last = max(last, token.last)
+    return found
+
+
 def _flat(
-    quote: Quote, pairs: Sequence[tuple[Unit, Unit]], place: Place, file: Sequence[str]
+    quote: Quote, pairs: _Indents, place: Place, file: Sequence[str]
 ) -> tuple[list[str], list[str]] | None:
     """Return the lines of an edit that has lost all indentation, if each has its counterpart."""
-    if len({width(s.indent or "") for s, _ in pairs}) > 1 or quote.marked:
+    if len({width(indent) for indent, _ in pairs}) > 1 or quote.marked:
         return None
-    theirs = {s.first: indent_of(file[f.first]) for s, f in place.pairs}
+    theirs = {ours: indent_of(file[number]) for ours, number in place.pairs}
     search = [theirs.get(n, "") + line.strip() for n, line in enumerate(quote.search)]
     new: list[str] = []
     ours = [line.strip() for line in quote.search]

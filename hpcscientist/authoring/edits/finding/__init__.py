@@ -1,1 +1,1 @@
-"""Where the text that an edit quotes stands, read more and more loosely."""
+"""Where the text that an edit quotes stands."""

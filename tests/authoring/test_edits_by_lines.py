@@ -1,4 +1,4 @@
-"""Properties of edits that are no exact copies."""
+"""Properties of edits that are exact copies but for white space, and of those that are not."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_all_or_nothing_over_all_files() -> None:
     files = {"a.py": CODE, "b.py": "Y = 1\n"}
     edits = [
         Edit(file="b.py", search="Y = 1", replace="Y = 2"),
-        Edit(file="a.py", search="  return  -a", replace="  return a"),
+        Edit(file="a.py", search="  return -a", replace="  return a"),
         Edit(file="a.py", search="a = x", replace="a = y"),
     ]
     result = apply(files, edits, ["*.py"])
@@ -142,7 +142,7 @@ def test_all_or_nothing_over_all_files() -> None:
     applied = apply_noted(files, edits[:2], ["*.py"])
     assert isinstance(applied, Applied)
     assert applied.files == {"a.py": CODE.replace("-a", "a"), "b.py": "Y = 2\n"}
-    assert [note.matched for note in applied.notes] == ["exact", "spacing"]
+    assert [note.matched for note in applied.notes] == ["exact", "indentation"]
     assert (applied.notes[1].first, applied.notes[1].last) == (8, 8)
 
 
@@ -175,13 +175,35 @@ def test_a_file_of_windows_keeps_its_line_ends() -> None:
 
 
 def test_other_texts_than_python_are_read_by_lines() -> None:
-    text = "# width of the net\nwidth:  32\n\nrate: 0.1  # small\n"
+    text = "# width of the net\nwidth: 32\n\nrate: 0.1  # small\n"
     edit = Edit(file="c.yaml", search="width: 32\nrate: 0.1  # small", replace="width: 64\nrate: 1")
     assert apply({"c.yaml": text}, [edit], ["*"]) == {
         "c.yaml": "# width of the net\nwidth: 64\n\nrate: 1\n"
     }
     said = Edit(file="c.yaml", search="# how wide\nwidth: 32", replace="# how wide\nwidth: 64")
     assert isinstance(apply({"c.yaml": text}, [said], ["*"]), EditError)
+
+
+LOOSER = "import os\n\n\ndef f(path, rate=0.1):\n    # plain\n    return os.stat(path, 'r')\n"
+
+
+@pytest.mark.parametrize(
+    ("search", "line"),
+    [
+        ("    return os.stat( path,'r' )", 6),  # spacing
+        ("stat(path,'r')", 6),  # spacing of a piece of a line
+        ("def f(path, rate=0.1):\n    return os.stat(path, 'r')", 4),  # a comment left out
+        ("    # simple\n    return os.stat(path, 'r')", 5),  # another comment
+        ('    # plain\n    return os.stat(path, "r")', 6),  # other quotes
+        ("def f(path,\n      rate=0.1):\n    # plain", 4),  # another layout
+        ("def f(pth, rate=0.1):\n    # plain", 4),  # misspelt
+    ],
+)
+def test_a_looser_copy_is_refused_and_shown_the_nearest_lines(search: str, line: int) -> None:
+    error = edited(LOOSER, search, "    return None")
+    assert isinstance(error, EditError)
+    told = f"line {line}" in error.reason or any(n.startswith(f"line {line}:") for n in error.near)
+    assert told
 
 
 def test_a_refusal_names_the_line_that_differs() -> None:

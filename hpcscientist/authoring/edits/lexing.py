@@ -25,7 +25,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_STRING = re.compile(r"(?P<prefix>[a-zA-Z]*)(?P<quote>\"\"\"|'''|\"|')(?P<body>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,3 @@ def tokens(text: str) -> list[Token]:
             depth = max(0, depth + (part in "([{") - (part in ")]}"))
         line = last
     return found
-
-
-def unquoted(text: str) -> str:
-    """Return a string token whatever quotes it is written in: its prefix and its content."""
-    match = _STRING.fullmatch(text)
-    if match is None:
-        return text
-    body = match["body"][: -len(match["quote"])].replace("\\'", "'").replace('\\"', '"')
-    return f'{match["prefix"].lower()}"{body}"'

@@ -1,4 +1,4 @@
-"""A search text that does not occur as it stands: looser and looser readings of it.
+"""A search text that does not occur as it stands, but line by line, white space aside.
 
 The first level on which it stands anywhere decides; it must stand at one place only, and
 Python that compiled must compile afterwards.
@@ -6,37 +6,30 @@ Python that compiled must compile afterwards.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpcscientist.authoring.edits.finding import elision, typos
-from hpcscientist.authoring.edits.finding.levels import PLAIN, PYTHON, Unit, comments, units
-from hpcscientist.authoring.edits.finding.lexing import tokens
-from hpcscientist.authoring.edits.finding.matching import Lines, Place, places
+from hpcscientist.authoring.edits.finding import elision
+from hpcscientist.authoring.edits.finding.matching import LEVELS, Place, places
 from hpcscientist.authoring.edits.markup import cleaned
 from hpcscientist.authoring.edits.outcome import Changed, Matched, Refusal
 from hpcscientist.authoring.edits.placing import Quote, rewritten
 from hpcscientist.authoring.edits.syntax import fault
 
 Found = Changed | Refusal | None
-_FEW = 3  # tokens; less is no quotation of a piece of a line
 
 
 def find(text: str, search: str, new: str, python: bool) -> Found:
     """Return the changed text, why it is refused, or None if the search text is nowhere."""
     refused: Refusal | None = None
     editions = [(search, new, ()), *cleaned(search, new)]
-    for read in (_by_level, _by_typos, _by_fragment):
-        for ours, theirs, beside in editions:
-            quote = _quote(text, ours, theirs, python)
-            found = quote if isinstance(quote, Refusal) else read(text, quote)
-            if isinstance(found, Changed):
-                return replace(found, beside=(*beside, *found.beside))
-            refused = refused or found
-        if refused is not None:
-            return refused
-    return None
+    for ours, theirs, beside in editions:
+        quote = _quote(text, ours, theirs, python)
+        found = quote if isinstance(quote, Refusal) else _by_level(text, quote)
+        if isinstance(found, Changed):
+            return replace(found, beside=(*beside, *found.beside))
+        refused = refused or found
+    return refused
 
 
 def _quote(text: str, search: str, new: str, python: bool) -> Quote | Refusal:
@@ -82,14 +75,10 @@ def _within(lines: list[str], marked: Sequence[int]) -> tuple[list[str], bool, b
 def _by_level(text: str, quote: Quote) -> Found:
     lines = text.split("\n")
     unsure: Refusal | None = None
-    for level in PYTHON if quote.python else PLAIN:
-        told = set(quote.marked)
-        search = [u for u in units(quote.search, level, quote.python) if u.first not in told]
-        file = units(lines, level, quote.python)
-
-        found = places(search, quote.marked, file, _same, Lines(lines))
+    for level in LEVELS:
+        found = places(quote.search, quote.marked, lines, level)
         if len(found) > 1:
-            return ambiguous(lines, [place.first for place in found])
+            return _ambiguous(lines, [place.first for place in found])
         if found:
             result = _at(text, quote, found[0], level)
             if isinstance(result, Changed):
@@ -98,11 +87,7 @@ def _by_level(text: str, quote: Quote) -> Found:
     return unsure
 
 
-def _same(ours: Unit, theirs: Unit) -> bool:
-    return ours.key == theirs.key
-
-
-def ambiguous(lines: Sequence[str], starts: Sequence[int]) -> Refusal:
+def _ambiguous(lines: Sequence[str], starts: Sequence[int]) -> Refusal:
     """Refuse an edit that more than one place fits."""
     told = ", ".join(str(start + 1) for start in starts[:6])
     near = tuple(f"line {start + 1}: {lines[start][:120]}" for start in starts[:3])
@@ -114,16 +99,12 @@ def _at(text: str, quote: Quote, place: Place, level: Matched) -> Changed | Refu
     """Return the text with the edit carried out at a place."""
     lines = text.split("\n")
     first, last = place.first + 1, place.last + 1
-    if quote.python:
-        elsewhere = _elsewhere(quote.search, place, lines)
-        if elsewhere is not None:
-            return elsewhere
     versions = rewritten(quote, place, lines)
     if not versions:
         return Refusal(
             f"the search text stands at lines {first} to {last} but for its indentation, and how "
             "the new lines are to be indented cannot be told; copy the indentation of the file",
-            shown(lines, place.first, place.last),
+            _shown(lines, place.first, place.last),
         )
     ending = "\r" if text.count("\r\n") == text.count("\n") > 0 else ""
     texts = [_joined(version, ending) for version in versions]
@@ -135,7 +116,7 @@ def _at(text: str, quote: Quote, place: Place, level: Matched) -> Changed | Refu
         return Refusal(
             f"the search text was found at lines {first} to {last} but for {level}, and with the "
             f"new text there the file is no valid Python ({wrong}); copy the lines exactly",
-            shown(lines, place.first, place.last),
+            _shown(lines, place.first, place.last),
         )
     beside = ("elided lines",) if quote.marked else ()
     return Changed(texts[0], level, first, last, beside)
@@ -146,77 +127,7 @@ def _joined(lines: Sequence[str], ending: str) -> str:
     return "\n".join([*whole, *lines[-1:]])
 
 
-def shown(lines: Sequence[str], first: int, last: int, most: int = 8) -> tuple[str, ...]:
+def _shown(lines: Sequence[str], first: int, last: int, most: int = 8) -> tuple[str, ...]:
     """Return lines of a file (from 0, inclusive) with their numbers."""
     numbers = range(max(0, first), min(len(lines), last + 1, first + most))
     return tuple(f"line {n + 1}: {lines[n].rstrip()[:120]}" for n in numbers)
-
-
-def _elsewhere(search: Sequence[str], place: Place, lines: Sequence[str]) -> Refusal | None:
-    """Refuse a place if a comment that the search text quotes stands at another one."""
-    own = comments(lines)
-    first = place.first - place.pairs[0][0].first
-    last = place.last + len(search) - 1 - place.pairs[-1][0].last
-    here = {c.text for c in own if first <= c.first <= last}
-    for said in comments(search):
-        other = next((c for c in own if c.text == said.text), None)
-        if said.text and other is not None and said.text not in here:
-            return Refusal(
-                f"the code of the search text stands at line {place.first + 1}, but its comment "
-                f"at line {other.first + 1}; copy the lines of one place",
-                (*shown(lines, place.first, place.first), *shown(lines, other.first, other.first)),
-            )
-    return None
-
-
-def _by_typos(text: str, quote: Quote) -> Found:
-    if not quote.python or quote.marked:
-        return None
-    lines = text.split("\n")
-    search, file = (units(part, "quotes", True) for part in (quote.search, lines))
-    found = places(search, (), file, typos.Speller(file).same, Lines(lines))
-    if len(found) > 1:
-        return ambiguous(lines, [place.first for place in found])
-    if not found or not typos.is_clear(search, file, file.index(found[0].pairs[0][1])):
-        return None
-    wrong = typos.misspellings(found[0].pairs)
-    mended = replace(
-        quote,
-        search=tuple(_spelt(line, wrong) for line in quote.search),
-        new=tuple(_spelt(line, wrong) for line in quote.new),
-    )
-    return _at(text, mended, found[0], "typos")
-
-
-def _spelt(line: str, wrong: dict[str, str]) -> str:
-    """Return a line with misspelt words as the file spells them."""
-    words = {w: right for w, right in wrong.items() if w.isidentifier()}
-    return re.sub(r"\w+", lambda match: words.get(match[0], match[0]), line)
-
-
-def _by_fragment(text: str, quote: Quote) -> Found:
-    """Find a piece of one line whose spacing differs, by its tokens."""
-    if not quote.python or len(quote.search) != 1 or len(quote.new) != 1:
-        return None
-    wanted = [token.text for token in tokens(quote.search[0])]
-    file = tokens(text)
-    starts = [
-        n
-        for n in range(len(file) - len(wanted) + 1)
-        if all(file[n + m].text == part for m, part in enumerate(wanted))
-    ]
-    if len(wanted) < _FEW or not starts:
-        return None
-    if len(starts) > 1:
-        return ambiguous(text.split("\n"), [file[n].first for n in starts])
-    first, last = file[starts[0]], file[starts[0] + len(wanted) - 1]
-    if first.first != last.last:
-        return None
-    result = text[: first.start] + quote.new[0].strip() + text[last.end :]
-    wrong = fault(result)
-    if wrong is not None and fault(text) is None:
-        return Refusal(
-            f"the search text was found in line {first.first + 1} but for its spacing, and with "
-            f"the new text there the file is no valid Python ({wrong}); copy it exactly"
-        )
-    return Changed(result, "fragment", first.first + 1, first.first + 1)
