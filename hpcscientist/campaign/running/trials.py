@@ -197,7 +197,11 @@ class TrialRunner:
         report = ending.verdict(spec, ended, result)
         assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to mend"
         if report is not result:
-            if trial.result.exists() and ended.state is EndState.ENDED and result is None:
+            untold = ended.state is EndState.ENDED and result is None
+            if untold and spec.isolation is Isolation.NONE and not trial.spec.exists():
+                failed = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="its folder was removed")
+                report = report.model_copy(update={"outcome": failed})
+            elif untold and trial.result.exists():
                 report = _unsealed(spec, report)
             else:
                 keep_log(trial, _last_words(ended, report))
@@ -222,7 +226,7 @@ class TrialRunner:
         detail = f"lost {count} times, at last with nothing beside it: {report.outcome.detail}"
         failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
         report = report.model_copy(update={"outcome": failed})
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
         return report
 
     def _of_its_data(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
@@ -233,7 +237,7 @@ class TrialRunner:
         detail = "the prepared data, which all candidates read, were changed while it ran"
         failed = IdeaFailed(failure=IdeaFailure.TAMPERING, detail=detail)
         report = report.model_copy(update={"outcome": failed, "predictions_hash": None})
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
         return report
 
     def _cleared(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
@@ -255,7 +259,7 @@ class TrialRunner:
             return report
         failed = MachineFailed(failure=MachineFailure.TAMPERED, detail=f"{outcome.detail}, {who}")
         report = report.model_copy(update={"outcome": failed, "predictions_hash": None})
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
         return report
 
     def _is_of_earlier_driver(self, spec: TrialSpec) -> bool:
@@ -266,7 +270,13 @@ class TrialRunner:
         """Write the result that the worker could not, unless the disk is the reason."""
         if self._free() < FULL_BYTES:
             self._stop_for_space(spec)
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
+
+    def _write(self, spec: TrialSpec, report: TrialReport) -> None:
+        """Write a result, whatever a candidate put in its folder's place, or took away."""
+        trial = self.paths.trial(spec.trial_id)
+        make_way(self.paths, trial.result)
+        store.write_result(trial, spec, report)
 
     def _is_full(self, report: TrialReport, outcome: MachineFailed) -> bool:
         """Whether the run directory is full; a full disk of another node is that node's failure."""
