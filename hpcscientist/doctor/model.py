@@ -12,7 +12,15 @@ from hpcscientist.doctor.places import HERE, Place
 from hpcscientist.errors import ServingError, WeightsError
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking.hub import resolve
-from hpcscientist.models.serving.checking.interpreter import Engine, ask, command, reason, said
+from hpcscientist.models.serving.checking.interpreter import (
+    Engine,
+    ask,
+    command,
+    is_tried,
+    reason,
+    said,
+    tried,
+)
 from hpcscientist.models.serving.checking.weights import Checkpoint, require_whole
 from hpcscientist.models.serving.checking.weights import check as check_weights
 from hpcscientist.models.serving.fitting.drafting import names_of
@@ -93,9 +101,10 @@ def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iter
     """Yield whether the serving interpreter has vLLM and Ray, and knows the model."""
     why = reason(Path(checkpoint.folder), python, found)
     if why is None:
+        together = "tried together" if is_tried(found) else f"not tried together: {tried()} were"
         yield ok(
             "serving engine",
-            f"{said(python)}: vLLM {found.vllm} and Ray {found.ray} with Python "
+            f"{said(python)}: vLLM {found.vllm} and Ray {found.ray} ({together}) with Python "
             f"{found.python}; knows {checkpoint.architecture}",
         )
         return

@@ -95,14 +95,6 @@ class _Hold:
                 self.wired.let_go()
             raise
 
-    def go_on(self) -> None:
-        """Raise CampaignBusy, or Interrupted upon a request to cancel."""
-        self.check()
-        if self.paths.cancel_request.exists():
-            raise Interrupted(
-                f"stopped by `hpcsci cancel`; go on with `hpcsci resume {self.paths.root}`"
-            )
-
 
 def _drive(
     paths: RunPaths,
@@ -145,7 +137,7 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
             # to nothing.
             _record_start(session)
         try:
-            plane = stack.enter_context(beside(paths, tell, session.job_id, hold.go_on))
+            plane = stack.enter_context(beside(paths, tell, session.job_id))
             wired = hold.wired = wire(session, plane)
         except HpcsciError as error:
             if is_served:
@@ -160,13 +152,20 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
         if plane is None:
             _run(paths, wired, journal, generation, None)
             return
-        journal.record(plane.started(generation))
+        answer = False
+
+        def on_answer() -> None:
+            nonlocal answer
+            journal.record(plane.started(generation))
+            answer = True
+
         try:
-            _run(paths, wired, journal, generation, plane)
+            _run(paths, wired, journal, generation, plane, on_answer)
         finally:
             until_closed.enter_context(unheard())  # while the plane is closed
-            with contextlib.suppress(HpcsciError):
-                journal.record(PlaneStopped(generation=generation, time=time.time()))
+            if answer:
+                with contextlib.suppress(HpcsciError):
+                    journal.record(PlaneStopped(generation=generation, time=time.time()))
 
 
 def _record_start(session: Session) -> None:
@@ -186,11 +185,16 @@ def _record_start(session: Session) -> None:
 
 
 def _run(
-    paths: RunPaths, wired: Wired, journal: Journal, generation: int, plane: Beside | None
+    paths: RunPaths,
+    wired: Wired,
+    journal: Journal,
+    generation: int,
+    plane: Beside | None,
+    on_answer: Callable[[], None] = lambda: None,
 ) -> None:
     try:
         warm_up()
-        asyncio.run(conduct(paths, wired, plane))
+        asyncio.run(conduct(paths, wired, plane, on_answer))
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())
     except HpcsciError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from hpcscientist.records.base import Prose, Record
+from hpcscientist.records.scores import Scored
 
 Mark = Annotated[int, Field(ge=1, le=5)]  # correctness as of Scientist-Bench
 Implemented = Literal["implemented", "partial", "missing"]
@@ -53,8 +54,10 @@ class ConceptCheck(Record):
     remark: Prose = Field(min_length=1, description="What shows it, or what is lacking.")
 
 
-class ReviewReply(Record):
+class ReviewReply(Scored):
     """The reply schema of stage `advise`: one judgement of an attempt's code."""
+
+    highest: ClassVar[int] = 5
 
     checks: tuple[ConceptCheck, ...] = Field(min_length=1)
     toy: bool = Field(description="True if the method is only pretended or simplified away.")
@@ -67,7 +70,8 @@ class CodeReview(Record):
 
     `checks` holds one entry a concept: the least favourable of the judgements, unless most of
     them agree on another state. `marks` are the correctness of every judgement, so that their
-    number and spread are known. `same_as_reference`: its predictions are those of the unchanged
+    number and spread are known, and `expected` their expectations (the mark where nobody told the
+    odds). `same_as_reference`: its predictions are those of the unchanged
     reference with the same seed, so nothing was done. `judged` is false where no judgement could
     be had.
     """
@@ -75,6 +79,7 @@ class CodeReview(Record):
     attempt: int = Field(ge=1)
     checks: tuple[ConceptCheck, ...] = ()
     marks: tuple[Mark, ...] = ()
+    expected: tuple[float, ...] = ()
     toy: bool = False
     same_as_reference: bool = False
     judged: bool = True

@@ -189,7 +189,10 @@ ENGINE = Engine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True, writes
 @pytest.mark.parametrize(
     ("engine", "found", "mend"),
     [
-        (ENGINE, "vLLM 0.32.0 and Ray 2.60.0", ""),
+        (ENGINE, "vLLM 0.32.0 and Ray 2.60.0 (tried together)", ""),
+        (ENGINE.model_copy(update={"vllm": "0.320"}), "(not tried together: vLLM 0.32", ""),
+        (ENGINE.model_copy(update={"ray": "2.6"}), "(not tried together: vLLM 0.32", ""),
+        (ENGINE.model_copy(update={"lacks": ("vllm.x", "b")}), "without vllm.x", "take what was"),
         (Engine(python="3.11.2", fault="no module vllm"), "no module vllm", INSTALL),
         (ENGINE.model_copy(update={"ray": ""}), "no Ray", INSTALL),
         (ENGINE.model_copy(update={"known": False}), "does not know Llama", "take a newer vLLM"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import Literal
 
 from pydantic import Field
 
@@ -39,12 +40,22 @@ class Edit(Record):
     replace: str = Field(description="The new text.")
 
 
+class UnitEdit(Record):
+    """One change of one unit of a file: a function, a class, a method, a constant, the imports."""
+
+    unit: str = Field(description="One of the units that the prompt lists.")
+    action: Literal["replace", "add"] = Field(
+        default="replace", description="Put the code in the unit's place, or add it after the unit."
+    )
+    code: str = Field(description="The complete new source of the unit, or of what is added.")
+
+
 # A docstring is part of the schema, and so of each prompt: left as it is, prompts stay the same.
 class CodeReply(Record):
     """The reply schema of stages `code`, `complete` and `extend`."""
 
     note: Prose = Field(description="What was changed, in one or two sentences.")
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit | UnitEdit, ...]
 
 
 class FixReply(Record):
@@ -52,7 +63,7 @@ class FixReply(Record):
 
     diagnosis: Prose = Field(description="The cause of the failure, in one or two sentences.")
     give_up: bool = Field(default=False, description="The idea cannot be made to work.")
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Edit | UnitEdit, ...] = ()
 
 
 class StructureReply(Record):

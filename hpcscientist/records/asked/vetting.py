@@ -9,6 +9,7 @@ from pydantic import Field
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Idea, Proposal, Score
 from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.scores import Scored
 
 Decision = Literal["novel", "not_novel", "undecided"]
 
@@ -36,7 +37,7 @@ class Judgement(Record):
     reason: Prose = Field(min_length=1)
 
 
-class ConvergeReply(Record):
+class ConvergeReply(Scored):
     """The reply schema of stage `converge`: the directions of a batch, judged."""
 
     judgements: tuple[Judgement, ...] = Field(min_length=1)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Score
+from hpcscientist.records.scores import Scored
 
 
 class TaskAttributes(Record):
@@ -24,7 +25,7 @@ class QueriesReply(Record):
     queries: tuple[Prose, ...] = Field(min_length=1)
 
 
-class RankReply(Record):
+class RankReply(Scored):
     """The reply schema of stage `rank`: how well one paper fits."""
 
     topic: Score = Field(description="How close its subject is to the topic, from 1 to 10.")
@@ -33,10 +34,12 @@ class RankReply(Record):
 
 
 class RankedPaper(Record):
-    """A retrieved paper with its scores; `kept` if both reach the threshold.
+    """A retrieved paper with its scores; `kept` if it is to be built on (`literature.ranking`).
 
     Scores are None where the model gave no usable reply; such a paper is kept, but stands last:
-    a failed judgement is no evidence against it. `queries` found it.
+    a failed judgement is no evidence against it. Expectations of both are those of the model's
+    odds, None where it told none; `quantile` is the share of the survey's judged papers that are
+    no better. `queries` found it.
     """
 
     paper_id: str
@@ -48,6 +51,9 @@ class RankedPaper(Record):
     reason: str
     kept: bool
     queries: tuple[str, ...] = ()
+    expected_topic: float | None = None
+    expected_attributes: float | None = None
+    quantile: float | None = None
 
 
 class Survey(Record):
