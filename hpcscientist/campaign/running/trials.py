@@ -71,6 +71,7 @@ class TrialRunner:
     pause_s: float
     data_changes: Callable[[], int] = lambda: 0
     _data_changes: dict[str, int] = field(default_factory=dict)  # as each trial started
+    _found: set[str] = field(default_factory=set)  # trials whose folder was there as they started
     _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
     _beside: dict[str, set[str]] = field(default_factory=dict)  # by trial: ideas that ran meanwhile
 
@@ -175,6 +176,8 @@ class TrialRunner:
 
     def _started(self, spec: TrialSpec) -> None:
         self._data_changes[spec.trial_id] = self.data_changes()
+        if self.paths.trial(spec.trial_id).spec.exists():
+            self._found.add(spec.trial_id)
         others = [self.state.trials[trial] for trial in self.state.running]
         self._beside[spec.trial_id] = {trial.idea_id for trial in others}
         for trial in others:
@@ -199,13 +202,13 @@ class TrialRunner:
         if report is not result:
             untold = ended.state is EndState.ENDED and result is None
             if untold and spec.isolation is Isolation.NONE and not trial.spec.exists():
-                failed = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="its folder was removed")
-                report = report.model_copy(update={"outcome": failed})
+                report = self._of_its_folder(spec, report)
             elif untold and trial.result.exists():
                 report = _unsealed(spec, report)
             else:
                 keep_log(trial, _last_words(ended, report))
             self._keep_report(spec, report)
+        self._found.discard(spec.trial_id)
         report = self._cleared(spec, self._of_its_data(spec, self._blamed(spec, report)))
         outcome = report.outcome
         if isinstance(outcome, MachineFailed):
@@ -228,6 +231,18 @@ class TrialRunner:
         report = report.model_copy(update={"outcome": failed})
         self._write(spec, report)
         return report
+
+    def _of_its_folder(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
+        """Return the report of a trial whose folder is gone, perhaps since before it started."""
+        detail = "its folder was removed"
+        outcome: IdeaFailed | MachineFailed = IdeaFailed(
+            failure=IdeaFailure.TAMPERING, detail=detail
+        )
+        if spec.trial_id not in self._found:
+            outcome = MachineFailed(
+                failure=MachineFailure.TAMPERED, detail=f"{detail} as it waited"
+            )
+        return report.model_copy(update={"outcome": outcome})
 
     def _of_its_data(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
         """Return the report of a trial, which counts for nothing where its data were changed."""
