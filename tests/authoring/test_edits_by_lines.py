@@ -196,11 +196,11 @@ LOOSER = "import os\n\n\ndef f(path, rate=0.1):\n    # plain\n    return os.stat
         ("    # simple\n    return os.stat(path, 'r')", 5),  # another comment
         ('    # plain\n    return os.stat(path, "r")', 6),  # other quotes
         ("def f(path,\n      rate=0.1):\n    # plain", 4),  # another layout
-        ("def f(pth, rate=0.1):\n    # plain", 4),  # misspelt
+        ("def f(path, rate=0.1):\n    # plain\n    retrun os.stat(path, 'r')", 6),  # misspelt
     ],
 )
 def test_a_looser_copy_is_refused_and_shown_the_nearest_lines(search: str, line: int) -> None:
-    error = edited(LOOSER, search, "    return None")
+    error = edited(LOOSER, search, f"{search} or None")
     assert isinstance(error, EditError)
     told = f"line {line}" in error.reason or any(n.startswith(f"line {line}:") for n in error.near)
     assert told
