@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import ModelAuthor
@@ -131,7 +132,13 @@ def _minds(
         notify=notify,
     )
     author = ModelAuthor(
-        model, recipe, settings.code, windows.get("code"), settings.authoring, python
+        model,
+        recipe,
+        settings.code,
+        windows.get("code"),
+        settings.authoring,
+        python,
+        idle=partial(model.idle, "code"),
     )
     helpers = _helpers(model, config, recipe, windows, library, notify)
     crew = _crew(model, config, recipe, windows)

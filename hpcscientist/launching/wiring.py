@@ -226,6 +226,7 @@ def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Inte
         generation=session.generation,
         retries=loop.machine_retries,
         pause_s=loop.machine_pause_s,
+        data_changes=integrity.data_changes,
     )
     return DueTrials(specs, trials, session.state, integrity)
 

@@ -183,12 +183,12 @@ class WordRanker:
 
     Topic (its title) and attributes (all of them) are each compared with title and abstract as
     vectors of weighted words. Words are the library's index terms without those that tell nothing
-    (`models.words`); each counts once and weighs ln((n + 1/2) / df), where df of the n papers have
-    it, so what sets papers apart counts. Few papers use the very words of the attributes, so the
-    vectors are widened by the papers' own: the mean of the nearest fifth is added (Rocchio, 1971,
-    with blind feedback), which brings in data sets, measures and other names of the task. A score
-    is 1 + 9 c / m, rounded, at most 10; m is the mean cosine c of the nearer half. So it is
-    relative to these papers: 8 is about three quarters of what the nearer half has.
+    (`models.embedding.words`); each counts once and weighs ln((n + 1/2) / df), where df of the n
+    papers have it, so what sets papers apart counts. Few papers use the very words of the
+    attributes, so the vectors are widened by the papers' own: the mean of the nearest fifth is
+    added (Rocchio, 1971, with blind feedback), which brings in data sets, measures and other names
+    of the task. A score is 1 + 9 c / m, rounded, at most 10; m is the mean cosine c of the nearer
+    half. So it is relative to these papers: 8 is about three quarters of what the nearer half has.
     """
 
     async def rank(

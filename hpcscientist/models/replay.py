@@ -83,6 +83,7 @@ def _entry(number: int, call: Call) -> PlaybookEntry:
         idea=number,
         stage=call.stage,
         ordinal=call.ordinal,
+        draft=call.draft,
         repair=call.repair,
         text=call.reply,
         prompt_tokens=bounded(call.prompt_tokens),

@@ -106,6 +106,33 @@ async def test_the_prompt_holds_archive_feedback_and_reference() -> None:
         assert part in prompt
 
 
+async def test_a_proposal_is_kept_as_it_looks() -> None:
+    """Nothing in it turns a line round, moves a cursor, or is there for machines alone."""
+    shown = {
+        "method": "a\u202eb\u2066c\x1b[2Jd\U000e0041e",
+        "risks": "two\n\tlines, \u0645\u06cc\u200c\u062e",
+    }
+    proposed = await proposer(OneReply({**REPLY, **shown})).propose(task())
+    assert proposed.proposal.method == "a b c [2Jd e"
+    assert proposed.proposal.risks == shown["risks"]
+
+
+@pytest.mark.parametrize(
+    ("length", "is_taken"), [(20_000, True), (20_001, False), (200_000, False)]
+)
+async def test_a_proposal_that_no_prompt_has_room_for_is_asked_for_again(
+    length: int, is_taken: bool
+) -> None:
+    model = OneReply({**REPLY, "technical_details": "x" * length})
+    asked = proposer(model).propose(task())
+    if is_taken:
+        assert len((await asked).proposal.technical_details) == length
+    else:
+        with pytest.raises(ReplyError, match="technical_details"):
+            await asked
+        assert len(model.asked) == 3
+
+
 async def test_unknown_parents_are_dropped() -> None:
     parents = ["idea-0003", "idea-0099", "nonsense", "idea-0001", "idea-0003", "idea-0009"]
     model = OneReply({**REPLY, "parent_ids": [*parents, "idea-0007"]})

@@ -42,6 +42,10 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
         own, other = ([counts[side][place] for counts in equal] for side in (0, 1))
         if own:
             yield _figure(f"{name} at equal trials", "ideas a campaign", own, fmean(other))
+    for part in _left_out(pairs):
+        for name, unit, measured in _GIVES:
+            if values := _given(pairs, part, measured):
+                yield _figure(f"{part} gives: {name}", unit, values)
 
 
 def _knob_settings(pairs: Sequence[Pair]) -> tuple[list[int], float | None]:
@@ -105,6 +109,31 @@ _COSTS: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
 )
 
 
+# What a part gives is what a campaign has more with it than without it, at the same seed.
+_GIVES: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
+    ("scored", "ideas a campaign", lambda of: of.steps["scored"]),
+    ("improved", "ideas a campaign", lambda of: of.steps["improved"]),
+    ("confirmed", "ideas a campaign", lambda of: of.steps["confirmed"]),
+    ("tokens", "a campaign", lambda of: of.tokens),
+    ("seconds", "a campaign", lambda of: of.seconds),
+)
+
+
+def _left_out(pairs: Sequence[Pair]) -> list[str]:
+    return list(dict.fromkeys(part for pair in pairs for part in pair.without))
+
+
+def _given(
+    pairs: Sequence[Pair], part: str, measured: Callable[[Measured], float | None]
+) -> list[float]:
+    found = []
+    for pair in pairs:
+        having, lacking = measured(pair.model), measured(pair.without[part])
+        if having is not None and lacking is not None:
+            found.append(having - lacking)
+    return found
+
+
 def _stages(pairs: Sequence[Pair]) -> list[str]:
     return list(dict.fromkeys(stage for pair in pairs for stage in pair.model.stages))
 
@@ -165,6 +194,14 @@ def _tables(pairs: Sequence[Pair]) -> Iterator[RenderableType]:
         values = [value for pair in pairs if (value := measured(pair.model)) is not None]
         costs.add_row(name, _cell(values) if values else "none")
     yield costs
+    if parts := _left_out(pairs):
+        given = _table(f"What each part gives and costs, {count}", "with it, more")
+        for name, _, _ in _GIVES:
+            given.add_column(name, justify="right")
+        for part in parts:
+            gains = [_given(pairs, part, measured) for _, _, measured in _GIVES]
+            given.add_row(part, *(_cell(gain) if gain else "none" for gain in gains))
+        yield given
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -34,8 +34,9 @@ class ModelRequest(Record):
     """A request. (`idea_id`, `key`) names it uniquely in a campaign.
 
     `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
-    that stage for this idea from 1, `repair` counts the repairs of one call from 1 (0: the
-    first try). `role` says whose model is asked; left out, it follows from the stage.
+    that stage for this idea from 1, `draft` tells replies apart that are asked for side by side,
+    from 0, and `repair` counts the repairs of one call from 1 (0: the first try). `role` says
+    whose model is asked; left out, it follows from the stage.
     `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
     bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` has a
     server that knows how (vLLM) go on until then: for measurements.
@@ -48,6 +49,7 @@ class ModelRequest(Record):
     stage: str
     role: Role = "review"  # see model_post_init
     ordinal: int = Field(default=1, ge=1)
+    draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
     messages: tuple[Message, ...]
     schema_name: str | None = None
@@ -69,6 +71,7 @@ class ModelRequest(Record):
     def key(self) -> str:
         """The call's name within its idea."""
         name = f"{self.stage}/{self.ordinal}"
+        name = f"{name}/draft{self.draft}" if self.draft else name
         return f"{name}/repair{self.repair}" if self.repair else name
 
 

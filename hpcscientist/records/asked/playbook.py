@@ -11,7 +11,7 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import MOST
 from hpcscientist.records.scores import NumberOdds
 
-Call = tuple[int, str, int, int]
+Call = tuple[int, str, int, int, int]  # idea, stage, ordinal, draft, repair
 
 LARGEST = 2**30  # bytes of a playbook
 
@@ -26,6 +26,7 @@ class PlaybookEntry(Record):
     idea: int = Field(ge=0)  # 0: asked for the campaign, before its first idea
     stage: str = Field(min_length=1)
     ordinal: int = Field(default=1, ge=1)
+    draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
     reply: dict[str, Any] | None = None
     text: str | None = None
@@ -45,7 +46,7 @@ class PlaybookEntry(Record):
     @property
     def call(self) -> Call:
         """The call that this line answers."""
-        return self.idea, self.stage, self.ordinal, self.repair
+        return self.idea, self.stage, self.ordinal, self.draft, self.repair
 
     @property
     def answer(self) -> str:
