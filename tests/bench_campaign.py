@@ -28,7 +28,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.launching.wiring import Wired, assemble
 from hpcscientist.ports.author import Author
-from hpcscientist.ports.proposer import Proposer
+from hpcscientist.ports.proposer import Proposer, Reconsider
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
 from hpcscientist.records.asked.authoring import (
@@ -228,6 +228,7 @@ class CampaignBench:
         author: Author | None = None,
         crew: Crew | None = None,
         control: Proposer | None = None,
+        reconsider: Reconsider | None = None,
     ) -> ScriptedTrials:
         """Drive the campaign as a new driver would, from whatever is on the disk."""
         self.state = CampaignState()
@@ -239,7 +240,9 @@ class CampaignBench:
         session = Session(self.paths, journal, self.state, self.generation)
         backend = ScriptedTrials(self.paths, judge, self.predictions, pace=self.pace)
         author = author or ScriptedAuthor(self.recipe)
-        minds = Minds(proposer, author, None, crew=crew or Crew(), control=control)
+        minds = Minds(
+            *(proposer, author, None), crew=crew or Crew(), control=control, reconsider=reconsider
+        )
         integrity = Integrity.of(self.paths, journal, self.state, self.config)
         if self.trusted:
             integrity.begin()

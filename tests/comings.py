@@ -38,6 +38,7 @@ from hpcscientist.records.events import (
     IdeaEnded,
     IdeaPlanned,
     IdeaProposed,
+    IdeaRevised,
     IdeaSetAside,
     IdeasJudged,
     ProposalsExhausted,
@@ -66,7 +67,7 @@ def comes_to(action: Action, event: Event, state: CampaignState) -> bool:  # noq
             return _of_proposal(number, event, state)
         case Admit(number):
             return (
-                isinstance(event, IdeaAdmitted | IdeaEnded)
+                isinstance(event, IdeaRevised | IdeaAdmitted | IdeaEnded)
                 and state.ideas[event.idea_id].number == number
             )
         case Decide(idea_id, after):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from enum import StrEnum
 from graphlib import TopologicalSorter
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 import hpcscientist
+from hpcscientist.config.keys import defaults
+from hpcscientist.config.settings import Settings
 from hpcscientist.records.outcome import IdeaFailure, MachineFailure
 
 PACKAGE = Path(hpcscientist.__file__).parent
@@ -65,3 +68,45 @@ def test_each_failure_is_explained(of: str, kinds: set[StrEnum]) -> None:
     (table,) = re.findall(rf"^\| failure of {of} .*\n\| ---.*\n((?:\|.*\n)+)", page, re.MULTILINE)
     named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     assert sorted(named) == sorted(kind.value for kind in kinds)
+
+
+def test_every_name_that_a_text_points_to_exists() -> None:
+    """`room.module.name` in backquotes, in docstrings, comments and pages; keys of settings too."""
+    keys = set(defaults(Settings))
+    files = [path for kind in ("*.py", "*.md") for path in PACKAGE.rglob(kind)]
+    stale = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in files
+        for name in re.findall(r"`([a-z_]+(?:\.\w+)+)(?:\([^`]*\))?`", path.read_text("utf-8"))
+        if name not in keys and not re.search(r"\.(py|json|jsonl|toml|tar|arrow|md)$", name)
+        if not _is_there(name.removeprefix("hpcscientist.").split("."))
+    ]
+    assert stale == []
+
+
+def _is_there(names: list[str]) -> bool:
+    """Whether names lead from a room to a module, or on to what it defines; True of other words."""
+    place = PACKAGE
+    if not (place / names[0]).is_dir():
+        return True
+    for number, name in enumerate(names):
+        if (place / name).is_dir():
+            place /= name
+            continue
+        module = place / f"{name}.py"
+        defined = names[number + 1 :] if module.is_file() else names[number:]
+        source = module if module.is_file() else place / "__init__.py"
+        return not defined or defined[0] in _defined(source)
+    return True
+
+
+def _defined(source: Path) -> set[str]:
+    found = set[str]()
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+    return found

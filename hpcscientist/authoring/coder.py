@@ -1,8 +1,8 @@
 """A language model as author: writes an idea's code, mends, completes, improves and extends it.
 
-The keys of its calls: the first version is stage `code`, ordinal 1, and each repair of
-rejected edits the next ordinal; another first version K has ordinals from REPAIR (K - 1) + 1.
-Elsewhere the one repair of edits has the ordinal of what it repairs, and REPAIR more: debug round
+The keys of its calls: the first version is stage `code`, ordinal 1, and each further reply to it
+the next ordinal; another first version K has ordinals from REPAIR (K - 1) + 1. Elsewhere further
+replies have the ordinal of the first, and REPAIR more each: debug round
 R of further run N is stage `debug`, ordinal RUN N + R (N is 0 for the idea itself), and the
 repair that makes version V of a tree has ordinal TREE + V; round R of completing is stage
 `complete`, ordinal R; version V of a tree, where it improves another, is stage `improve`, ordinal
@@ -15,11 +15,14 @@ last the plan. What a debug round goes without is the debugger's matter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.debugging import Debugger, ordinal_of
-from hpcscientist.authoring.revising import Question, Reviser
+from hpcscientist.authoring.edits.forms import Offer
+from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import (
@@ -47,15 +50,17 @@ from hpcscientist.system.interpreter import Interpreter
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
-WRITE_REPAIRS = 2
-FIX_REPAIRS = 1  # also where code is completed or extended
+REPLIES = TRIES + AGAIN  # the most that a question for edits takes, its first drafts as one
+MOST_DRAFTS = 4
+_SPARE = 16  # idle places for each draft but the first, for other ideas take some of them
 REPAIR = 1000  # beyond any number of rounds
 
 
 class ModelAuthor:
     """Has a model write edits and applies them; implements `ports.author.Author`.
 
-    `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code.
+    `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code. `idle`
+    tells how many requests more the model would answer at once.
     """
 
     def __init__(
@@ -66,12 +71,15 @@ class ModelAuthor:
         window: Window | None = None,
         authoring: AuthoringSettings | None = None,
         python: Interpreter | None = None,
+        idle: Callable[[], int] = lambda: 0,
     ) -> None:
         self._reference = dict(recipe.reference)
         self._spec = recipe.spec
         window = window or Window(settings.context)
         self._debugger = Debugger(model, recipe.spec.editable, authoring, settings, window)
-        self._reviser = Reviser(model, recipe, settings, window, python)
+        authoring = authoring or AuthoringSettings()
+        drafts = partial(_drafts, authoring.samples, idle)
+        self._reviser = Reviser(model, recipe, settings, window, python, authoring.edits, drafts)
 
     async def write(self, brief: Brief) -> Draft | GaveUp:
         """Write the first version from the reference. Raises EndpointError."""
@@ -88,8 +96,8 @@ class ModelAuthor:
         question = Question(
             idea=brief.idea,
             stage="code",
-            ordinals=tuple(range(before + 1, before + WRITE_REPAIRS + 2)),
-            prompt=self._code_prompt(brief, earlier),
+            ordinals=tuple(range(before + 1, before + REPLIES + 1)),
+            prompt=partial(self._code_prompt, brief, earlier),
             files=self._reference,
             seen=seen,
             # The unchanged reference would be measured as if it were the idea.
@@ -119,7 +127,7 @@ class ModelAuthor:
             idea=task.brief.idea,
             stage="complete",
             ordinals=_with_repairs(task.round),
-            prompt=self._complete_prompt(task),
+            prompt=partial(self._complete_prompt, task),
             files=task.files,
             seen=task.seen,
         )
@@ -131,7 +139,7 @@ class ModelAuthor:
             idea=task.brief.idea,
             stage="improve",
             ordinals=_with_repairs(task.number),
-            prompt=self._improve_prompt(task),
+            prompt=partial(self._improve_prompt, task),
             files=task.files,
             seen=task.seen,
         )
@@ -143,13 +151,13 @@ class ModelAuthor:
             idea=task.brief.idea,
             stage="extend",
             ordinals=_with_repairs(task.number),
-            prompt=self._extend_prompt(task),
+            prompt=partial(self._extend_prompt, task),
             files=task.files,
             seen=task.seen,
         )
         return await self._reviser.revise(question)
 
-    def _code_prompt(self, brief: Brief, earlier: tuple[str, ...]) -> Prompt:
+    def _code_prompt(self, brief: Brief, earlier: tuple[str, ...], offer: Offer) -> Prompt:
         spec = self._spec
         return of_template(
             "code",
@@ -165,9 +173,10 @@ class ModelAuthor:
             budgets=spec.budgets,
             resources=spec.resources,
             editable=spec.editable,
+            offer=offer,
         )
 
-    def _complete_prompt(self, task: CompleteTask) -> Prompt:
+    def _complete_prompt(self, task: CompleteTask, offer: Offer) -> Prompt:
         spec = self._spec
         return of_template(
             "complete",
@@ -182,9 +191,10 @@ class ModelAuthor:
             round=task.round,
             budgets=spec.budgets,
             editable=spec.editable,
+            offer=offer,
         )
 
-    def _improve_prompt(self, task: ImproveTask) -> Prompt:
+    def _improve_prompt(self, task: ImproveTask, offer: Offer) -> Prompt:
         """Ask for something better; too long, it goes without what was tried, the oldest first."""
         spec = self._spec
         return of_template(
@@ -202,9 +212,10 @@ class ModelAuthor:
             reference=quoted.values(task.reference),
             budgets=spec.budgets,
             editable=spec.editable,
+            offer=offer,
         )
 
-    def _extend_prompt(self, task: ExtendTask) -> Prompt:
+    def _extend_prompt(self, task: ExtendTask, offer: Offer) -> Prompt:
         spec, run = self._spec, task.run
         return of_template(
             "extend",
@@ -219,6 +230,7 @@ class ModelAuthor:
             change=quoted.block(run.change),
             budgets=spec.budgets,
             editable=spec.editable,
+            offer=offer,
         )
 
     def _contract(self) -> str:
@@ -227,5 +239,10 @@ class ModelAuthor:
         return render("contract", entry=spec.entry, predictions=spec.predictions, steps=steps)
 
 
+def _drafts(samples: int, idle: Callable[[], int]) -> int:
+    """Return how many first replies are asked for: more only where that delays nobody."""
+    return samples or min(MOST_DRAFTS, 1 + idle() // _SPARE)
+
+
 def _with_repairs(ordinal: int) -> tuple[int, ...]:
-    return tuple(ordinal + REPAIR * again for again in range(FIX_REPAIRS + 1))
+    return tuple(ordinal + REPAIR * again for again in range(REPLIES))

@@ -13,9 +13,10 @@ nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.structure import (
     Binding,
     Call,
@@ -78,8 +79,8 @@ class Debugger:
         self._settings = authoring or AuthoringSettings()
         self._window = window or Window(role.context)
 
-    async def prompt(self, task: FixTask) -> Prompt:
-        """Return the question of a debug round. Raises EndpointError.
+    async def prompt(self, task: FixTask) -> Callable[[Offer], Prompt]:
+        """Return the question of a debug round, by what it offers. Raises EndpointError.
 
         Where it is too long it goes without what tells least: earlier diagnoses, the oldest
         lines of the output, shapes, calls and definitions, the furthest first; then files that
@@ -87,7 +88,7 @@ class Debugger:
         """
         known = await asyncio.to_thread(self.evidence, task)
         analysis = await self._analysis(task, known)
-        return of_template(
+        return lambda offer: of_template(
             "debug",
             (
                 entries("earlier", task.earlier),
@@ -105,6 +106,7 @@ class Debugger:
             detail=known.detail,
             guided=bool(known.frames),
             editable=self._editable,
+            offer=offer,
         )
 
     def evidence(self, task: FixTask) -> Evidence:

@@ -1,7 +1,8 @@
 """A plan held against its recipe: what is there, what a run may take, what is measured.
 
 What is arithmetic, or a look into a list, is no question to a model. Models put words around
-names (see `models.naming`), so where a text may mean something that is there, it counts for it.
+names (see `models.prompting.naming`), so where a text may mean something that is there, it counts
+for it.
 """
 
 from __future__ import annotations

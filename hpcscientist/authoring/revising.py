@@ -1,7 +1,10 @@
 """One question for edits: asked, applied, checked, and asked again with what was wrong.
 
 What the tasks of an author share. An edit that is rejected, or changes comments alone, is no
-failure yet: its reason goes back to the model, as often as the question allows. A result that is
+failure yet: its reason goes back to the model, as often as the question allows, at a higher
+temperature and with another seed. A reply that repeats a refused one does not count as a try, and
+the next is asked in the other form of edits. The second repair shows nothing but the unit that was
+at fault. A result that is
 no step forward (no change, the unchanged reference, a version that was tried before) ends the
 question, so that no task goes round in circles and no idea is credited with what the reference
 does.
@@ -11,27 +14,29 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from hpcscientist.authoring import checks
+from hpcscientist.authoring import checks, quoted
 from hpcscientist.authoring.edits import EditError, apply
+from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, fault_of_file
+from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import GONE, Prompt
+from hpcscientist.models.prompting.materials import GONE, Prompt, of_template
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.replies import CodeReply, FixReply
+from hpcscientist.records.asked.replies import CodeReply, FixReply, UnitEdit
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
 from hpcscientist.system.interpreter import Interpreter
@@ -44,7 +49,9 @@ UNCHANGED = "the edits change nothing"
 ONLY_COMMENTS = "the edits change nothing but comments and layout"
 GIVEN_BACK = "the edits give back the unchanged reference"
 
-_EDITS = 20  # of one reply; a change of more places replaces the file
+TRIES = 3  # the first reply and two repairs
+AGAIN = 2  # replies that may repeat a refused one
+WARMER = 0.2  # by which the temperature rises from one reply to the next
 _PROBLEMS = 20  # of a version, as many as go back to the model
 
 
@@ -52,19 +59,25 @@ _PROBLEMS = 20  # of a version, as many as go back to the model
 class Question:
     """What is asked for an idea at a stage: edits of `files`.
 
-    `ordinals` are those of the first try and of each repair of rejected edits. `seen` holds the
-    hashes of versions that are not to come back. `insist`: edits that change nothing go back to
-    the model like any that are rejected, where else they end the question.
+    `ordinals` are those of all replies: `TRIES` of them, and of those that repeat a refused one.
+    `prompt` asks for edits in the form that is offered. `seen` holds the hashes of versions that
+    are not to come back. `insist`: edits that change nothing go back to the model like any that are
+    rejected, where else they end the question.
     """
 
     idea: Idea
     stage: str
     ordinals: tuple[int, ...]
-    prompt: Prompt
+    prompt: Callable[[Offer], Prompt]
     files: Mapping[str, str]
     seen: tuple[str, ...] = ()
     insist: bool = False
     reply_type: type[CodeReply] | type[FixReply] = CodeReply
+
+    @property
+    def least(self) -> int | None:
+        """The fewest edits that an answer has."""
+        return 1 if self.insist else None
 
 
 class Reviser:
@@ -77,7 +90,12 @@ class Reviser:
         settings: RoleSettings,
         window: Window,
         python: Interpreter | None = None,
+        form: Literal["auto", "search", "unit"] = "auto",
+        drafts: Callable[[], int] = lambda: 1,
     ) -> None:
+        """`drafts` tells how many first replies to a question may be asked for side by side."""
+        self._drafts = drafts
+        self._forms = Forms(form, recipe.spec.editable)
         self._model, self._settings, self._window = model, settings, window
         self._python = python or Interpreter()
         self._reference, self._editable = dict(recipe.reference), recipe.spec.editable
@@ -86,49 +104,97 @@ class Reviser:
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
         voice = Voice(self._model, "code", self._settings, asked.idea.seed, self._window)
-        prompt, problem = asked.prompt, ""
+        now = first = _Asking.first(asked, self._forms.offer(asked.files))
+        refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
-        for ordinal in asked.ordinals:
-            call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal)
-            try:
-                reply = await voice.ask(call, asked.reply_type, prompt, self._limits(asked))
-            except PlaybookExhausted:
-                return spare or GaveUp(reason=_exhausted(call, problem))
-            except ReplyError as error:
-                return spare or GaveUp(reason=one_line(str(error)))
-            # In a thread: finding the place of an edit may take a while.
-            found = await asyncio.to_thread(self._read, asked, reply)
-            if isinstance(found, GaveUp) and not _gives_up(reply):
+        for again, ordinal in enumerate(asked.ordinals):
+            call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again)
+            drafts = 1 if again else max(1, self._drafts())
+            reply, found = await self._first_usable(voice, asked, now, call, drafts, problem)
+            if isinstance(found, GaveUp) and not (reply and _gives_up(reply)):
                 return spare or found
-            if not isinstance(found, _Rejected):
+            self._forms.record(now.offer, not isinstance(found, Rejected) or bool(found.spare))
+            if not isinstance(found, Rejected):
                 return found
+            assert reply is not None
+            repeats = reply.edits in refused
+            tries += not repeats
             problem, spare = found.problem, found.spare or spare
-            # The latest reply alone is shown, so the prompt does not grow with each repair.
-            prompt = _again(asked.prompt, reply, problem)
-        return spare or GaveUp(reason=_useless(len(asked.ordinals) - 1, problem))
+            refused.append(reply.edits)
+            if tries == TRIES:
+                break
+            if tries == TRIES - 1 and found.fault is not None:
+                now = _Asking.of_unit(asked, found.fault, problem)
+            elif repeats:
+                offer = self._forms.offer(asked.files, unlike=now.offer)
+                now = first = _Asking.first(asked, offer)
+            else:
+                # The latest reply alone is shown, so the prompt does not grow with each repair.
+                now = first.again(reply, problem)
+        return spare or GaveUp(reason=_useless(len(refused) - 1, problem))
 
-    def _limits(self, asked: Question) -> Limits:
-        """Allow edits of editable files alone; a first version must have one."""
-        return {
-            "edits.file": Limit(values=self._editable),
-            "edits": Limit(least=1 if asked.insist else None, most=_EDITS),
-        }
+    async def _first_usable(
+        self, voice: Voice, asked: Question, now: _Asking, call: Call, drafts: int, problem: str
+    ) -> _Answer:
+        """Ask for some drafts side by side and return the first of them that can be used.
 
-    def _read(self, asked: Question, reply: CodeReply | FixReply) -> Draft | GaveUp | _Rejected:
+        The first by number, whichever comes first, so that a campaign that is replayed takes the
+        same. Where none can be used it is the one that is nearest to that.
+        """
+        calls = [replace(call, draft=draft) for draft in range(drafts)]
+        tasks = [
+            asyncio.ensure_future(self._answer(voice, asked, now, one, problem)) for one in calls
+        ]
+        answers = list[_Answer]()
+        try:
+            for task in tasks:
+                answers.append(await task)
+                if isinstance(answers[-1].found, Draft):
+                    break
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return max(answers, key=_Answer.rank)
+
+    async def _answer(
+        self, voice: Voice, asked: Question, now: _Asking, call: Call, problem: str
+    ) -> _Answer:
+        warmth = (call.sample + call.draft) * WARMER
+        try:
+            reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits, warmth)
+        except PlaybookExhausted:
+            return _Answer(None, GaveUp(reason=_exhausted(call, problem)))
+        except ReplyError as error:
+            return _Answer(None, GaveUp(reason=one_line(str(error))))
+        # In a thread: finding the place of an edit may take a while.
+        return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
+
+    def _read(
+        self, asked: Question, reply: CodeReply | FixReply, now: _Asking
+    ) -> Draft | GaveUp | Rejected:
         """Return what a reply comes to: new code, an end, or what is wrong with its edits."""
         if _gives_up(reply):
             return GaveUp(reason=one_line(_note(reply)) or "the model gave no reason")
-        files = apply(asked.files, reply.edits, self._editable)
+        # What searches text was written with the whole of the code in view.
+        by_unit = any(isinstance(edit, UnitEdit) for edit in reply.edits)
+        before = now.files if by_unit else asked.files
+        files = apply(before, reply.edits, self._editable)
         if isinstance(files, EditError):
-            return _Rejected(str(files))
+            fault = fault_of_edit(before, reply.edits, files.edit - 1, self._editable)
+            return Rejected(str(files), fault=fault)
         if broken := checks.syntax_problems(files, self._reference, self._python):
-            return _Rejected(_listed(broken))
+            fault = fault_of_file(before, reply.edits, str(broken[0].file), self._editable)
+            return Rejected(_listed(broken), fault=fault)
         problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
         objection = self._objection(asked, files)
         if objection is not None:
-            return _Rejected(objection) if isinstance(objection, str) else objection
+            return Rejected(objection) if isinstance(objection, str) else objection
         draft = Draft(files=files, note=_note(reply))
-        return _Rejected(_listed(problems), draft) if problems else draft
+        if not problems:
+            return draft
+        fault = fault_at(files, str(problems[0].file), problems[0].line, self._editable)
+        return Rejected(_listed(problems), draft, fault)
 
     def _objection(self, asked: Question, files: dict[str, str]) -> GaveUp | str | None:
         """Say why edited files are no step forward; a string is said to the model, too."""
@@ -142,8 +208,9 @@ class Reviser:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rejected:
-    """What is wrong with a reply's edits; `spare` is their result where it compiles.
+class Rejected:
+    """What is wrong with a reply's edits; `spare` is their result where it compiles, and `fault`
+    the unit that is to be mended, if that can be told.
 
     A problem that a check foresees is worth another question. Where that is not answered, or no
     better, a trial and its traceback are worth more than to give the idea up.
@@ -151,6 +218,57 @@ class _Rejected:
 
     problem: str
     spare: Draft | None = None
+    fault: Fault | None = None
+
+
+class _Answer(NamedTuple):
+    """A reply, and what it comes to; without one, it is a GaveUp."""
+
+    reply: CodeReply | FixReply | None
+    found: Draft | GaveUp | Rejected
+
+    def rank(self) -> int:
+        """How much it is worth: code that can be used most, no reply least."""
+        if isinstance(self.found, Rejected):
+            return 2 + bool(self.found.spare)
+        return 4 if isinstance(self.found, Draft) else int(self.reply is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """One request of a question: what it offers, and the `files` that edits by unit apply to."""
+
+    prompt: Prompt
+    offer: Offer
+    limits: Limits
+    files: Mapping[str, str]
+
+    @classmethod
+    def first(cls, asked: Question, offer: Offer) -> _Asking:
+        """Ask the question in the form of an offer."""
+        return cls(asked.prompt(offer), offer, offer.limits(asked.least), asked.files)
+
+    @classmethod
+    def of_unit(cls, asked: Question, fault: Fault, problem: str) -> _Asking:
+        """Ask for one unit alone."""
+        offer = of_unit(fault.unit, fault.files)
+        prompt = of_template(
+            "unit",
+            (),
+            idea_fields=quoted.idea_fields(asked.idea.proposal),
+            unit=fault.unit,
+            code=fault.unit.text(fault.files),
+            written=fault.written,
+            names=fault.names,
+            problem=problem,
+            mends=asked.reply_type is FixReply,
+        )
+        return cls(prompt, offer, offer.limits(1, len(offer.units)), fault.files)
+
+    def again(self, reply: Record, problem: str) -> _Asking:
+        """Ask the same with the latest reply and what was wrong with it."""
+        said = render("rejected", problem=problem)
+        return replace(self, prompt=self.prompt.answered((reply.model_dump_json(), GONE), said))
 
 
 def _listed(problems: Sequence[checks.Problem]) -> str:
@@ -177,9 +295,17 @@ def _code_hash(text: str) -> str | None:
     cannot be compared. Kept, for each version is compared with the reference and with its parent.
     """
     try:
-        return hash_bytes(ast.dump(syntax_tree(text)).encode())
+        return hash_bytes(ast.dump(_without_docstrings(syntax_tree(text))).encode())
     except UNREADABLE:
         return None
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, holders) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
 
 
 def _gives_up(reply: CodeReply | FixReply) -> bool:
@@ -188,11 +314,6 @@ def _gives_up(reply: CodeReply | FixReply) -> bool:
 
 def _note(reply: CodeReply | FixReply) -> str:
     return reply.diagnosis if isinstance(reply, FixReply) else reply.note
-
-
-def _again(prompt: Prompt, reply: Record, problem: str) -> Prompt:
-    """Return the same question with the latest reply and what was wrong with it."""
-    return prompt.answered((reply.model_dump_json(), GONE), render("rejected", problem=problem))
 
 
 def _exhausted(call: Call, problem: str) -> str:

@@ -25,10 +25,11 @@ from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import FolderCopy
+from hpcscientist.recipe.launched import LaunchedRecipe, data_copy
 from hpcscientist.records.events import TamperingFound
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.trial import Isolation
+from hpcscientist.records.trial import Isolation, Split
 
 _LOOKED_AT = 500  # files and folders after a trial; of more than that, those of open ideas
 _ENTRIES = 10_000  # no folder of ours has as many
@@ -47,10 +48,12 @@ class Integrity:
     state: CampaignState
     recipe: LaunchedRecipe
     exposed: bool
+    data: FolderCopy | None  # that of data which candidates can reach
     _copy: TrustedCopy
     _contents: Contents
     _marks: dict[str, object] = field(default_factory=dict)  # of what was seen whole
     _ran: set[str] = field(default_factory=set)  # ideas whose trials ended since the last look
+    _data_changes: int = 0
 
     @classmethod
     def of(
@@ -60,7 +63,9 @@ class Integrity:
         copy = TrustedCopy.of(paths.root, config.campaign_id)
         recipe = LaunchedRecipe(paths.recipe, config.recipe_hash)
         exposed = config.isolation is Isolation.NONE
-        return cls(paths, journal, state, recipe, exposed, copy, Contents(copy.contents))
+        view = Path(config.views[Split.VALIDATION])
+        data = data_copy(view, config.data_hash) if exposed and config.data_hash else None
+        return cls(paths, journal, state, recipe, exposed, data, copy, Contents(copy.contents))
 
     def begin(self) -> None:
         """Compare what an earlier driver left; copy what has no copy, and its recorded hash.
@@ -69,6 +74,8 @@ class Integrity:
         """
         with contextlib.suppress(OSError):  # where there is no room, there are no copies
             self.recipe.keep()
+            if self.data and len(tree_files(self.data.shown)) <= _LOOKED_AT:
+                self.data.keep()
         for idea in self.state.ideas.values():
             place = self.paths.idea(idea.idea_id)
             plan_hash = idea.planned.plan_hash if idea.planned else ""
@@ -108,6 +115,14 @@ class Integrity:
         self.look()
         self._ran.clear()
 
+    def data_changes(self) -> int:
+        """Restore prepared data that are not those of the launch, for all candidates read them.
+
+        Returns how often they were not. Raises OSError.
+        """
+        self._tell(self._data())
+        return self._data_changes
+
     def look(self) -> None:
         """Compare all that may be used again, where candidates can reach it. Raises OSError."""
         if not self.exposed:
@@ -117,7 +132,8 @@ class Integrity:
             open_ideas = (self.paths.idea(idea_id).root for idea_id in self.state.progress.open)
             below = tuple(f"{self._name(folder)}/" for folder in open_ideas)
             names = [name for name in names if name.startswith(below)]
-        changed = [*self._recipe(), *self._campaign(), *self._compared(names)]
+        changed = [*self._recipe(), *self._data(), *self._campaign()]
+        changed += self._compared(names)
         if self.journal.restore():
             changed.append(self._name(self.paths.journal))
         self._tell(changed)
@@ -153,10 +169,23 @@ class Integrity:
         place, name = self.paths.recipe, self._name(self.paths.recipe)
         if self._marks.get(name) == _mark(place):
             return
-        changed = self.recipe.changed()
+        changed = self.recipe.copy.changed()
         if changed:
             folders.remove(make_way(self.paths, place))
-            self.recipe.restore()
+            self.recipe.copy.restore(self.recipe.copy.kept())
+            yield from (f"{name}/{file}" for file in changed)
+        self._marks[name] = _mark(place)
+
+    def _data(self) -> Iterator[str]:
+        if self.data is None or not self.data.place.is_dir():
+            return
+        place, name = self.data.shown, str(self.data.shown)
+        if self._marks.get(name) == _mark(place):
+            return
+        changed = self.data.changed()
+        if changed:
+            self._data_changes += 1
+            self.data.restore(changed)
             yield from (f"{name}/{file}" for file in changed)
         self._marks[name] = _mark(place)
 

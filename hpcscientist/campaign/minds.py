@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import ModelAuthor
@@ -28,7 +29,7 @@ from hpcscientist.models.voice import Voice
 from hpcscientist.ports.author import Author
 from hpcscientist.ports.library import Library
 from hpcscientist.ports.model import Model
-from hpcscientist.ports.proposer import Proposer
+from hpcscientist.ports.proposer import Proposer, Reconsider
 from hpcscientist.ports.telling import Notify
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
@@ -52,6 +53,7 @@ class Minds:
     """Who proposes and who writes code; `model` is None for the control arm.
 
     `control` proposes the ideas of the control arm beside a model's; None where it has none.
+    `reconsider` gives a look-alike another proposal.
     """
 
     proposer: Proposer
@@ -60,6 +62,7 @@ class Minds:
     helpers: Helpers = field(default_factory=Helpers)
     crew: Crew = field(default_factory=Crew)
     control: Proposer | None = None
+    reconsider: Reconsider | None = None
 
 
 def control_minds(recipe: Recipe, seed: int) -> Minds:
@@ -129,10 +132,17 @@ def _minds(
         notify=notify,
     )
     author = ModelAuthor(
-        model, recipe, settings.code, windows.get("code"), settings.authoring, python
+        model,
+        recipe,
+        settings.code,
+        windows.get("code"),
+        settings.authoring,
+        python,
+        idle=partial(model.idle, "code"),
     )
     helpers = _helpers(model, config, recipe, windows, library, notify)
-    return Minds(proposer, author, model, helpers, _crew(model, config, recipe, windows))
+    crew = _crew(model, config, recipe, windows)
+    return Minds(proposer, author, model, helpers, crew, reconsider=proposer.reconsider)
 
 
 def _crew(

@@ -9,8 +9,9 @@ from typing import Any, get_args
 
 import click
 
+from hpcscientist import api
 from hpcscientist.cli.results import print_results
-from hpcscientist.cli.shared.controlled import drive_by_job
+from hpcscientist.cli.shared.controlled import tell_lines
 from hpcscientist.cli.shared.costs import details
 from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
 from hpcscientist.cli.shared.progress import Progress, header
@@ -18,15 +19,12 @@ from hpcscientist.cli.shared.share import share_shown
 from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.errors import BaselineFailed, SchedulerRefused, UsageError
+from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
-from hpcscientist.launching import furnishing
 from hpcscientist.launching import launch as launching
 from hpcscientist.launching.costs import estimate as costs
-from hpcscientist.launching.drive import drive
 from hpcscientist.launching.jobs.dispatch import is_controlled
 from hpcscientist.launching.moving import change_site
 from hpcscientist.launching.rendering import check, scripts
@@ -98,20 +96,11 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
         return 0
     check(checked)
     with share_shown(checked.placement.backend == "slurm"):
-        claimed = furnishing.claim(checked)
-        header(checked)
-        furnishing.furnish(checked, claimed)
-        try:
-            return _go_on(claimed.paths, detach=detach, embedder=checked.embedder)
-        except BaselineFailed:
-            # It cannot go on, for the recipe in it is frozen. What was paid for is kept.
-            if not checked.is_paid:
-                claimed.undo()
-            raise
-        except SchedulerRefused:
-            if not claimed.paths.journal.exists():  # not even its driver was submitted
-                claimed.undo()
-            raise
+        return api.begin(
+            checked,
+            lambda paths: _go_on(paths, detach=detach, embedder=checked.embedder),
+            lambda: header(checked),
+        )
 
 
 @click.command()
@@ -133,18 +122,12 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
         return _go_on(paths, detach=detach)
 
 
-def _say(text: str) -> None:
-    click.echo(printable(text), err=True)
-
-
 def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -> int:
     """Drive a campaign to its end, here or by a job, and print its results."""
-    if is_controlled(frozen.read(paths)):
-        state = drive_by_job(paths, detach=detach)
-        if state is None:
-            return 0
-    else:
-        state = drive(paths, Progress(), _say, embedder=embedder)
+    told = click.echo if detach else None
+    state = api.go_on(paths, Progress(), tell_lines, detach=told, embedder=embedder)
+    if not state.ended:  # a job drives it on
+        return 0
     print_results(paths, "table")
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
     return 0 if state.scored_an_idea() else NOTHING_SCORED

@@ -17,6 +17,7 @@ import click
 from hpcscientist import __version__
 from hpcscientist.cli.shared.lazy import LazyGroup
 from hpcscientist.errors import HpcsciError, UsageError
+from hpcscientist.system.inherited import adapt_to_limits, limit_met, reset_signals
 
 INTERRUPTED = 130
 
@@ -84,12 +85,19 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case click.Abort() | KeyboardInterrupt():
             return "interrupted", INTERRUPTED
         case HpcsciError():
-            return str(error), error.exit_code
-        case OSError():
+            return _limit_behind(error) or str(error), error.exit_code
+        case OSError() if not limit_met(error):
             return _explain_os(error)
         case UnicodeError():
             return f"{error}; set a UTF-8 locale, and give names that are UTF-8", 1
-    return f"unexpected {type(error).__name__}: {error}; --debug shows where", 1
+    unknown = f"unexpected {type(error).__name__}: {error}; --debug shows where"
+    return limit_met(error) or unknown, 1
+
+
+def _limit_behind(error: HpcsciError) -> str:
+    """Return the limit that made a file look at fault; "" where none did, or the error says it."""
+    said = limit_met(error.__cause__) if error.__cause__ else ""
+    return "" if said in str(error) else said
 
 
 def _explain_os(error: OSError) -> tuple[str, int]:
@@ -109,6 +117,11 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller: `hpcsci results DIR >&-`
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (until the end)
+    reset_signals()
+    try:
+        adapt_to_limits()
+    except UsageError as error:
+        sys.exit(_fail(*_explain(error)))
     sys.exit(run(sys.argv[1:]))
 
 

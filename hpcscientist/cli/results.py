@@ -51,6 +51,13 @@ def print_results(paths: RunPaths, form: export.Format) -> None:
         click.echo(f"confirmed: {summary.confirmation}", err=True)
     if form == "table" and summary.quality is not None:
         click.echo(f"code: {summary.quality}", err=True)
+    if form == "table" and summary.knob_settings:
+        said = "sets" if summary.knob_settings == 1 else "set"
+        click.echo(
+            f"ideas: {summary.knob_settings} of the model's {said} only knobs, as the control arm "
+            "does",
+            err=True,
+        )
     if form == "table":
         found = spending.Counted.of(summary.rows, confirms=bool(summary.confirmation))
         for line in footer(spending.read(paths, found)):

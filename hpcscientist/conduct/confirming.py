@@ -1,4 +1,4 @@
-"""Which ideas are confirmed, and how far that has come. See `judgement.confirmation`."""
+"""Which ideas are confirmed, and how far that has come. See `campaign.confirmation`."""
 
 from __future__ import annotations
 

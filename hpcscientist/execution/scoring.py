@@ -49,7 +49,7 @@ def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Ou
     Raises OSError (no space for the copy), HostUnfit and Interrupted.
     """
     with scratch.private_folder(spec, paths) as private:
-        taken = _take(spec, paths, private / Path(spec.sources.predictions).name)
+        taken = _take(spec, paths, _copy_of(spec, private))
         if isinstance(taken, IdeaFailed):
             return taken, None
         if not is_scorer_intact(spec):
@@ -86,8 +86,14 @@ def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
             content = file.read(limit)
     finally:
         os.close(descriptor)
+    copy.parent.mkdir()
     copy.write_bytes(content)
     return hashlib.sha256(content).hexdigest()
+
+
+def _copy_of(spec: TrialSpec, private: Path) -> Path:
+    """Return where the scorer finds the predictions, under a name that may be any."""
+    return private / "predictions" / Path(spec.sources.predictions).name
 
 
 _BAD = IdeaFailure.BAD_PREDICTIONS
@@ -128,7 +134,7 @@ def _open_below(root: Path, parts: tuple[str, ...]) -> int:
 
 
 def _run_scorer(spec: TrialSpec, private: Path, stop: threading.Event) -> Outcome:
-    predictions = private / Path(spec.sources.predictions).name
+    predictions = _copy_of(spec, private)
     home = private / "home"
     home.mkdir()
     limits = spec.limits

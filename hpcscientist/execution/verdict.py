@@ -11,6 +11,7 @@ from hpcscientist.execution.words import headline
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
 from hpcscientist.records.trial import Isolation, TrialSpec
+from hpcscientist.system.inherited import limit_met
 
 _SIGNAL_EXIT = 128  # Apptainer exits with this plus the number of the signal
 
@@ -31,7 +32,7 @@ def of_error(error: OSError, full: Path | None = None) -> MachineFailed:
     `full`: the folder that has no room, where that is known.
     """
     place = full or error.filename  # a copy that fails names what was copied, too
-    said = f"{error.strerror or error}" + (f": {place}" if place else "")
+    said = limit_met(error) or f"{error.strerror or error}" + (f": {place}" if place else "")
     kind = MachineFailure.DISK_FULL if error.errno in NO_SPACE else MachineFailure.SETUP
     return machine_failed(kind, said)
 

@@ -19,6 +19,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,13 @@ from hpcscientist.errors import HpcsciError
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.handed.regular import read_regular
 
-_KEYS = {"host", "boot", "pid", "started"}
 BEAT_S = 10.0
+_FILLED_S = 1.0  # for who has just created a file to write its name into it
 STALE_S = 60.0
 
 
 class Held(HpcsciError):
-    """Another process is alive that holds the folder: its host and process id."""
-
-    def __init__(self, host: str, pid: int) -> None:
-        self.host, self.pid = host, pid
-        super().__init__(f"process {pid} on {host}")
+    """Another process is alive that holds the folder; the message is a name for it."""
 
 
 class Lock:
@@ -76,7 +73,7 @@ class Lock:
             highest = max(_generations(self._folder), default=0)
             holder = read_holder(self._folder)
             if holder is not None and holder["alive"]:
-                raise Held(holder["host"], holder["pid"])
+                raise Held(named(holder))
             target = _file(self._folder, highest + 1)
             try:
                 descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -105,23 +102,23 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
     highest = max(_generations(folder), default=0)
     if highest == 0:
         return None
-    path = _file(folder, highest)
-    try:
-        text, modified = read_regular(path), path.stat().st_mtime
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EISDIR, errno.EFBIG):
-            raise
-        text, modified = b"", path.lstat().st_mtime  # no file of a holder's
-    try:
-        holder: dict[str, Any] = json.loads(text)
-        if not holder.keys() >= _KEYS:
-            raise ValueError("not what a holder writes")
-    except (ValueError, AttributeError):
+    path, until = _file(folder, highest), time.monotonic() + _FILLED_S
+    while True:
+        try:
+            content, modified = read_regular(path), path.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EISDIR, errno.EFBIG):
+                raise
+            content, modified = b"", path.lstat().st_mtime  # no file of a holder's
+        if (holder := _record(content)) is not None:
+            break
         # Created and not yet filled, or its writer died in between: young means alive.
         young = _server_time(folder) - modified < BEAT_S
-        return {"host": "?", "pid": 0, "alive": young, "local": False}
+        if not young or time.monotonic() > until:
+            return {"host": "", "pid": 0, "alive": young, "local": False}
+        time.sleep(_FILLED_S / 20)
     if holder.get("released"):
         return None
     me = _me()
@@ -133,6 +130,22 @@ def read_holder(folder: Path) -> dict[str, Any] | None:
     else:
         holder["alive"] = _server_time(folder) - modified < STALE_S
     return holder
+
+
+def named(holder: Mapping[str, Any]) -> str:
+    """Return what to call a holder, as far as its record says who it is."""
+    return f"process {holder['pid']} on {holder['host']}" if holder["pid"] else "another process"
+
+
+def _record(content: bytes) -> dict[str, Any] | None:
+    """Return what a holder wrote; None for anything else."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    known = found if isinstance(found, dict) else {}
+    kinds = [type(known.get(name)) for name in ("host", "boot", "pid", "started")]
+    return known if kinds[:3] == [str, str, int] and kinds[3] in (int, type(None)) else None
 
 
 def started_at(pid: int) -> int | None:

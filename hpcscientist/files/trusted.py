@@ -26,9 +26,9 @@ _PLACE = "run_dir"  # a file that names it
 _FILES = b', "files": '
 
 
-def recipe_folder(recipe_hash: str) -> Path:
-    """The copy of a recipe, by its hash: all campaigns on it share one."""
-    return vault.path_of(f"{FOLDER}/recipes/{recipe_hash}")
+def copy_of(kind: str, content_hash: str) -> Path:
+    """The folder of a copy of some kind by its content: campaigns with the same share one."""
+    return vault.path_of(f"{FOLDER}/{kind}/{content_hash}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,12 @@ class TrustedCopy:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.root / _PLACE).write_bytes(os.fsencode(resolved(run_dir.absolute())))
         for place in self.root.parent.glob(f"*/{_PLACE}"):
-            same = place.parent.name.endswith(f"-{_place(run_dir)}")
-            gone = not Path(os.fsdecode(place.read_bytes())).exists()
-            if place.parent != self.root and (same or gone):
-                shutil.rmtree(place.parent, ignore_errors=True)
+            if place.parent == self.root:
+                continue
+            with contextlib.suppress(OSError):  # another launch removes it, too
+                same = place.parent.name.endswith(f"-{_place(run_dir)}")
+                if same or not Path(os.fsdecode(place.read_bytes())).exists():
+                    shutil.rmtree(place.parent)
 
     def remove(self) -> None:
         """Remove the copies of a campaign that came to nothing."""

@@ -92,7 +92,7 @@ class CampaignConfig(Record):
     def has_intact_image(self) -> bool:
         """Whether an unpacked image is the one of the launch. Reads all of it.
 
-        One that is a file is looked at by the workers, once a node: see `execution.image`.
+        One that is a file is looked at by the workers, once a node: see `execution.sandbox.image`.
         """
         if self.image is None or self.image_hash is None or not Path(self.image).is_dir():
             return True
@@ -209,6 +209,8 @@ def _upcast(data: dict[str, Any]) -> None:
     if not isinstance(settings, dict):
         return
     settings.setdefault("authoring", _NO_AUTHORING)
+    if isinstance(settings.get("serving"), dict):  # requests went out as tasks of Ray, if asked for
+        settings["serving"].pop("fan_out", None)
     loop = settings.setdefault("loop", {})
     if "propose" in settings and isinstance(loop, dict):  # the first release
         settings.setdefault("ideation", settings.pop("propose"))

@@ -21,8 +21,8 @@ class DriverLock:
             self._lock = Lock(folder)
         except Held as holder:
             raise CampaignBusy(
-                f"{folder.parent}: a driver runs on {holder.host} (process {holder.pid}); stop it "
-                "with `hpcsci cancel`, or follow it with `hpcsci status`"
+                f"{folder.parent}: {holder} drives it; stop it with `hpcsci cancel`, or follow it "
+                "with `hpcsci status`"
             ) from holder
         except OSError as error:
             full = error.errno in NO_SPACE

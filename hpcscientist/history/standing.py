@@ -14,6 +14,7 @@ from hpcscientist.records.events import (
     IdeaBriefed,
     IdeaEnded,
     IdeaPlanned,
+    IdeaRevised,
     IdeaSetAside,
     RunsRead,
     SeedsDecided,
@@ -86,6 +87,8 @@ class IdeaState:
     knobs: dict[str, KnobValue] | None = None
     shown: tuple[str, ...] = ()
     idea_hash: str = ""  # of idea.json, "" where no proposal was usable
+    touches: tuple[str, ...] = ()  # names of the reference's code that the proposal writes
+    revised: bool = False  # it went back to its proposer
     admitted: bool = False
     planned: IdeaPlanned | None = None
     briefed: IdeaBriefed | None = None
@@ -93,6 +96,7 @@ class IdeaState:
     code_hashes: dict[int, str] = field(default_factory=dict)
     note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
     notes: dict[int, str] = field(default_factory=dict)  # while it is open
+    only_knobs: set[int] = field(default_factory=set)  # attempts that only set knobs
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
     readings: dict[int, RunsRead] = field(default_factory=dict)
     gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
@@ -109,12 +113,27 @@ class IdeaState:
         """How many versions there are."""
         return len(self.code_hashes)
 
+    def revise(self, event: IdeaRevised) -> None:
+        """Take note of another proposal in place of one that repeated an earlier idea."""
+        self.title, self.summary, self.parent_ids = event.title, event.summary, event.parent_ids
+        self.idea_hash, self.touches, self.revised = event.idea_hash, event.changes, True
+
+    @property
+    def only_sets_knobs(self) -> bool | None:
+        """Whether its code, that of its end or else the latest, differs from the reference by
+        values of knobs alone; None where it has none.
+        """
+        ended = self.ended.attempt if self.ended is not None else None
+        attempt = ended or max(self.code_hashes, default=0)
+        return attempt in self.only_knobs if attempt else None
+
     def give_up(self, event: AuthorGaveUp) -> None:
         """Take note that a task came to nothing; what was written for it was another's double."""
         self.gave_up[event.task] = event.reason
         self.code_hashes.pop(event.attempt, None)
         self.note_hashes.pop(event.attempt, None)
         self.notes.pop(event.attempt, None)
+        self.only_knobs.discard(event.attempt)
 
     def left_short(self, attempt: int) -> str | None:
         """Say why an attempt was left below the full budget, or with fewer seeds than it might

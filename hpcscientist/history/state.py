@@ -29,6 +29,7 @@ from hpcscientist.records.events import (
     IdeaEnded,
     IdeaPlanned,
     IdeaProposed,
+    IdeaRevised,
     IdeaSetAside,
     IdeasJudged,
     NoteTaken,
@@ -159,8 +160,11 @@ class CampaignState:
                     shown=event.shown,
                     idea_hash=event.idea_hash,
                     arm=event.arm,
+                    touches=event.changes,
                 )
                 self.progress.idea_proposed(event.idea_id, event.number)
+            case IdeaRevised():
+                self.ideas[event.idea_id].revise(event)
             case IdeaAdmitted():
                 self._admit(self.ideas[event.idea_id])
             case IdeaPlanned():
@@ -196,6 +200,8 @@ class CampaignState:
                 idea.note_hashes[event.attempt] = event.note_hash
                 if event.note is not None:
                     idea.notes[event.attempt] = event.note
+                if event.only_knobs:
+                    idea.only_knobs.add(event.attempt)
             case AuthorGaveUp():
                 self.ideas[event.idea_id].give_up(event)
             case AttemptReviewed():
@@ -299,6 +305,10 @@ class CampaignState:
     def count_ideas(self, status: Literal["scored", "failed", "rejected"]) -> int:
         """How many ideas ended with a status."""
         return sum(i.ended is not None and i.ended.status == status for i in self.ideas.values())
+
+    def count_knob_settings(self) -> int:
+        """How many of a model's ideas come to no more than other values of knobs."""
+        return sum(i.arm == "model" and bool(i.only_sets_knobs) for i in self.ideas.values())
 
     def scored_an_idea(self) -> bool:
         """Whether any trial of an idea was scored; the baseline's do not count."""

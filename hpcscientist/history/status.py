@@ -60,6 +60,7 @@ def status(paths: RunPaths, *, in_queue: bool = False) -> dict[str, Any]:
             "authored": sum(idea.attempts > 0 for idea in state.ideas.values()),
             "scored": state.count_ideas("scored"),
             "failed": state.count_ideas("failed"),
+            "knob_settings": state.count_knob_settings(),
         },
         "trials": {
             # Without a driver nothing counts as running: resume takes it up again.

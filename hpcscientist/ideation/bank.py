@@ -5,6 +5,9 @@ above 0.8. Here the embedder says what the vectors are: those of a model, which 
 in meaning, or counts of keywords, which see likeness in words alone. Ideas of the control
 arm, whose wording is always the same, are compared by their knobs instead.
 
+Small models propose one change twice in other words. So ideas that change the same (`changes`: the
+names of the reference's code that they write) are alike at a lower cosine, that of their titles.
+
 In the bank is every idea of the campaign that was let in so far, whatever became of it. So
 declined and unchanged ideas reject their look-alikes, one that crashed is not proposed again in
 the same words, and an improvement is built on by another idea, not by itself. Nothing ever
@@ -28,6 +31,7 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue
 
 _TOGETHER = 1024  # summaries that are embedded at once
+_SAME_CHANGE = 0.75  # times the threshold: from there on titles of ideas that change the same
 
 Name = str | tuple[str, str, str]  # an id alone, or with origin and fate: there may be millions
 
@@ -50,9 +54,13 @@ class Banked(Record):
 
 
 class Nearest(Banked):
-    """The earlier idea most like a summary, and how like it is (at most 1)."""
+    """The earlier idea most like a summary, and how like it is (at most 1).
+
+    `changes`: what both change, where their titles were compared for that.
+    """
 
     cosine: float
+    changes: tuple[str, ...] = ()
 
 
 class Bank:
@@ -68,6 +76,7 @@ class Bank:
         self._ideas: list[Name] = []
         self._prepared: dict[str, Any] = {}
         self._knobs: dict[str, Banked] = {}
+        self._titles: dict[tuple[str, ...], dict[str, str]] = {}  # id by title, by changes
 
     def __len__(self) -> int:
         return len(self._ideas) + len(self._knobs)
@@ -87,16 +96,33 @@ class Bank:
         found = self._index.nearest(self._vector(summary)) if self._ideas else None
         return _nearest(self._ideas, found)
 
-    def look_alike(self, summary: str) -> Nearest | None:
+    def look_alike(
+        self, summary: str, title: str = "", changes: tuple[str, ...] = ()
+    ) -> Nearest | None:
         """Return the nearest earlier idea if its cosine is above the threshold (not at it).
 
-        Raises ModelError.
+        Else the one with the likest title among those with the same `changes`, if that is above
+        3/4 of the threshold. Raises ModelError.
         """
         nearest = self.nearest(summary)
         if nearest is None or nearest.cosine <= self.threshold:
-            return None
-        self._prepared.pop(summary, None)
+            nearest = self._same_change(title, changes)
+        if nearest is not None:
+            self._prepared.pop(summary, None)
         return nearest
+
+    def _same_change(self, title: str, changes: tuple[str, ...]) -> Nearest | None:
+        titles = self._titles.get(changes)
+        if self.threshold >= 1 or not titles:
+            return None
+        index = self._embedder.index()  # few change the same: they need no index that stays
+        own, *others = index.prepare_each([title, *titles])
+        for other in others:
+            index.add(other)
+        nearest = _nearest([*titles.values()], index.nearest(own))
+        if nearest is None or nearest.cosine <= _SAME_CHANGE * self.threshold:
+            return None
+        return nearest.model_copy(update={"changes": changes})
 
     def check(self, proposed: Sequence[tuple[str, str]]) -> list[Nearest | None]:
         """Return for each of a batch of ideas what it looks like; None: it may be let in.
@@ -131,10 +157,16 @@ class Bank:
         same = self._knobs.get(_knob_key(knobs))
         return same.words if same else None
 
-    def add(self, idea_id: str, summary: str, knobs: Mapping[str, KnobValue] | None = None) -> None:
-        """Add an accepted idea: by its knobs if it has any, else by its summary.
-
-        Raises ModelError.
+    def add(
+        self,
+        idea_id: str,
+        summary: str,
+        knobs: Mapping[str, KnobValue] | None = None,
+        title: str = "",
+        changes: tuple[str, ...] = (),
+    ) -> None:
+        """Add an accepted idea: by its knobs if it has any, else by its summary, and by its title
+        among those that change the same. Raises ModelError.
         """
         if knobs is not None:
             self._knobs.setdefault(_knob_key(knobs), Banked(idea_id=idea_id))
@@ -142,6 +174,8 @@ class Bank:
         self._index.add(self._vector(summary))
         self._ideas.append(idea_id)
         self._prepared.pop(summary, None)
+        if changes:
+            self._titles.setdefault(changes, {}).setdefault(title, idea_id)
 
     def add_earlier(
         self, ideas: Sequence[tuple[Banked, str, Mapping[str, KnobValue] | None]]

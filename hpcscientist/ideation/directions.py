@@ -20,11 +20,12 @@ from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
-from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply, Judgement
+from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
+_RATINGS = ("novelty", "soundness", "potential")
 _TITLE = 200  # characters, the most a direction's title may have
 
 
@@ -89,7 +90,7 @@ class DirectionFinder:
         except UNANSWERED as error:
             self._note("converge", task, f"directions are taken in the order given: {error}")
             return {}
-        found = ratings(reply.judgements, len(named))
+        found = ratings(reply, len(named))
         if not found:
             self._note("converge", task, "directions are taken in the order given: none was judged")
         return found
@@ -106,15 +107,19 @@ def _one_each(count: int) -> Limits:
     }
 
 
-def ratings(judgements: Sequence[Judgement], count: int) -> dict[int, float]:
+def ratings(reply: ConvergeReply, count: int) -> dict[int, float]:
     """Return the mean of the three ratings by the direction's position, from 0.
 
-    A direction that does not exist counts for nothing, and one judged twice by its first.
+    Expectations count where they are known. A direction that does not exist counts for nothing,
+    and one judged twice by its first.
     """
     found: dict[int, float] = {}
-    for given in judgements:
+    for place, given in enumerate(reply.judgements):
         if given.direction <= count:
-            mean = fmean((given.novelty, given.soundness, given.potential))
+            mean = fmean(
+                reply.expectation(f"judgements.{place}.{name}") or getattr(given, name)
+                for name in _RATINGS
+            )
             found.setdefault(given.direction - 1, mean)
     return found
 

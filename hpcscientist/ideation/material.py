@@ -1,6 +1,6 @@
 """What the prompts of this room show: the campaign's knowledge, ideas and papers, all quoted.
 
-A text by a paper or by a model is one line of bounded length (see `models.quoting`); an
+A text by a paper or by a model is one line of bounded length (see `models.prompting.quoting`); an
 instruction comes from whoever runs the campaign and stands as it was given.
 """
 

@@ -32,6 +32,7 @@ from hpcscientist.records.idea import Idea
 _REASON = 1000  # characters of what a model says
 _QUERY = 400
 _MOST_CITED = 5
+_DRY = 2  # searches in a row that find no paper which was not found before
 _TRIES = 2  # decisions without evidence; after the last the matter stays open
 
 
@@ -70,17 +71,19 @@ class NoveltyJudge:
             return inquiry.undecided("the library is empty")
         problem, uncited = "", 0
         for ordinal in range(1, self._rounds + 1):
-            prompt = self._prompt(idea, inquiry, ordinal, problem)
+            last = ordinal == self._rounds or inquiry.is_exhausted
+            prompt = self._prompt(idea, inquiry, ordinal, problem, last=last)
             inquiry.rounds = ordinal
             call = Call(idea.idea_id, idea.number, "novelty", ordinal)
-            limits = self._limits(inquiry.seen, last=ordinal == self._rounds)
+            limits = self._limits(inquiry.seen, last=last)
             reply = await self._voice.ask(call, NoveltyReply, prompt, limits)
             evidence = inquiry.shown(reply.evidence)
             if reply.decision == "undecided":
                 return inquiry.verdict("undecided", reply.reason, evidence)
+            if reply.decision == "search" and last:
+                break
             if reply.decision == "search":
-                last = ordinal == self._rounds
-                problem = "" if last else await inquiry.search(reply.query, reply.reason)
+                problem = await inquiry.search(reply.query, reply.reason)
             elif evidence:
                 return inquiry.verdict(reply.decision, reply.reason, evidence)
             else:
@@ -92,7 +95,7 @@ class NoveltyJudge:
 
     @staticmethod
     def _limits(seen: Collection[str], *, last: bool) -> Limits:
-        """Allow citations of papers that were shown, and no search after the last round."""
+        """Allow citations of papers that were shown, and no search in the last round."""
         decisions = ("novel", "not_novel", "undecided", *(() if last else ("search",)))
         cited = {"evidence.paper_id": Limit(values=tuple(seen))} if seen else {}
         return {
@@ -101,7 +104,9 @@ class NoveltyJudge:
             **cited,
         }
 
-    def _prompt(self, idea: Idea, inquiry: _Inquiry, ordinal: int, problem: str) -> Prompt:
+    def _prompt(
+        self, idea: Idea, inquiry: _Inquiry, ordinal: int, problem: str, *, last: bool
+    ) -> Prompt:
         """Ask for a decision on what was found so far.
 
         Too long, it goes without abstracts, the lowest ranked first; then the titles found
@@ -122,7 +127,7 @@ class NoveltyJudge:
             ),
             round=ordinal,
             rounds=self._rounds,
-            last=ordinal == self._rounds,
+            last=last,
             problem=problem,
         )
 
@@ -138,6 +143,12 @@ class _Inquiry:
     told: list[str] = field(default_factory=list)
     seen: dict[str, Reference] = field(default_factory=dict)
     newest: tuple[Reference, ...] = ()
+    dry: int = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether a further search would hardly find a paper that was not found before."""
+        return self.dry >= _DRY or len(self.seen) >= len(self.library)
 
     async def search(self, query: str, remark: str = "") -> str:
         """Search, unless that was done already; return what is wrong with the query, if it is."""
@@ -145,6 +156,7 @@ class _Inquiry:
         if not wanted:
             return "it asks for a search without a query"
         if wanted.casefold() in (done.casefold() for done in self.queries):
+            self.dry += 1
             return f"{_quoted(wanted)} was searched for already"
         hits = await asyncio.to_thread(self.library.search, wanted, self.hits)
         found = {
@@ -160,6 +172,7 @@ class _Inquiry:
         self.told.append(f"{_quoted(wanted)}{why}: {papers}, {len(new)} not found before")
         self.seen |= {paper.paper_id: paper for paper in new}
         self.newest = new
+        self.dry = 0 if new else self.dry + 1
         return ""
 
     def shown(self, evidence: Iterable[Citation]) -> tuple[Citation, ...]:

@@ -6,15 +6,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hpcscientist.config.settings import IDEATION, RoleSettings
-from hpcscientist.ideation.material import knowledge_prompt, proposal_limits
+from hpcscientist.ideation.material import SUMMARY, TITLE, knowledge_prompt, proposal_limits
 from hpcscientist.ideation.reflect import Reflection
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
+from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
 from hpcscientist.records.idea import Proposal, idea_id_of
 
 if TYPE_CHECKING:
@@ -63,6 +65,21 @@ class ModelProposer:
 
         last = await self._reflection.improve(task, first, prompt, settle)
         return Proposed(proposal=last, shown=task.shown)
+
+    async def reconsider(self, task: ProposalTask, repeated: Repeated) -> Proposal:
+        """Ask once for another idea in place of one that repeats an earlier one: stage `propose`,
+        ordinal 2, below the question that it answered. Raises as `propose` does.
+        """
+        said = render(
+            "repeats",
+            title=line(repeated.title, TITLE),
+            summary=line(repeated.summary, SUMMARY),
+            reason=line(repeated.reason, SUMMARY),
+        )
+        prompt = self._prompt(task).answered((repeated.proposal.model_dump_json(),), said)
+        call = Call(task.idea_id, task.number, "propose", 2, sample=1)
+        reply = await self._voice.ask(call, Proposal, prompt, proposal_limits(task))
+        return _settled(task, reply)
 
     def _prompt(self, task: ProposalTask) -> Prompt:
         return knowledge_prompt("propose", self._recipe, task, self._recipe.spec.editable)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 from pydantic import Field
 
@@ -25,7 +26,6 @@ from hpcscientist.feedback.statistics import CONFIDENCE, wilson
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.base import Record
-from hpcscientist.records.experiment import Mark
 
 _LOWEST, _HIGHEST = 1.0, 5.0  # marks
 
@@ -34,12 +34,12 @@ class Judged(Record):
     """How one idea ended. `resolved`: with an attempt that was scored and complete.
 
     `marks` are the correctness of every judgement of that attempt, or of the last one that was
-    judged where there is none.
+    judged where there is none; their expectations where these are known.
     """
 
     idea_id: str
     resolved: bool
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Annotated[float, Field(ge=1, le=5)], ...] = ()
 
 
 class Quality(Record):
@@ -121,11 +121,11 @@ def _judged(idea: IdeaState) -> Judged:
     return Judged(
         idea_id=idea.idea_id,
         resolved=idea.ended.status == "scored" and (standing is None or standing.complete),
-        marks=last.marks if last is not None else (),
+        marks=(last.expected or last.marks) if last is not None else (),
     )
 
 
-def _clustered(marks: Sequence[Sequence[int]]) -> tuple[float, float] | None:
+def _clustered(marks: Sequence[Sequence[float]]) -> tuple[float, float] | None:
     """Return the 95% interval of the mean of all marks, with ideas as clusters."""
     count = len(marks)
     if count < 2:

@@ -46,6 +46,7 @@ class Summary:
     the journal whose results are gone or say otherwise: their ideas have no finding. `quality`
     is that of the code, None where none was reviewed. `rule` says how findings were decided,
     `confirmation` how many of the improvements were confirmed, "" where there is nothing to say.
+    `knob_settings` counts the model's ideas that come to no more than values of knobs.
     """
 
     rows: tuple[ResultRow, ...]
@@ -57,6 +58,7 @@ class Summary:
     quality: Quality | None = None
     rule: str = ""
     confirmation: str = ""
+    knob_settings: int = 0
 
 
 def read_rows(paths: RunPaths) -> Summary:
@@ -101,6 +103,7 @@ def read_rows(paths: RunPaths) -> Summary:
         quality=measure(state),
         rule=str(rule_of(config.settings)),
         confirmation=tally(rows, told) if loop.confirm else "",
+        knob_settings=state.count_knob_settings(),
     )
 
 
@@ -190,6 +193,7 @@ class _Table:
             gpu_hours=used[1] / SECONDS_PER_HOUR if used else None,
             cpu_hours=used[0] / SECONDS_PER_HOUR if used else None,
             attempts=idea.attempts or None,
+            only_knobs=idea.only_sets_knobs if ended and idea.arm == "model" else None,
             undecided=(finding is not None and finding.verdict is None) or idea.left is not None,
         )
 

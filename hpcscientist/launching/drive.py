@@ -52,6 +52,7 @@ from hpcscientist.records.events import (
     PlaneStopped,
 )
 from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.system.inherited import limit_met
 
 Observer = Callable[[Event, CampaignState], None]
 
@@ -93,14 +94,6 @@ class _Hold:
             if self.wired is not None:  # what is queued is the other driver's now
                 self.wired.let_go()
             raise
-
-    def go_on(self) -> None:
-        """Raise CampaignBusy, or Interrupted upon a request to cancel."""
-        self.check()
-        if self.paths.cancel_request.exists():
-            raise Interrupted(
-                f"stopped by `hpcsci cancel`; go on with `hpcsci resume {self.paths.root}`"
-            )
 
 
 def _drive(
@@ -144,7 +137,7 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
             # to nothing.
             _record_start(session)
         try:
-            plane = stack.enter_context(beside(paths, tell, session.job_id, hold.go_on))
+            plane = stack.enter_context(beside(paths, tell, session.job_id))
             wired = hold.wired = wire(session, plane)
         except HpcsciError as error:
             if is_served:
@@ -159,13 +152,20 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
         if plane is None:
             _run(paths, wired, journal, generation, None)
             return
-        journal.record(plane.started(generation))
+        answer = False
+
+        def on_answer() -> None:
+            nonlocal answer
+            journal.record(plane.started(generation))
+            answer = True
+
         try:
-            _run(paths, wired, journal, generation, plane)
+            _run(paths, wired, journal, generation, plane, on_answer)
         finally:
             until_closed.enter_context(unheard())  # while the plane is closed
-            with contextlib.suppress(HpcsciError):
-                journal.record(PlaneStopped(generation=generation, time=time.time()))
+            if answer:
+                with contextlib.suppress(HpcsciError):
+                    journal.record(PlaneStopped(generation=generation, time=time.time()))
 
 
 def _record_start(session: Session) -> None:
@@ -185,24 +185,32 @@ def _record_start(session: Session) -> None:
 
 
 def _run(
-    paths: RunPaths, wired: Wired, journal: Journal, generation: int, plane: Beside | None
+    paths: RunPaths,
+    wired: Wired,
+    journal: Journal,
+    generation: int,
+    plane: Beside | None,
+    on_answer: Callable[[], None] = lambda: None,
 ) -> None:
     try:
         warm_up()
-        asyncio.run(conduct(paths, wired, plane))
+        asyncio.run(conduct(paths, wired, plane, on_answer))
         _check_data(wired.config, journal)
         journal.record(CampaignEnded())
     except HpcsciError as error:
         _record_stop(journal, generation, error, lets_go=wired.lets_go)
         raise
-    except OSError as error:
-        known = _of_disk(paths, error)
+    except Exception as error:
+        if limit := limit_met(error):
+            known = HpcsciError(f"{limit}, then run `hpcsci resume`")
+        elif isinstance(error, OSError):
+            known = _of_disk(paths, error)
+        else:  # a fault of ours: `status` is to say that the campaign failed
+            said = f"unexpected {type(error).__name__}: {one_line(str(error))}"
+            _record_stop(journal, generation, HpcsciError(said), lets_go=wired.lets_go)
+            raise
         _record_stop(journal, generation, known, lets_go=wired.lets_go)
         raise known from error
-    except Exception as error:  # a fault of ours: `status` is to say that the campaign failed
-        unknown = HpcsciError(f"unexpected {type(error).__name__}: {one_line(str(error))}")
-        _record_stop(journal, generation, unknown, lets_go=wired.lets_go)
-        raise
 
 
 def _check_data(config: CampaignConfig, journal: Journal) -> None:

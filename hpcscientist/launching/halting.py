@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hpcscientist.errors import Interrupted, PlaneLost
@@ -13,8 +14,14 @@ from hpcscientist.launching.serving.beside import Beside
 from hpcscientist.launching.wiring import Wired
 
 CANCEL_POLL_S = 0.3
-# SIGUSR1: what Slurm sends a controller job some time before its limit.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+# SIGUSR1: what Slurm sends a controller job some time before its limit. SIGXCPU: what the kernel
+# sends before a limit of processor time (see `system.inherited`).
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
+
+
+def _heard() -> tuple[signal.Signals, ...]:
+    """Return the signals that this thread can take: none but the main thread, by Python's rule."""
+    return STOP_SIGNALS if threading.current_thread() is threading.main_thread() else ()
 
 
 @contextmanager
@@ -23,7 +30,7 @@ def unheard() -> Iterator[None]:
 
     Once its loop has ended they would kill it, with what it still has on nodes.
     """
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    before = {number: signal.getsignal(number) for number in _heard()}
     for number in before:
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -33,10 +40,16 @@ def unheard() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
-    """Run the loop until it ends, fails, is asked to stop, or has no models any more.
+async def conduct(
+    paths: RunPaths,
+    wired: Wired,
+    plane: Beside | None,
+    on_answer: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the loop until it ends, fails, is asked to stop, or has no models (any more).
 
-    Raises Interrupted, PlaneLost, or what the loop raised first.
+    `on_answer` is called once the models answer. Raises Interrupted, PlaneLost, what kept the
+    models from being served, or what the loop raised first.
     """
     stop = asyncio.Event()
     reason = "a signal"
@@ -50,7 +63,7 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
+    for number in _heard():
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
             loop.add_signal_handler(number, on_signal, number)
 
@@ -62,11 +75,16 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
         stop.set()
 
     async def watch_plane() -> None:
-        while plane is not None and not plane.lost:  # noqa: ASYNC110 (other hosts' processes)
+        if plane is None:
+            return
+        while not plane.is_ready and not plane.lost:  # noqa: ASYNC110 (another thread's work)
             await asyncio.sleep(CANCEL_POLL_S)
-        if plane is not None:
-            wired.let_go()  # the next driver adopts what the scheduler has
-            stop.set()
+        if not plane.lost:
+            on_answer()
+        while not plane.lost:  # noqa: ASYNC110 (other hosts' processes)
+            await asyncio.sleep(CANCEL_POLL_S)
+        wired.let_go()  # the next driver adopts what the scheduler has
+        stop.set()
 
     work = asyncio.create_task(wired.conductor.run())
     watch = asyncio.create_task(watch_requests())
@@ -78,6 +96,8 @@ async def conduct(paths: RunPaths, wired: Wired, plane: Beside | None) -> None:
             work.cancel()
             await asyncio.wait({work})
         unfinished = work.cancelled() or work.exception() is not None
+        if unfinished and plane is not None and plane.failure is not None:
+            raise plane.failure
         if unfinished and plane is not None and plane.lost:
             raise PlaneLost(f"{plane.lost}; go on with `hpcsci resume {paths.root}`")
         if stop.is_set() and unfinished:

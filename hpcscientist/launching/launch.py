@@ -20,7 +20,6 @@ from hpcscientist.launching import likeness
 from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.serving import inside, nodes, sharing
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.fan_out import remark
 from hpcscientist.launching.serving.inside import Division
 from hpcscientist.launching.sites.placement import place
 from hpcscientist.models.embedding.sentences import open_embedder
@@ -79,9 +78,9 @@ def check(settings: Settings, folder: Path) -> Checked:
         earlier=earlier.read(settings, recipe.spec.name),
     )
     if unseen := _unseen(found):
-        found = replace(found, placement=replace(placement, notes=(*placement.notes, unseen)))
+        placement = replace(placement, notes=(*placement.notes, unseen))
     # Last, for it takes longest.
-    return replace(found, layout=_layout(found, ours, divided), inside=divided.at_once)
+    return _beside_models(replace(found, placement=placement), ours, divided)
 
 
 def _check_allocation(settings: Settings) -> None:
@@ -125,24 +124,28 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
     return {role: found.get(spec, spec) for role, spec in specs.items()}
 
 
-def _layout(found: Checked, folders: tuple[Path, ...], divided: Division) -> tuple[str, ...]:
-    """Return how models will be laid out, and what they share with trials.
+def _beside_models(found: Checked, folders: tuple[Path, ...], divided: Division) -> Checked:
+    """Return it with how models will be laid out, what they share with trials, and as many ideas in
+    flight as keep them busy.
 
     Raises ServingError where they cannot be served. Whether the nodes of a job have an engine is
     seen there, before it is started.
     """
+    found = replace(found, inside=divided.at_once)
     if not folders:
-        return ()
+        return found
     settings, place = found.settings, found.placement
     said = divided.lines
+    resources = found.recipe.spec.resources
     if place.backend == "local":
-        resources = found.recipe.spec.resources
         said = sharing.said_here(settings.serving, place.site, resources, folders)
     here = not settings.nodes
     engine = serving.require_engine(folders, nodes.launcher_of(place.site, "")) if here else {}
-    said = said or serving.forecast(folders, settings.serving, place.site, settings.nodes, engine)
-    going_out = remark(settings.serving.fan_out, place.site, settings.nodes)
-    return (*said, *([going_out] if going_out else []))
+    given = (folders, settings.serving, place.site, settings.nodes, engine)
+    said = said or serving.forecast(*given)
+    requests = serving.requests_at_once(*given)
+    placement = place.beside_models(settings, found.recipe.spec, requests)
+    return replace(found, layout=said, placement=placement)
 
 
 def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:

@@ -8,17 +8,23 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.models.embedding.sentences import open_embedder
+from hpcscientist.models.embedding.sentences import KEYWORDS, open_embedder, packaged
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.records.events import NoteTaken
 
 
 def settle(settings: Settings, folder: Path) -> Settings:
-    """Return the settings with an absolute path of the embedding model, so that resumes find it."""
+    """Return the settings with an absolute path of the embedding model, so that resumes find it.
+
+    Where none is named and a model proposes, that is the one that a package carries, if it is
+    installed. Recorded replies are compared as they were: by keyword vectors.
+    """
     model = settings.embedding.model
-    if not model:
+    recorded = settings.model in ("", "search") or settings.model.split(":")[0] == "playbook"
+    found = None if model or recorded else packaged()
+    if found is None and model in ("", KEYWORDS):
         return settings
-    path = (folder / expanded(model)).absolute()
+    path = found or (folder / expanded(model)).absolute()
     embedding = settings.embedding.model_copy(update={"model": str(path)})
     return settings.model_copy(update={"embedding": embedding})
 
@@ -57,7 +63,7 @@ def reopen(config: CampaignConfig, opened: Embedder | None = None) -> Embedder:
         raise ModelError(f"this campaign compares ideas by {config.embedder}: {error}") from error
     if (embedder.name, embedder.fingerprint) == (config.embedder, config.embedder_hash):
         return embedder
-    if embedder.name == config.embedder and model:
+    if embedder.name == config.embedder and model not in ("", KEYWORDS):
         what = f"{model}: is not the embedding model of the launch: its files were changed"
     elif embedder.name == config.embedder:
         raise RunDirectoryError(

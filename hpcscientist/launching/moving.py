@@ -8,6 +8,7 @@ from hpcscientist.config import partitions
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import CampaignBusy, UsageError
+from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.lock import read_holder
@@ -26,8 +27,8 @@ def change_site(paths: RunPaths, site: str, overrides: SlurmOverrides, folder: P
     holder = read_holder(paths.lock)
     if holder is not None and holder["alive"]:
         raise CampaignBusy(
-            f"{paths.root}: a driver runs on {holder['host']}; stop it with `hpcsci cancel` before "
-            "its site profile is changed"
+            f"{paths.root}: {named(holder)} drives it; stop it with `hpcsci cancel` before its "
+            "site profile is changed"
         )
     chosen = load_site(site, folder) if site else config.site
     moved = partitions.overridden(chosen, overrides.model_dump())

@@ -37,6 +37,7 @@ from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank
+from hpcscientist.ideation.changes import defined
 from hpcscientist.judgement.evidence import Evidences
 from hpcscientist.judgement.steadiness import Steadiness
 from hpcscientist.launching import likeness
@@ -210,6 +211,8 @@ def _admission(
         control=minds.control,
         bank=earlier.seeded(bank, session.paths),
         outlook=_outlook(rules, recipe, session, minds, tryout.integrity),
+        reconsider=minds.reconsider,
+        names=defined(recipe.reference, recipe.spec.editable),
     )
 
 
@@ -223,6 +226,7 @@ def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Inte
         generation=session.generation,
         retries=loop.machine_retries,
         pause_s=loop.machine_pause_s,
+        data_changes=integrity.data_changes,
     )
     return DueTrials(specs, trials, session.state, integrity)
 

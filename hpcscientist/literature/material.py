@@ -1,7 +1,8 @@
 """Texts of papers and code as prompts show them: material by strangers, bounded and tamed.
 
-A text cannot leave its fence, for fences are longer than any inside (`models.prompts.fence`), and
-`models.quoting` takes out what else could act on a model or on a terminal.
+A text cannot leave its fence, for fences are longer than any inside
+(`models.prompting.prompts.fence`), and `models.prompting.quoting` takes out what else could
+act on a model or on a terminal.
 """
 
 from __future__ import annotations

@@ -3,11 +3,16 @@
 Related tasks share a subject: a paper on detection in point clouds is close to the topic of
 classifying them, and still of little use for it. So a paper is scored twice from 1 to 10, on the
 topic and on the attributes of its task, and both scores count.
+
+What a score is worth differs between models: a small one gives 1 to papers on the very task, or 8
+to all. So where a model's expectations are known, papers are told apart by their rank in this
+survey alone (`kept`).
 """
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,11 +40,30 @@ _NAMED = 5  # words
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A paper's two scores, 1 to 10, and why; None where it could not be judged."""
+    """A paper's two scores, 1 to 10, and why; None where it could not be judged.
+
+    The expectations of both are None where nobody told the odds of other scores.
+    """
 
     topic: int | None
     attributes: int | None
     reason: str
+    expected_topic: float | None = None
+    expected_attributes: float | None = None
+
+    @property
+    def has_odds(self) -> bool:
+        """Whether expectations are known."""
+        return self.expected_topic is not None and self.expected_attributes is not None
+
+    @property
+    def worth(self) -> tuple[float, float] | None:
+        """The lower of both scores, by expectation where that is known, and the higher."""
+        if self.topic is None or self.attributes is None:
+            return None
+        topic = self.topic if self.expected_topic is None else self.expected_topic
+        other = self.attributes if self.expected_attributes is None else self.expected_attributes
+        return min(topic, other), max(topic, other)
 
 
 class Ranker(Protocol):
@@ -88,7 +112,52 @@ class ModelRanker:
             )
         except UNANSWERED as error:
             return Fit(None, None, one_line(f"not judged: {error}"))
-        return Fit(reply.topic, reply.attributes, line(reply.reason, 300))
+        expected = (reply.expectation(field) for field in ("topic", "attributes"))
+        return Fit(reply.topic, reply.attributes, line(reply.reason, 300), *expected)
+
+
+def kept(fits: Sequence[Fit], threshold: int) -> tuple[list[bool], str]:
+    """Return which papers are kept, given in the order of retrieval, and what decided that.
+
+    Scores whose odds nobody told are held against `threshold`. Where that keeps none or all, and
+    where expectations are known, papers are cut in two where their scores part most clearly (Otsu,
+    1979): so never none, and never all of several. Scores that are all alike tell nothing; then
+    the first half of those retrieved is kept. A paper that was not judged is kept else.
+    """
+    worths = [fit.worth for fit in fits]
+    known = [worth for worth in worths if worth is not None]
+    if not any(fit.has_odds for fit in fits):
+        reach = [worth is None or worth[0] >= threshold for worth in worths]
+        if 0 < sum(worth[0] >= threshold for worth in known) < len(known):
+            return reach, ""
+    for part in (0, 1):  # the higher of both scores counts where the lower ones are alike
+        values = sorted((worth[part] for worth in known), reverse=True)
+        if values and values[0] > values[-1]:
+            least = values[_cut(values) - 1]
+            return [worth is None or worth[part] >= least for worth in worths], "rank"
+    half = (len(fits) + 1) // 2
+    return [place < half for place in range(len(fits))], "retrieval"
+
+
+def _cut(values: Sequence[float]) -> int:
+    """Return how many of the values, the largest first, are the upper of two classes whose means
+    differ most for their sizes; equal values are in one class.
+    """
+    count, total = len(values), fsum(values)
+
+    def between(upper: int) -> float:
+        above = fsum(values[:upper])
+        means = above / upper - (total - above) / (count - upper)
+        return upper * (count - upper) * means**2
+
+    cuts = (upper for upper in range(1, count) if values[upper - 1] > values[upper])
+    return max(cuts, key=between)
+
+
+def quantiles(fits: Sequence[Fit]) -> list[float | None]:
+    """Return for each judged paper the share of judged papers that are no better than it."""
+    known = sorted(fit.worth for fit in fits if fit.worth is not None)
+    return [bisect_right(known, fit.worth) / len(known) if fit.worth else None for fit in fits]
 
 
 def ordinals(paper_ids: Sequence[str]) -> dict[str, int]:
@@ -114,12 +183,12 @@ class WordRanker:
 
     Topic (its title) and attributes (all of them) are each compared with title and abstract as
     vectors of weighted words. Words are the library's index terms without those that tell nothing
-    (`models.words`); each counts once and weighs ln((n + 1/2) / df), where df of the n papers have
-    it, so what sets papers apart counts. Few papers use the very words of the attributes, so the
-    vectors are widened by the papers' own: the mean of the nearest fifth is added (Rocchio, 1971,
-    with blind feedback), which brings in data sets, measures and other names of the task. A score
-    is 1 + 9 c / m, rounded, at most 10; m is the mean cosine c of the nearer half. So it is
-    relative to these papers: 8 is about three quarters of what the nearer half has.
+    (`models.embedding.words`); each counts once and weighs ln((n + 1/2) / df), where df of the n
+    papers have it, so what sets papers apart counts. Few papers use the very words of the
+    attributes, so the vectors are widened by the papers' own: the mean of the nearest fifth is
+    added (Rocchio, 1971, with blind feedback), which brings in data sets, measures and other names
+    of the task. A score is 1 + 9 c / m, rounded, at most 10; m is the mean cosine c of the nearer
+    half. So it is relative to these papers: 8 is about three quarters of what the nearer half has.
     """
 
     async def rank(

@@ -8,14 +8,14 @@ neighbours. Whatever a model gets wrong on the way has a plain substitute, and a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hpcscientist.config.settings import LiteratureSettings
 from hpcscientist.errors import ModelError
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
 from hpcscientist.literature.merging import Found, merge
-from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
+from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker, kept, quantiles
 from hpcscientist.literature.unaided import distinct, own_attributes, own_queries
 from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.models.prompting.materials import of_template
@@ -73,8 +73,11 @@ class Surveyor:
         attributes = await self._attributes(topic, notes)
         queries, found = await self._retrieve(library, topic, attributes, notes)
         fits = await self._fits(topic, attributes, [entry.hit for entry in found])
-        papers = _in_order(self._ranked(found, fits))
-        notes += self._remarks(papers)
+        keeps, decided = kept(fits, self._settings.threshold)
+        if not self._settings.ranking:
+            keeps, decided = [True] * len(fits), ""
+        papers = _in_order(fits, _ranked(found, fits, keeps))
+        notes += self._remarks(papers, decided)
         return Survey(
             attributes=attributes,
             queries=queries,
@@ -187,23 +190,7 @@ class Surveyor:
             return (Fit(None, None, _NOT_RANKED),) * len(papers)
         return await self._ranker.rank(topic, attributes, papers)
 
-    def _ranked(self, found: Sequence[Found], fits: Sequence[Fit]) -> list[RankedPaper]:
-        return [
-            RankedPaper(
-                paper_id=entry.hit.paper_id,
-                title=entry.hit.title,
-                abstract=entry.hit.abstract,
-                year=entry.hit.year,
-                topic=fit.topic,
-                attributes=fit.attributes,
-                reason=fit.reason,
-                kept=all(s is None or s >= self._settings.threshold for s in _scores(fit)),
-                queries=entry.queries,
-            )
-            for entry, fit in zip(found, fits, strict=True)
-        ]
-
-    def _remarks(self, papers: Sequence[RankedPaper]) -> list[str]:
+    def _remarks(self, papers: Sequence[RankedPaper], decided: str) -> list[str]:
         if not papers and (least := self._settings.abstract_words):
             return [
                 f"no paper with {least} words of abstract was found for the topic; lower "
@@ -213,32 +200,53 @@ class Surveyor:
             return [f"no paper of the library was found for the topic; {_BUILD}"]
         if not self._settings.ranking:
             return []
-        said = []
+        said, count = [], sum(paper.kept for paper in papers)
         if unjudged := sum(paper.topic is None for paper in papers):
+            stand = "" if decided == "retrieval" else "; they are kept, last"
+            said.append(f"{unjudged} of {len(papers)} papers could not be judged{stand}")
+        if decided == "retrieval":
             said.append(
-                f"{unjudged} of {len(papers)} papers could not be judged; they are kept, last"
+                f"scores tell no papers apart: the first {count} of {len(papers)} retrieved are "
+                "kept"
             )
-        if not any(paper.kept for paper in papers):
+        elif decided == "rank" and all(paper.expected_topic is None for paper in papers):
             said.append(
-                f"none of {len(papers)} papers reached {self._settings.threshold} on topic and "
-                "attributes; add papers on this very task to the library, or lower "
-                "literature.threshold"
+                f"{self._settings.threshold} on topic and attributes keeps no paper, or all of "
+                f"{len(papers)}: those of the higher scores are kept"
             )
         return said
 
 
-def _in_order(papers: Iterable[RankedPaper]) -> tuple[RankedPaper, ...]:
+def _ranked(
+    found: Sequence[Found], fits: Sequence[Fit], keeps: Sequence[bool]
+) -> list[RankedPaper]:
+    return [
+        RankedPaper(
+            paper_id=entry.hit.paper_id,
+            title=entry.hit.title,
+            abstract=entry.hit.abstract,
+            year=entry.hit.year,
+            topic=fit.topic,
+            attributes=fit.attributes,
+            reason=fit.reason,
+            kept=keep,
+            queries=entry.queries,
+            expected_topic=fit.expected_topic,
+            expected_attributes=fit.expected_attributes,
+            quantile=quantile,
+        )
+        for entry, fit, keep, quantile in zip(found, fits, keeps, quantiles(fits), strict=True)
+    ]
+
+
+def _in_order(fits: Sequence[Fit], papers: Sequence[RankedPaper]) -> tuple[RankedPaper, ...]:
     """Those kept first, best first, those without scores last among them; ties as retrieved."""
 
-    def order(paper: RankedPaper) -> tuple[bool, bool, int, int]:
-        low, high = sorted((paper.topic or 0, paper.attributes or 0))
-        return not paper.kept, paper.topic is None, -low, -high
+    def order(place: int) -> tuple[bool, bool, float, float]:
+        low, high = fits[place].worth or (0.0, 0.0)
+        return not papers[place].kept, fits[place].worth is None, -low, -high
 
-    return tuple(sorted(papers, key=order))
-
-
-def _scores(fit: Fit) -> tuple[int | None, int | None]:
-    return fit.topic, fit.attributes
+    return tuple(papers[place] for place in sorted(range(len(papers)), key=order))
 
 
 def _empty(topic: Topic, library: str, note: str) -> Survey:

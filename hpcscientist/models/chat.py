@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -20,6 +22,7 @@ from hpcscientist.records.asked.model import Message, ModelReply
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.idea import PromptRef
+from hpcscientist.records.scores import NumberOdds
 
 _SEAL = b',"seal":"'
 
@@ -44,10 +47,12 @@ class Call(Record):
     tokens_estimated: bool
     latency_s: float
     time: float
-    reasoning: str = ""  # lines of earlier versions lack these
+    draft: int = 0  # lines of earlier versions lack this and what follows
+    reasoning: str = ""
     finish: str = ""
     question: str | None = None
     task: str | None = None
+    odds: tuple[NumberOdds, ...] | None = None
     seal: str | None = None  # of the line without it
 
 
@@ -61,20 +66,23 @@ class Chat:
     def __init__(self, path: Path, campaign_id: str = "") -> None:
         self._path = path
         self._campaign_id = campaign_id if vault.has_key(campaign_id) else ""
+        self._writing = asyncio.Lock()
+        self._file = threading.Lock()  # lest it be read anew while a thread appends to it
         self._begin()
 
     def _begin(self) -> None:
-        self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
-        self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
-        self._tasks: set[str] = set()
-        try:
-            if self._campaign_id:
-                self._take_out()
-            self._load()
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            _raise(self._path, error)
+        with self._file:
+            self._places: dict[str, list[_Place]] = {}  # by key, in the order in which it was asked
+            self._acted: dict[str, int] = {}  # by key, the time whose reply was acted on last
+            self._tasks: set[str] = set()
+            try:
+                if self._campaign_id:
+                    self._take_out()
+                self._load()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                _raise(self._path, error)
 
     def asked(self, key: str, question: str) -> int:
         """Return which time it was that a call asked this question, from 1; 0: it never did.
@@ -99,6 +107,7 @@ class Chat:
             completion_tokens=bounded(call.completion_tokens),
             tokens_estimated=call.tokens_estimated,
             latency_s=call.latency_s,
+            odds=call.odds or (),
         )
 
     def task(self, key: str) -> str | None:
@@ -175,28 +184,36 @@ class Chat:
                 refs.append(ref)
         return tuple(refs)
 
-    def append(self, call: Call) -> int:
+    async def append(self, call: Call) -> int:
         """Write one line through to the disk, wholly or not at all; return which time it was that
-        the call was asked, from 1.
+        the call was asked, from 1. Lines are written in the order in which this is called.
+
+        A thread waits for the disk, which takes 2 to 20 ms: in the driver's own one nothing else
+        would go on, and of 64 replies that come together the last would wait for a second.
         """
         line = call.model_dump_json(exclude_none=True).encode()
         if self._campaign_id:
             line = b'%b%b%b"}' % (line[:-1], _SEAL, self._seal(line))
         line += b"\n"
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            start = _append(self._path, line)
-        except OSError as error:
-            _raise(self._path, error)
-        asked = self._acted[call.key] = self._note(call, start, len(line))
+        async with self._writing:
+            try:
+                start, places = await asyncio.to_thread(self._append, line)
+            except OSError as error:
+                _raise(self._path, error)
+        if places is self._places:  # else all was read anew meanwhile, this line too
+            self._note(call, start, len(line))
+        asked = self._acted[call.key] = len(self._places.get(call.key, ())) or 1
         return asked
 
-    def _note(self, call: Call, start: int, length: int) -> int:
+    def _append(self, line: bytes) -> tuple[int, dict[str, list[_Place]]]:
+        with self._file:
+            return _append(self._path, line), self._places
+
+    def _note(self, call: Call, start: int, length: int) -> None:
         places = self._places.setdefault(call.key, [])
         places.append(_Place(call.question, start, length))
         if call.task is not None:
             self._tasks.add(call.key)
-        return len(places)
 
     def _load(self) -> None:
         start = 0
@@ -229,6 +246,7 @@ def _append(path: Path, line: bytes) -> int:
     The file itself may go in a power cut until what was made of its first replies lies beside it,
     durably: till then nothing else of them does.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         return log.append(descriptor, line)

@@ -21,6 +21,7 @@ from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.asked.replies import STAGES, unknown_stage
 
+_ALL = 10_000  # requests: answers are there
 _NUMBER = re.compile(r"[0-9]+\Z")
 
 
@@ -49,6 +50,11 @@ class PlaybookModel:
         """Return the stages that have any reply."""
         return frozenset(stage for _, stage, *_ in self._entries)
 
+    @property
+    def idle(self) -> int:
+        """How many requests more it would answer at once: it holds whatever drafts were asked."""
+        return _ALL
+
     async def probe(self) -> None:
         """Nothing to reach: the file was read and checked."""
 
@@ -57,7 +63,8 @@ class PlaybookModel:
         await asyncio.sleep(0)  # as any model would, let others run and be cancelled
         found = _NUMBER.search(request.idea_id)
         number = int(found.group()) if found else 0
-        entry = self._entries.get((number, request.stage, request.ordinal, request.repair))
+        call = (number, request.stage, request.ordinal, request.draft, request.repair)
+        entry = self._entries.get(call)
         if entry is None:
             over = number > max(idea for idea, *_ in self._entries)
             raise (PlaybookExhausted if over else ReplyError)(
@@ -75,6 +82,7 @@ class PlaybookModel:
             completion_tokens=estimate_tokens(answer) if completion is None else completion,
             tokens_estimated=entry.tokens_estimated or prompt is None or completion is None,
             latency_s=0.0,
+            odds=entry.odds,
         )
 
     async def close(self) -> None:

@@ -11,19 +11,21 @@ Only the driver writes; there are no locks between processes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from hpcscientist.errors import ReplyError, RunDirectoryError
+from hpcscientist.errors import HpcsciError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.chat import Call, Chat
+from hpcscientist.models.roles import Roles
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import PromptRef
 
@@ -64,6 +66,10 @@ class RecordedModel:
         """The inner model's name."""
         return self._inner.name
 
+    def idle(self, role: Role) -> int:
+        """Return how many requests more the role's inner model would answer at once."""
+        return self._inner.idle(role) if isinstance(self._inner, Roles) else 0
+
     async def probe(self) -> None:
         """Ask the inner model whether it can be asked."""
         await self._inner.probe()
@@ -81,11 +87,8 @@ class RecordedModel:
                     reply = known
                 else:
                     reply = await self._inner.complete(request)
-                    try:
-                        await self._turn()
-                    finally:  # it was paid for
-                        line = _line(request, reply, question, self._tasks.get(call))
-                        asked = chat.append(line)
+                    line = _line(request, reply, question, self._tasks.get(call))
+                    asked = await self._written(chat, line)
                 self._tasks.pop(call, None)
             self._on_reply(request, reply, asked)
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
@@ -122,15 +125,23 @@ class RecordedModel:
         """Close the inner model. Idempotent."""
         await self._inner.close()
 
-    async def _turn(self) -> None:
-        """Wait until what follows from the reply before has begun.
+    async def _written(self, chat: Chat, line: Call) -> int:
+        """Have a line written, and wait until what follows from the reply before has begun.
 
         What is made of a reply is checked and brought to the disk in the driver's one thread: of
         replies that come together, the first one's trial would begin when all are done.
         """
-        async with self._one:
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
+        writing = asyncio.create_task(chat.append(line))
+        try:
+            async with self._one:  # in the order in which replies came
+                asked = await asyncio.shield(writing)
+                for _ in range(_TURNS):
+                    await asyncio.sleep(0)
+            return asked
+        except asyncio.CancelledError:
+            with contextlib.suppress(HpcsciError):  # it was paid for
+                await writing
+            raise
 
     def _chat(self, idea_id: str) -> Chat:
         if idea_id not in self._chats:
@@ -143,6 +154,7 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
         key=request.key,
         stage=request.stage,
         ordinal=request.ordinal,
+        draft=request.draft,
         repair=request.repair,
         prompt=request.messages,
         reply=reply.text,
@@ -156,4 +168,5 @@ def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | N
         finish=reply.finish,
         question=question,
         task=task,
+        odds=reply.odds or None,
     )

@@ -83,6 +83,7 @@ def _entry(number: int, call: Call) -> PlaybookEntry:
         idea=number,
         stage=call.stage,
         ordinal=call.ordinal,
+        draft=call.draft,
         repair=call.repair,
         text=call.reply,
         prompt_tokens=bounded(call.prompt_tokens),
@@ -90,6 +91,7 @@ def _entry(number: int, call: Call) -> PlaybookEntry:
         tokens_estimated=call.tokens_estimated,
         reasoning=call.reasoning,
         finish=call.finish,
+        odds=call.odds or (),
     )
 
 

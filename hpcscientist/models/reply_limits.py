@@ -8,6 +8,7 @@ check of the reply.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +19,14 @@ class Limit:
     """What a field may hold.
 
     `values` are the strings that it, or each entry of a list, may be. `least` and `most` bound
-    the number of entries of a list, or the value of an integer.
+    the number of entries of a list, or the value of an integer. `form` names the record that each
+    entry of a list is, where there is a choice.
     """
 
     values: tuple[str, ...] | None = None
     least: int | None = None
     most: int | None = None
+    form: str | None = None
 
 
 Limits = Mapping[str, Limit]
@@ -35,10 +38,27 @@ def narrowed(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
 
     Raises KeyError for a field that the schema does not have.
     """
-    found = copy.deepcopy(dict(schema))
+    found = in_forms(schema, limits)
     for path, limit in limits.items():
         _apply(_field(found, path, found.get("$defs", {})), limit)
     _drop_lengths(found)
+    return found
+
+
+def in_forms(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return a copy of a schema in which entries of lists have the form that the limits name.
+
+    That much of the limits a model is told in its prompt; the rest stands there in words.
+    """
+    found = copy.deepcopy(dict(schema))
+    definitions = found.get("$defs", {})
+    chosen = {path: limit.form for path, limit in limits.items() if limit.form}
+    for path, form in chosen.items():
+        _field(found, path, definitions)["items"] = {"$ref": f"#/$defs/{form}"}
+    if chosen:
+        text = json.dumps(found)
+        for name in [name for name in definitions if f'"#/$defs/{name}"' not in text]:
+            del definitions[name]
     return found
 
 
@@ -64,18 +84,25 @@ def _drop_lengths(node: object) -> None:
 def _field(node: dict[str, Any], path: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the field's own part of the schema, changed to stand where it is used."""
     for name in path.split("."):
-        node = _resolved(node, definitions)
+        node = _resolved(node, definitions, name)
         if node.get("type") == "array":
-            node = _resolved(node["items"], definitions)
+            node = _resolved(node["items"], definitions, name)
         node = node["properties"][name]
     return _resolved(node, definitions)
 
 
-def _resolved(node: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a definition in the place of the reference to it; of a nullable field the other form."""
-    for form in node.get("anyOf", ()):
-        if form.get("type") != "null":
-            return _resolved(form, definitions)
+def _resolved(
+    node: dict[str, Any], definitions: Mapping[str, Any], having: str = ""
+) -> dict[str, Any]:
+    """Put a definition in the place of the reference to it.
+
+    Of several forms it is the first that has a property, and that null is not.
+    """
+    forms = [form for form in node.get("anyOf", ()) if form.get("type") != "null"]
+    for form in forms:
+        found = _resolved(form, definitions)
+        if form is forms[-1] or not having or having in found.get("properties", {having: 0}):
+            return found
     if "$ref" in node:
         definition = definitions[node.pop("$ref").rpartition("/")[2]]
         node.update(copy.deepcopy(definition) | node)

@@ -52,6 +52,10 @@ class Roles:
         model = self._models.get("ideation")
         return frozenset(model.ideas("propose")) if isinstance(model, PlaybookModel) else None
 
+    def idle(self, role: Role) -> int:
+        """Return how many requests more a role's model would answer at once; 0: nobody knows."""
+        return int(getattr(self._models.get(role), "idle", 0))
+
     async def probe(self) -> None:
         """Probe each model once. Raises EndpointError."""
         for model in self._distinct():

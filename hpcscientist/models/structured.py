@@ -19,18 +19,22 @@ from hpcscientist.models.answers import (
     split_reasoning,
     strip_reasoning,
 )
+from hpcscientist.models.odds import expectations
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.reply_limits import Limits, narrowed
+from hpcscientist.models.reply_limits import Limits, in_forms, narrowed
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import misfit
+from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.scores import Scored
 
 T = TypeVar("T", bound=BaseModel)
 
 REPAIRS = 2
+WARMER = 0.2  # by which the temperature rises from one repair to the next
 CUT_OFF = "length"  # how endpoints call a reply that ended at max_tokens
 _TORN = "the reply holds no complete JSON object; it is malformed or cut off"
 
@@ -52,20 +56,28 @@ async def ask(
 
     `prompt` is asked in place of the request's messages, as much of it as fits into
     `window` beside the answer; so too with each repair. The type's JSON schema goes with the
-    request, narrowed by `limits`, and, because not every endpoint heeds it, into the prompt.
+    request, narrowed by `limits`, and where not every endpoint heeds it, into the prompt.
     Raises ReplyError after the last repair or where the shortest prompt does not fit, and what
     `model` raises.
     """
     schema = _schema(reply_type)
-    note = render("reply_format", schema=json.dumps(schema, ensure_ascii=False))
-    asked = (prompt or fixed(request.messages)).noted(note)
-    now, problem, window = asked, "", window or Window()
+    window = window or Window()
+    told = json.dumps(in_forms(schema, limits or {}), ensure_ascii=False)
+    told = "" if window.holds_schemas else told
+    asked = (prompt or fixed(request.messages)).noted(render("reply_format", schema=told))
+    now, problem = asked, ""
     for repair in range(repairs + 1):
         call = request.model_copy(
             update={
                 "schema_name": reply_type.__name__,
                 "reply_schema": narrowed(schema, limits or {}),
                 "repair": repair,
+                # Asked the same in the same way, small models give the same reply again.
+                "temperature": warmer(request.temperature, repair * WARMER),
+                "seed": idea_seed(request.seed, repair)
+                if request.seed and repair
+                else request.seed,
+                "scale": reply_type.highest if issubclass(reply_type, Scored) else 0,
             }
         )
         try:
@@ -79,7 +91,7 @@ async def ask(
                 f"nor for its repair: {error}"
             ) from error
         try:
-            return read(reply, reply_type)
+            return _expected(read(reply, reply_type), reply)
         except Unusable as error:
             problem = str(error)
         if reply.finish == CUT_OFF:
@@ -96,6 +108,11 @@ async def ask(
     raise ReplyError(
         f"{request.idea_id}: no usable reply for {request.key} after {count}: {problem}"
     )
+
+
+def warmer(temperature: float, by: float) -> float:
+    """Return a higher temperature; one that is not above 1 does not come to be."""
+    return max(temperature, min(1.0, temperature + by))
 
 
 @cache
@@ -148,6 +165,18 @@ def read(reply: ModelReply, reply_type: type[T]) -> T:
             with suppress(Unusable):
                 return _valid(find_objects(thought[-LONGEST_REPLY:]).values, reply_type)
         raise
+
+
+def _expected(found: T, reply: ModelReply) -> T:
+    """Have a reply with scores know their expectations, where the server told the odds."""
+    if isinstance(found, Scored) and reply.odds:
+        objects = find_objects(reply.text)
+        for value, span in zip(reversed(objects.values), reversed(objects.spans), strict=True):
+            with suppress(Unusable):
+                if _valid([value], type(found)) == found:
+                    found.expect(expectations(reply.text, span, reply.odds))
+                    break
+    return found
 
 
 def parse(text: str, reply_type: type[T], cut_off: bool = False) -> T:

@@ -12,7 +12,7 @@ from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.structured import ask
+from hpcscientist.models.structured import ask, warmer
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelRequest, Role
 from hpcscientist.records.idea import idea_seed
@@ -28,7 +28,8 @@ UNANSWERED = (ReplyError, PlaybookExhausted)
 class Call:
     """What a request is for; `number` is the idea's, 0 for the campaign as a whole.
 
-    Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
+    Calls that ask the same of a model more than once have a `sample` each, and so a seed each;
+    those that ask it side by side have a `draft` each besides.
     """
 
     idea_id: str
@@ -36,11 +37,13 @@ class Call:
     stage: str
     ordinal: int = 1
     sample: int = 0
+    draft: int = 0
 
     def seed(self, campaign: int) -> int:
-        """Return the call's seed, from the campaign's, the idea's number and the sample."""
+        """Return the call's seed, from the campaign's, the idea's number, sample and draft."""
         of_idea = idea_seed(campaign, self.number)
-        return idea_seed(of_idea, self.sample) if self.sample else of_idea
+        of_call = idea_seed(of_idea, self.sample) if self.sample else of_idea
+        return idea_seed(of_call, self.draft) if self.draft else of_call
 
 
 class Voice:
@@ -58,12 +61,18 @@ class Voice:
         self._window = window or Window(settings.context)
 
     async def ask(
-        self, call: Call, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
+        self,
+        call: Call,
+        reply_type: type[T],
+        prompt: Prompt,
+        limits: Limits | None = None,
+        warmer_by: float = 0.0,
     ) -> T:
         """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
 
         `limits` say what its fields may hold for this one question, where a server heeds a schema.
-        Raises ReplyError where there is no usable one, and what the model raises.
+        `warmer_by` is added to the role's temperature. Raises ReplyError where there is no usable
+        reply, and what the model raises.
         """
         settings = self._settings
         request = ModelRequest(
@@ -71,8 +80,9 @@ class Voice:
             stage=call.stage,
             role=self._role,
             ordinal=call.ordinal,
+            draft=call.draft,
             messages=(),
-            temperature=settings.temperature,
+            temperature=warmer(settings.temperature, warmer_by),
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=call.seed(self._seed),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed.python import is_newer, readable_part, syntax_tree
@@ -56,6 +56,43 @@ def misfit(knob: Knob, value: KnobValue) -> str | None:
     if low is not None and high is not None and not low <= float(value) <= high:
         return f"{value!r} is not between {low:g} and {high:g}"
     return None
+
+
+def only_settings(
+    reference: Mapping[str, str], files: Mapping[str, str], knobs: Sequence[Knob]
+) -> dict[str, KnobValue]:
+    """Return the knobs by whose values alone some files differ from the reference, with these.
+
+    {} where anything else differs as well, or nothing does. Comments, docstrings and layout do
+    not count.
+    """
+    if files.keys() != reference.keys():
+        return {}
+    found: dict[str, KnobValue] = {}
+    for name in sorted(files):
+        if files[name] == reference[name]:
+            continue
+        try:
+            own, new = constants(reference[name]), constants(files[name])
+            shared = {k.name for k in knobs if k.file == name} & own.keys() & new.keys()
+            back = set_constants(files[name], {knob: own[knob][1] for knob in shared})
+            if _program(back) != _program(reference[name]):
+                return {}
+        except (RecipeError, RecursionError):
+            return {}
+        values = {knob: (own[knob][1], new[knob][1]) for knob in sorted(shared)}
+        found |= {k: new for k, (old, new) in values.items() if repr(old) != repr(new)}
+    return found
+
+
+def _program(source: str) -> str:
+    """Return what a source does, as a text that is equal for sources that do the same."""
+    tree = parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            has_docstring = ast.get_docstring(node, clean=False) is not None
+            node.body = node.body[1:] if has_docstring else node.body
+    return ast.dump(tree)
 
 
 def _assignments(source: str) -> list[tuple[str, ast.expr, KnobValue]]:

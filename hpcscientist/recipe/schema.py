@@ -13,7 +13,7 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Budget, MetricSpec, StepName
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
-_PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\.\.)"
+_PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # of more no file system makes a name
 FileName = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from hpcscientist.files.text import visible
 
 # Pydantic looks for plugins in the metadata of every installed package, and loads what it finds
 # there: some hundred files a process on a shared file system, and strangers' code in a worker.
@@ -20,3 +23,17 @@ class Record(BaseModel):
         extra="forbid",
         protected_namespaces=(),  # a language model is a "model" too
     )
+
+
+LONGEST_PROSE = 20_000  # characters: some pages, where a paragraph is asked for
+
+
+def _prose(text: str) -> str:
+    if len(text) > LONGEST_PROSE:
+        raise ValueError(f"longer than {LONGEST_PROSE} characters")
+    return visible(text)
+
+
+# A text by a model for people and for later prompts: bounded, and as it looks. No part of a JSON
+# schema, which engines make grammars of: these would count the characters.
+Prose = Annotated[str, AfterValidator(_prose)]

@@ -86,7 +86,8 @@ class IdeaProposed(_OnceAnIdea):
     """An idea has a proposal; idea.json, of which `idea_hash` is the hash, is written.
 
     Without a usable proposal there is no such file, and `idea_hash` is "". `shown` lists the ideas
-    whose findings the proposer saw. `knobs` is set by the control arm alone.
+    whose findings the proposer saw. `knobs` is set by the control arm alone. `changes` are the
+    names of the reference's code that the proposal writes, () also in earlier versions.
     """
 
     type: Literal["idea_proposed"] = "idea_proposed"
@@ -100,6 +101,23 @@ class IdeaProposed(_OnceAnIdea):
     knobs: dict[str, KnobValue] | None
     shown: tuple[str, ...]
     idea_hash: str
+    changes: tuple[str, ...] = ()
+
+
+class IdeaRevised(_OnceAnIdea):
+    """A look-alike went back to its proposer, and has another proposal; idea.json is that now.
+
+    `like` is the idea that it had repeated, "" for one of another campaign.
+    """
+
+    type: Literal["idea_revised"] = "idea_revised"
+    idea_id: str
+    title: str
+    parent_ids: tuple[str, ...]
+    summary: str
+    idea_hash: str
+    changes: tuple[str, ...]
+    like: str
 
 
 class IdeaAdmitted(_OnceAnIdea):
@@ -144,7 +162,8 @@ class IdeaBriefed(_OnceAnIdea):
 class AttemptWritten(Record):
     """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
     reference; `kind` is why it was made. `note` is what was said of it; None where an earlier
-    version recorded it: then note.md has it.
+    version recorded it: then note.md has it. `only_knobs` are the knobs by whose values alone it
+    differs from the reference, {} also where an earlier version recorded it.
     """
 
     type: Literal["attempt_written"] = "attempt_written"
@@ -155,6 +174,7 @@ class AttemptWritten(Record):
     kind: AttemptKind
     note_hash: str
     note: str | None = None
+    only_knobs: dict[str, KnobValue] = Field(default={})
 
     @property
     def key(self) -> str:
@@ -185,7 +205,8 @@ class AuthorGaveUp(Record):
 class AttemptReviewed(Record):
     """An advisor held an attempt's code against its idea; `marks` are one a judgement, 1 to 5.
 
-    `lacking` names in a line what was found lacking; "" also where an earlier version recorded it.
+    `expected` are the marks' expectations, and `lacking` names in a line what was found lacking;
+    () and "" also where an earlier version recorded it.
     """
 
     type: Literal["attempt_reviewed"] = "attempt_reviewed"
@@ -194,6 +215,7 @@ class AttemptReviewed(Record):
     complete: bool
     same_as_reference: bool
     marks: tuple[int, ...]
+    expected: tuple[float, ...] = ()
     lacking: str = ""
 
     @property
@@ -503,6 +525,7 @@ Event = Annotated[
     | DriverStarted
     | ReplyRecorded
     | IdeaProposed
+    | IdeaRevised
     | IdeaAdmitted
     | ProposalsExhausted
     | IdeaPlanned

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from hpcscientist.records.base import Record
+from hpcscientist.records.base import Prose, Record
+from hpcscientist.records.scores import Scored
 
 Mark = Annotated[int, Field(ge=1, le=5)]  # correctness as of Scientist-Bench
 Implemented = Literal["implemented", "partial", "missing"]
@@ -21,23 +22,23 @@ class ExperimentPlan(Record):
     concepts that a reviewer looks for afterwards.
     """
 
-    data: str = Field(min_length=1, description="Which data is used, and how it is prepared.")
-    model: str = Field(min_length=1, description="The model, with its sizes.")
-    training: str = Field(min_length=1, description="How it is trained.")
-    testing: str = Field(min_length=1, description="How the predictions are made.")
-    comparison: str = Field(
+    data: Prose = Field(min_length=1, description="Which data is used, and how it is prepared.")
+    model: Prose = Field(min_length=1, description="The model, with its sizes.")
+    training: Prose = Field(min_length=1, description="How it is trained.")
+    testing: Prose = Field(min_length=1, description="How the predictions are made.")
+    comparison: Prose = Field(
         min_length=1, description="What is compared with what, by which metric."
     )
-    parts: tuple[str, ...] = Field(
+    parts: tuple[Prose, ...] = Field(
         min_length=1, description="What the code must contain, one atomic concept each."
     )
-    ablations: tuple[str, ...] = Field(
+    ablations: tuple[Prose, ...] = Field(
         default=(), description="Parts to be left out in later runs, to see what they give."
     )
-    files: tuple[str, ...] = Field(
+    files: tuple[Prose, ...] = Field(
         min_length=1, description="Files of the reference that change, and new ones."
     )
-    packages: tuple[str, ...] = Field(default=(), description="What the code imports.")
+    packages: tuple[Prose, ...] = Field(default=(), description="What the code imports.")
     seconds: float = Field(ge=0, description="Seconds of one full run, estimated.")
     memory_mb: float = Field(ge=0, description="Memory of one run in MiB, estimated.")
 
@@ -45,21 +46,23 @@ class ExperimentPlan(Record):
 class ConceptCheck(Record):
     """One atomic concept as a reviewer found it in the code; part of a reply."""
 
-    concept: str = Field(min_length=1, description="Its name, as listed in the prompt.")
+    concept: Prose = Field(min_length=1, description="Its name, as listed in the prompt.")
     state: Implemented
     file: str | None = Field(default=None, description="Where it stands, or null.")
     first: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
     last: int | None = Field(default=None, ge=1, description="Last line.")
-    remark: str = Field(min_length=1, description="What shows it, or what is lacking.")
+    remark: Prose = Field(min_length=1, description="What shows it, or what is lacking.")
 
 
-class ReviewReply(Record):
+class ReviewReply(Scored):
     """The reply schema of stage `advise`: one judgement of an attempt's code."""
+
+    highest: ClassVar[int] = 5
 
     checks: tuple[ConceptCheck, ...] = Field(min_length=1)
     toy: bool = Field(description="True if the method is only pretended or simplified away.")
     correctness: Mark = Field(description="1 (wrong) to 5 (does all that the idea says).")
-    advice: str = Field(min_length=1, description="What the coder should change, or why nothing.")
+    advice: Prose = Field(min_length=1, description="What the coder should change, or why nothing.")
 
 
 class CodeReview(Record):
@@ -67,7 +70,8 @@ class CodeReview(Record):
 
     `checks` holds one entry a concept: the least favourable of the judgements, unless most of
     them agree on another state. `marks` are the correctness of every judgement, so that their
-    number and spread are known. `same_as_reference`: its predictions are those of the unchanged
+    number and spread are known, and `expected` their expectations (the mark where nobody told the
+    odds). `same_as_reference`: its predictions are those of the unchanged
     reference with the same seed, so nothing was done. `judged` is false where no judgement could
     be had.
     """
@@ -75,6 +79,7 @@ class CodeReview(Record):
     attempt: int = Field(ge=1)
     checks: tuple[ConceptCheck, ...] = ()
     marks: tuple[Mark, ...] = ()
+    expected: tuple[float, ...] = ()
     toy: bool = False
     same_as_reference: bool = False
     judged: bool = True
@@ -95,15 +100,15 @@ class FurtherRun(Record):
     """A run that an analyst asks for after seeing results; part of a reply."""
 
     kind: RunKind
-    title: str = Field(min_length=1, max_length=200)
-    purpose: str = Field(min_length=1, description="Which question it answers.")
-    change: str = Field(min_length=1, description="What to change in the code, precisely.")
+    title: Prose = Field(min_length=1, max_length=200)
+    purpose: Prose = Field(min_length=1, description="Which question it answers.")
+    change: Prose = Field(min_length=1, description="What to change in the code, precisely.")
 
 
 class AnalysisReply(Record):
     """The reply schema of stage `analyse`: what the results show, and the next run, if any."""
 
-    reading: str = Field(min_length=1, description="What the results show, with figures.")
+    reading: Prose = Field(min_length=1, description="What the results show, with figures.")
     run: FurtherRun | None = Field(default=None, description="The next run, or null if none.")
 
 

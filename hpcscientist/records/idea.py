@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from hpcscientist.files.rundir import SURVEY
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.records.base import Record
+from hpcscientist.records.base import Prose, Record
 
 BASELINE_ID = "baseline"
 BASELINE_ATTEMPT = 1
@@ -33,17 +33,17 @@ class Proposal(Record):
     """What a model (or the control arm) proposes; the reply schema of stage `propose`."""
 
     title: str = Field(min_length=1, max_length=200)
-    hypothesis: str = Field(min_length=1)
-    method: str = Field(min_length=1)
-    experiment_plan: str = Field(min_length=1)
-    summary: str = Field(
+    hypothesis: Prose = Field(min_length=1)
+    method: Prose = Field(min_length=1)
+    experiment_plan: Prose = Field(min_length=1)
+    summary: Prose = Field(
         min_length=1, description="Two or three sentences; compared with earlier ideas."
     )
     parent_ids: tuple[str, ...] = ()
-    motivation: str = ""
-    technical_details: str = ""
-    expected_outcome: str = ""
-    risks: str = ""
+    motivation: Prose = ""
+    technical_details: Prose = ""
+    expected_outcome: Prose = ""
+    risks: Prose = ""
     papers: tuple[str, ...] = Field(default=(), description="Ids of the papers it builds on.")
     interestingness: Score = 5
     feasibility: Score = 5

@@ -78,8 +78,7 @@ def held(paths: RunPaths) -> Iterator[int]:
         lock = Lock(paths.lock)
     except Held as holder:
         raise CampaignBusy(
-            f"{paths.root}: is being filled by process {holder.pid} on {holder.host}; wait for "
-            "it, or give another --out"
+            f"{paths.root}: {holder} fills it already; wait for that, or give another --out"
         ) from holder
     except OSError as error:
         raise RunDirectoryError(f"{paths.lock}: cannot be written: {error.strerror}") from error

@@ -14,11 +14,14 @@ import io
 import json as json_writer
 import math
 from collections.abc import Sequence
-from typing import Any, BinaryIO, Final, Literal, TextIO, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TextIO, get_args
 
 from hpcscientist.files.text import printable
 from hpcscientist.records.found.finding import ResultRow
 from hpcscientist.results.table import table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Format = Literal["table", "json", "csv", "arrow"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -26,7 +29,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _FIELDS = tuple(name for name, field in ResultRow.model_fields.items() if not field.exclude)
 _LISTS = {"parent_ids"}
 _WHOLE = {"round", "n", "attempts"}
-_TRUTHS = {"confirmed"}
+_TRUTHS = {"confirmed", "only_knobs"}
 _FORMULA = tuple("=+-@＝＋－＠")  # what a spreadsheet takes for the beginning of one
 _WORDS = {"idea_id", "title", "status", "reason", "finding", "metric", "direction"}
 
@@ -60,12 +63,20 @@ def csv(rows: Sequence[ResultRow], stream: TextIO) -> None:
 
 
 def arrow(rows: Sequence[ResultRow], stream: BinaryIO) -> None:
-    """Write an Arrow IPC stream, the columns typed also where every value is null."""
+    """Write an Arrow IPC stream of `as_arrow`."""
     import pyarrow as pa  # noqa: PLC0415  (the other formats do without)
 
+    found = as_arrow(rows)
+    with pa.ipc.new_stream(stream, found.schema) as writer:
+        writer.write_table(found)
+
+
+def as_arrow(rows: Sequence[ResultRow]) -> pa.Table:
+    """Return rows as a table, the columns typed also where every value is null."""
+    import pyarrow as pa  # noqa: PLC0415  (as above)
+
     schema = pa.schema([(name, _arrow_type(name, pa)) for name in _FIELDS])
-    with pa.ipc.new_stream(stream, schema) as writer:
-        writer.write_table(pa.Table.from_pylist([_plain(row) for row in rows], schema=schema))
+    return pa.Table.from_pylist([_plain(row) for row in rows], schema=schema)
 
 
 def _plain(row: ResultRow) -> dict[str, Any]:

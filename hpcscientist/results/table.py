@@ -90,6 +90,7 @@ _COLUMNS = (
         words=True,
         always=False,
     ),
+    _Column("only knobs", lambda row: "yes" if row.only_knobs else "", words=True, always=False),
 )
 
 _STYLES = {"improvement": "green", "decline": "red", "failed": "dim", "rejected": "dim"}

@@ -91,6 +91,8 @@ def _stop_requests() -> Iterator[threading.Event]:
         stop.set()
 
     before = {number: signal.signal(number, request) for number in _STOPPING}
+    # Where whoever started us ignores it, the kernel tells nobody how a child ended.
+    before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Who started the driver, or Slurm, may have blocked them, and that is inherited.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     try:

@@ -29,9 +29,11 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.asked.authoring import Brief
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.scores import NumberOdds
 
 REFERENCE = toy_recipe().reference
 CODE = '''RATE = 0.1
@@ -118,6 +120,28 @@ async def test_what_is_shown_is_implemented() -> None:
     )  # fmt: skip
     assert asked.temperature == REVIEW.temperature
     assert review.checks[0].remark == "It is there."
+
+
+class Doubts(ScriptedModel):
+    """Marks code with the number it was told to, and thinks as much of another."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        said = await super().complete(request)
+        at = said.text.index('"correctness": ') + len('"correctness": ')
+        mark, other = int(said.text[at]), 1 if request.key == f"advise/{ROUND + 1}" else 5
+        odds = NumberOdds(at=at, values=tuple(sorted({mark: 0.5, other: 0.5}.items())))
+        assert request.scale == 5
+        return said.model_copy(update={"odds": (odds,)})
+
+
+async def test_advice_is_ranked_by_the_expectation_of_its_mark() -> None:
+    low, high = (reply(check(), RATED, mark=3) | {"advice": said} for said in ("Low.", "High."))
+    script = {f"advise/{ROUND + n}": of for n, of in enumerate((low, high), start=1)}
+    review = await Advisor(voice(Doubts(script)), toy_recipe(), 2).review(BRIEF, 1, FILES, False)
+    assert (review.marks, review.expected) == ((3, 3), (2.0, 4.0))
+    assert review.advice == "Low.\nHigh."
+    plain, _ = await reviewed(low, high)
+    assert (plain.expected, plain.advice) == ((3.0, 3.0), "High.\nLow.")
 
 
 async def test_the_prompt_shows_idea_concepts_and_numbered_code() -> None:

@@ -7,6 +7,7 @@ import pytest
 from authoring_kit import CODE, REFERENCE, ScriptedModel, brief, edit, idea, toy_recipe
 
 from hpcscientist.authoring.coder import ModelAuthor
+from hpcscientist.authoring.edits.units import units_of
 from hpcscientist.authoring.revising import GIVEN_BACK, REPEATS
 from hpcscientist.authoring.revising import UNCHANGED as NO_CHANGE
 from hpcscientist.config.settings import CODE as SETTINGS
@@ -209,17 +210,18 @@ async def test_further_runs_are_mended_under_keys_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("bad", [edit("RATE = 9", ""), edit("RATE = 0.2", "RATE = (")])
-async def test_a_rejected_fix_is_repaired_once(bad: dict[str, Any]) -> None:
+async def test_a_rejected_fix_is_repaired_twice(bad: dict[str, Any]) -> None:
     good = fix(edit("RATE = 0.2", "RATE = 0.3"))
     coder, model = author({"debug/3": fix(bad), "debug/1003": good})
     assert isinstance(await coder.fix(failed(3)), Draft)
     assert model.keys == ["debug/3", "debug/1003"]
 
-    coder, model = author({"debug/3": fix(bad), "debug/1003": fix(bad)})
+    others = {f"debug/{n}003": fix(edit(f"RATE = {n}0", "")) for n in (1, 2)}
+    coder, model = author({"debug/3": fix(bad), **others})
     mended = await coder.fix(failed(3))
     assert isinstance(mended, GaveUp)
-    assert mended.reason.startswith("no usable edits after 1 repair: experiment.py:")
-    assert model.keys == ["debug/3", "debug/1003"]
+    assert mended.reason.startswith("no usable edits after 2 repairs: experiment.py:")
+    assert model.keys == ["debug/3", *others]
 
 
 async def test_a_fix_without_reply_gives_up() -> None:
@@ -318,10 +320,15 @@ async def test_an_idea_that_no_context_holds_is_given_up_with_the_reason() -> No
 
 async def test_the_schema_allows_edits_of_editable_files_alone() -> None:
     model = ScriptedModel({"code/1": {"note": "n", "edits": [edit("RATE = 0.1", "RATE = 0.2")]}})
-    author = ModelAuthor(model, toy_recipe())
-    assert isinstance(await author.write(brief()), Draft)
-    (request,) = model.asked
-    assert request.reply_schema is not None
-    edits = request.reply_schema["properties"]["edits"]
-    assert edits["minItems"] == 1  # a first version that changes nothing is no answer
-    assert edits["items"]["properties"]["file"]["enum"] == list(toy_recipe().spec.editable)
+    for form, field, values in (
+        ("search", "file", list(toy_recipe().spec.editable)),
+        ("unit", "unit", [unit.label for unit in units_of("experiment.py", CODE)]),
+    ):
+        authoring = AuthoringSettings.model_validate({"edits": form})
+        author = ModelAuthor(model, toy_recipe(), authoring=authoring)
+        assert isinstance(await author.write(brief()), Draft)
+        request = model.asked.pop()
+        assert request.reply_schema is not None
+        edits = request.reply_schema["properties"]["edits"]
+        assert edits["minItems"] == 1  # a first version that changes nothing is no answer
+        assert edits["items"]["properties"][field]["enum"] == values

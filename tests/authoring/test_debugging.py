@@ -8,6 +8,7 @@ import pytest
 from authoring_kit import ScriptedModel, idea
 
 from hpcscientist.authoring.debugging import Debugger
+from hpcscientist.authoring.edits.forms import Forms
 from hpcscientist.config.settings import CODE, AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.models.prompting.materials import GONE
@@ -63,7 +64,7 @@ class Asked:
 async def ask(one: FixTask, replies: dict[str, Any] | None = None, **settings: Any) -> Asked:
     model = ScriptedModel(replies or {})
     debugger = Debugger(model, ("experiment.py",), AuthoringSettings(**settings))
-    prompt = await debugger.prompt(one)
+    prompt = (await debugger.prompt(one))(Forms("search", ("experiment.py",)).offer(one.files))
     return Asked([prompt.at(n)[0].content for n in range(prompt.levels + 1)], model)
 
 

@@ -56,7 +56,7 @@ async def revised(python: Interpreter) -> Draft | GaveUp:
         "code/2": {"note": "Old.", "edits": [edit("RATE = 0.1", "RATE = 0.2")]},
     }
     prompt = fixed((Message(role="user", content="Change it."),))
-    asked = Question(idea(), "code", (1, 2), prompt, {**REFERENCE, "experiment.py": CODE})
+    asked = Question(idea(), "code", (1, 2), lambda _: prompt, {**REFERENCE, "experiment.py": CODE})
     reviser = Reviser(ScriptedModel(replies), toy_recipe(), SETTINGS, Window(), python)
     return await reviser.revise(asked)
 

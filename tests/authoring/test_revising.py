@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcscientist.authoring import checks
+from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.revising import (
     GIVEN_BACK,
     ONLY_COMMENTS,
@@ -23,7 +24,7 @@ from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import fixed
+from hpcscientist.models.prompting.materials import Prompt, fixed
 from hpcscientist.records.asked.authoring import Draft, GaveUp
 from hpcscientist.records.asked.model import Message
 from hpcscientist.records.asked.replies import FixReply
@@ -31,7 +32,7 @@ from hpcscientist.records.asked.replies import FixReply
 NOW = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 PROMPT = fixed((Message(role="user", content="Change it."),))
 ASKED = Question(
-    idea=idea(), stage="complete", ordinals=(4, 1004), prompt=PROMPT, files=NOW, seen=()
+    idea=idea(), stage="complete", ordinals=(4, 1004), prompt=lambda _: PROMPT, files=NOW, seen=()
 )
 
 
@@ -82,7 +83,12 @@ async def test_what_is_no_step_forward_ends_it(
 
 @pytest.mark.parametrize(
     "comments",
-    [rate("0.2  # the rate"), edit("\n\n\ndef main", "\n\n\n\n# start\ndef main"), rate("(0.2)")],
+    [
+        rate("0.2  # the rate"),
+        edit("main():\n", 'main():\n    "Say so."\n'),
+        edit("\n\n\ndef main", "\n\n\n\n# start\ndef main"),
+        rate("(0.2)"),
+    ],
 )
 async def test_comments_alone_go_back(comments: dict[str, Any]) -> None:
     found, model = await revise({"complete/4": code(comments), "complete/1004": code(rate("0.3"))})
@@ -144,6 +150,78 @@ async def test_a_foreseen_failure_is_tried_where_nothing_better_comes() -> None:
     assert isinstance(found, GaveUp)  # what does not compile is never tried
 
 
+FIVE = replace(ASKED, ordinals=(4, 1004, 2004, 3004, 4004))
+
+
+async def test_each_reply_is_asked_warmer_and_with_another_seed() -> None:
+    bad = {f"complete/{n * 1000 + 4}": code(rate(f"= 0.{n}")) for n in range(5)}
+    found, model = await revise(bad, FIVE)
+    assert isinstance(found, GaveUp)
+    assert model.keys == ["complete/4", "complete/1004", "complete/2004"]
+    warmth = [request.temperature for request in model.asked]
+    assert warmth == pytest.approx([SETTINGS.temperature + n * 0.2 for n in range(3)])
+    assert len({request.seed for request in model.asked}) == 3
+
+
+async def test_a_reply_that_repeats_a_refused_one_is_no_try() -> None:
+    bad, other = code(rate("= 0.3")), code(rate("= 0.4"))
+    replies = {"complete/4": bad, "complete/1004": bad, "complete/2004": other}
+    found, model = await revise({**replies, "complete/3004": code(rate("0.3"))}, FIVE)
+    assert isinstance(found, Draft)
+    assert model.keys == ["complete/4", "complete/1004", "complete/2004", "complete/3004"]
+    always = {f"complete/{n * 1000 + 4}": bad for n in range(5)}
+    found, model = await revise(always, FIVE)
+    assert isinstance(found, GaveUp)
+    assert len(model.asked) == 5
+
+
+async def test_after_a_repeated_reply_edits_are_asked_in_the_other_form() -> None:
+    recipe, bad = toy_recipe(), code(rate("= 0.3"))
+    model = ScriptedModel({"complete/4": bad, "complete/1004": bad})
+    shown: list[tuple[str, ...]] = []
+
+    def prompt(offer: Offer) -> Prompt:
+        shown.append(offer.forms)
+        return PROMPT
+
+    await Reviser(model, recipe, SETTINGS, Window()).revise(replace(FIVE, prompt=prompt))
+    assert shown == [("unit",), ("search",)]
+    schemas = [request.reply_schema or {} for request in model.asked]
+    assert [list(schema["$defs"]) for schema in schemas] == [["UnitEdit"]] * 2 + [["Edit"]]
+
+
+def unit(name: str, text: str) -> dict[str, Any]:
+    return {"unit": f"experiment.py: {name}", "action": "replace", "code": text}
+
+
+async def test_the_second_repair_shows_the_unit_at_fault_alone() -> None:
+    """Beside it, what the other edits made stays."""
+    wrong = unit("RATE", "RATE = RATES[0]")
+    broken = code(unit("STEPS", "STEPS = 7"), unit("RATE", "RATE = ("))
+    replies = {"complete/4": code(wrong), "complete/1004": broken}
+    found, model = await revise({**replies, "complete/2004": code(unit("RATE", "RATE = 3"))}, FIVE)
+    assert isinstance(found, Draft)
+    assert "RATE = 3" in found.files["experiment.py"]
+    assert "STEPS = 7" in found.files["experiment.py"]
+    (message,) = model.asked[2].messages
+    assert "RATE = (" in message.content
+    assert "def main" not in message.content
+    schema = model.asked[2].reply_schema
+    assert schema is not None
+    offered = schema["properties"]["edits"]["items"]["properties"]["unit"]["enum"]
+    assert offered == [f"experiment.py: {name}" for name in ("RATE", "imports", "settings")]
+
+
+async def test_the_form_that_is_applied_more_often_is_offered() -> None:
+    bad = {f"complete/{n * 1000 + 4}": code(rate(f"= 0.{n}")) for n in range(5)}
+    model = ScriptedModel(bad)
+    reviser = Reviser(model, toy_recipe(), SETTINGS, Window())
+    await reviser.revise(FIVE)
+    model.asked.clear()
+    await reviser.revise(FIVE)
+    assert list((model.asked[0].reply_schema or {})["$defs"]) == ["Edit"]
+
+
 async def test_the_reference_with_other_comments_is_the_reference() -> None:
     found, _ = await revise({"complete/4": code(rate("0.1  # as before"))})
     assert found == GaveUp(reason=GIVEN_BACK)
@@ -201,3 +279,38 @@ def test_whatever_a_model_says_the_port_holds(
             assert any(fnmatchcase(name, pattern) for pattern in editable)
     assert found.files not in (NOW, REFERENCE)
     assert all("syntax error" not in str(problem) for problem in checks.check(found.files))
+
+
+async def drafted(replies: dict[str, Any], drafts: int = 3) -> tuple[Draft | GaveUp, ScriptedModel]:
+    model = ScriptedModel(replies)
+    reviser = Reviser(model, toy_recipe(), SETTINGS, Window(), drafts=lambda: drafts)
+    return await reviser.revise(FIVE), model
+
+
+async def test_of_several_drafts_the_first_that_can_be_used_is_taken() -> None:
+    bad, good = code(rate("= 0.3")), code(rate("0.3"))
+    found, model = await drafted({"complete/4": bad, "complete/4/draft1": good})
+    assert isinstance(found, Draft)
+    assert model.keys == ["complete/4", "complete/4/draft1", "complete/4/draft2"]
+    assert len({request.seed for request in model.asked}) == 3
+    assert len({request.temperature for request in model.asked}) == 3
+    found, model = await drafted({"complete/4": good})
+    assert isinstance(found, Draft)
+
+
+async def test_where_no_draft_can_be_used_the_nearest_is_mended_alone() -> None:
+    """Code that compiles and will fail is nearer than code that does not compile."""
+    broken, spare = code(rate("= 0.3")), code(edit("RATE = 0.2", "import torch\nRATE = 0.3"))
+    replies = {"complete/4": broken, "complete/4/draft1": spare, "complete/1004": code(rate("3"))}
+    found, model = await drafted(replies)
+    assert isinstance(found, Draft)
+    assert "RATE = 3" in found.files["experiment.py"]
+    assert model.keys[3:] == ["complete/1004"]
+    assert "torch" in model.asked[3].messages[2].content
+
+
+async def test_drafts_that_nobody_answers_end_it_as_one_does() -> None:
+    found, model = await drafted({})
+    assert isinstance(found, GaveUp)
+    assert "stage complete/4" in found.reason
+    assert len(model.keys) == 3

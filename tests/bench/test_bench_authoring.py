@@ -179,7 +179,7 @@ def test_modes_differ_where_the_model_needs_what_they_show(
         server.disturb = intrude
         found, said = bench(*SCRIPT, *model, "--dir", "run", capsys=capsys)
         assert refused[0].returncode == 2
-        assert "a bench runs in it on" in refused[0].stderr
+        assert "runs a bench in it" in refused[0].stderr
         assert server.asked["code"] == 2  # once for all modes
         assert server.asked["debug"] == 3 * 2
         assert server.asked["structure"] == 2 * 2  # nothing to analyse without a structure

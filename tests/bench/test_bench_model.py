@@ -11,10 +11,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 from campaigns import TinyCampaign, hpcsci
 
-from hpcscientist.bench.model.measure import Pair
+from hpcscientist.bench.model.measure import PARTS, Pair
 from hpcscientist.bench.model.reading import STEPS, Measured, StageCost, read, stage_costs
 from hpcscientist.bench.model.table import figures, half_width
 from hpcscientist.cli.main import run
+from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
 
@@ -83,6 +84,15 @@ class TestFigures:
         assert found["tokens"].value == 1000
         assert found["code: first try"].value == 0.75
 
+    def test_what_a_part_gives_is_the_difference_at_the_same_seed(self) -> None:
+        pairs = [
+            Pair(seed, measured(seed + 3), None, {"plan": measured(seed + 1)}) for seed in (0, 1)
+        ]
+        found = {f.name: f for f in figures(pairs)}
+        given = found["plan gives: scored"]
+        assert (given.value, given.spread, given.runs) == (2, 0, 2)
+        assert found["plan gives: tokens"].value == 0
+
     def test_costs_are_those_of_a_scored_idea(self) -> None:
         pairs = [Pair(seed, measured(seed + 1), None) for seed in (0, 1)]
         found = {f.name: f for f in figures(pairs)}
@@ -95,14 +105,25 @@ def test_the_control_arm_is_no_model(capsys: pytest.CaptureFixture[str]) -> None
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_every_part_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings()
+    for part, (section, changes) in PARTS.items():
+        own = getattr(settings, section)
+        left_out = type(own).model_validate(own.model_dump() | dict(changes))
+        assert left_out != own, part
+    assert run(["bench", "model", "--model", "playbook", "--without", "nothing"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.e2e
 def test_a_recorded_model_beside_the_control_arm(tmp_path: Path) -> None:
     TinyCampaign.prepare(tmp_path)
     command = ["bench", "model", "--recipe", "./tiny", "--model", "playbook", "--ideas", "3"]
-    command += ["--seeds", "1", "--allow-unsandboxed", "--json", "--dir", "."]
+    command += ["--without", "plan", "--seeds", "1", "--allow-unsandboxed", "--json", "--dir", "."]
     done = hpcsci(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = {row["name"]: row for row in json.loads(done.stdout)}
+    assert found["plan gives: scored"]["runs"] == 1
     told = read(RunPaths(tmp_path / "model-0"))
     assert found["ideas proposed"]["value"] == 3 == told.steps["proposed"]
     assert found["ideas scored"]["value"] == told.steps["scored"] > 0

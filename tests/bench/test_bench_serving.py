@@ -141,6 +141,21 @@ def test_replies_that_were_cut_short_are_no_figure(tmp_path: Path) -> None:
         measured(tmp_path, [])._rates({"whole": arm})
 
 
+def test_sizes_for_a_gpu_are_for_machines_that_have_one(tmp_path: Path) -> None:
+    options = figures.Options(
+        folder=tmp_path, site=Site(), settings=Settings(), **(figures.ON_GPU | {"tokens": 16})
+    )
+    assert (options.in_flight, options.tokens, options.parts) == (
+        (1, 8, 64, 256),
+        16,
+        ("throughput",),
+    )
+    said = Measured(options, arms.Ground(tmp_path, tmp_path, Site(), print))
+    said._gpus = 0
+    with pytest.raises(UsageError, match="--gpu"):
+        said.check()
+
+
 def test_a_rate_stands_beside_the_others_median(tmp_path: Path) -> None:
     found = measured(tmp_path, [])._rate("n", [9.0, 8.0, 1.0], "alone", [10.0, 10.0, 99.0], 0.9)
     assert (found.value, found.ratio, found.spread, found.runs) == (8.0, 0.8, 8.0, 3)
@@ -211,6 +226,7 @@ def test_an_engine_that_does_not_end_is_ended_with_its_children(
         (["--part", "all"], "'throughput', 'start', 'replicas'"),
         (["--requests", "0"], "0 is not in the range"),
         (["--dir", "nowhere"], "does not exist"),
+        (["--gpu", "--model", "vllm:nowhere"], "nowhere"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -278,9 +294,8 @@ def test_a_first_token_that_does_not_come_is_said_why(tmp_path: Path) -> None:
     assert processes.naming(tmp_path, below=True) == []
 
 
-def test_the_command_line_knows_the_same_parts_and_counts() -> None:
+def test_the_command_line_knows_the_same_parts() -> None:
     assert command._SERVING == figures.PARTS
-    assert command._IN_FLIGHT == figures.IN_FLIGHT
 
 
 def start(folder: Path, *arguments: str, temporary: str = "") -> subprocess.Popen[str]:
@@ -315,13 +330,14 @@ def test_a_small_run_with_the_real_engine(tmp_path: Path) -> None:
     assert [row["name"] for row in rows] == [
         "tokens per second, 1 in flight",
         "tokens per second, 3 in flight",
+        "first token",
         "a plane at rest",
     ]
     assert 0 < rows.pop()["value"] <= len(cores.own())
     for row in rows:
         assert row["value"] > 0
         assert row["ratio"] > 0
-        assert row["runs"] == 2
+        assert row["runs"] == (1 if row["name"] == "first token" else 2)
         assert row["compared_with"].startswith("vLLM alone: ")
     assert leaves_nothing(tmp_path)
 
@@ -331,7 +347,7 @@ def test_a_small_run_with_the_real_engine(tmp_path: Path) -> None:
 def test_a_signal_ends_it_whole(tmp_path: Path) -> None:
     process = start(tmp_path, "--part", "start")
     assert process.stderr is not None
-    while "model plane: deploying" not in (line := process.stderr.readline()):
+    while "imports the engine" not in (line := process.stderr.readline()):
         assert line, process.wait()
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()

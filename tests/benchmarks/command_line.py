@@ -6,6 +6,7 @@ Each stands beside what it is compared with, as a line or, with --json, as in co
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,28 @@ def library(
     options = found.Options(folder=folder, parts=parts or _PARTS_LIBRARY, jobs=jobs, **sizes)
     with interruptible():
         show(found.figures(options, lambda text: tell("library", text)), as_json)
+
+
+@benchmarks.command("serving-path")
+@json_option
+@dir_option("For weights and logs while it measures [this folder].")
+@click.option(
+    "--python", default=sys.executable, metavar="PATH", help="It has vLLM and Ray [this]."
+)
+@click.option("--requests", "in_flight", multiple=True, type=click.IntRange(1, 512), metavar="N")
+@click.option("--tokens", type=click.IntRange(1), default=128, show_default=True, metavar="N")
+@click.option("--runs", type=click.IntRange(1), default=5, show_default=True)
+def serving_path(as_json: bool, folder: Path, in_flight: tuple[int, ...], **given: Any) -> None:
+    """What stands before a served model, beside vLLM alone, at the speed of a GPU, without one.
+
+    The engine is vLLM's with a worker that computes nothing and takes an H200's time for a step.
+    --requests: in flight at once [1, 8, 64 and 256]; --tokens: of each reply.
+    """
+    from benchmarks.serving_path import figures as found  # noqa: PLC0415 (late, as all above)
+
+    options = found.Options(folder, in_flight=in_flight or found.IN_FLIGHT, **given)
+    with interruptible():
+        show(found.figures(options, lambda text: tell("serving-path", text)), as_json)
 
 
 @benchmarks.command("authoring")

@@ -32,7 +32,7 @@ from hpcscientist.records.outcome import (
     MachineFailure,
     Outcome,
 )
-from hpcscientist.records.trial import Isolation, Stage, TrialSpec
+from hpcscientist.records.trial import Isolation, Split, Stage, TrialSpec
 
 WORDS = ("one two", "three four", "five six")
 FIRST, EVIL, LAST = "idea-0001", "idea-0002", "idea-0003"
@@ -181,6 +181,38 @@ async def test_a_campaign_of_an_earlier_version_gets_copies_of_what_is_as_it_was
     for idea in bench.state.ideas.values():
         code = bench.paths.idea(idea.idea_id).code(1)
         assert hash_tree(code) == idea.code_hashes[1]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_what_was_measured_with_changed_data_counts_for_nothing(
+    at_once: int, tmp_path: Path
+) -> None:
+    """Whoever ran meanwhile runs again; who changes them with nothing beside it has done it."""
+    data = tmp_path / "data" / "validation"
+    data.mkdir(parents=True)
+    (data / "x.csv").write_text("1,2")
+    known = f"{hash_tree(data.parent)[:16]}-of-labels"
+    shown: list[list[object]] = []
+    for name in ("undisturbed", "attacked"):
+        bench = a_bench(tmp_path / name)
+        views = {Split.VALIDATION: str(data), Split.TEST: str(data.with_name("test"))}
+        update = {"in_flight": at_once, "views": views, "data_hash": known}
+        bench.config = bench.config.model_copy(update=update)
+        frozen.write(bench.paths, bench.config)
+        bench.pace = random.Random(1)
+
+        def judge(spec: TrialSpec, evil: bool = name == "attacked") -> Outcome:
+            again = spec.run > 1 or spec.stage is not Stage.PILOT
+            if evil and spec.idea_id == EVIL and not (again and at_once > 1):
+                (data / "x.csv").write_text("3,4")
+            return value(spec) if (data / "x.csv").read_text() == "1,2" else scored(0.1)
+
+        await bench.drive(judge, ScriptedProposer(*WORDS))
+        shown.append([row.model_dump(exclude={"cpu_hours", "gpu_hours"}) for row in rows(bench)])
+    assert bench.ended()[EVIL][0] == ("failed" if at_once == 1 else "scored")
+    assert shown[0] == shown[1]
+    assert f"{data.parent}/validation/x.csv" in {n for event in found(bench) for n in event.changed}
+    assert {idea for event in found(bench) for idea in event.suspects} >= {EVIL}
 
 
 async def test_in_a_sandbox_nobody_is_suspected_and_what_is_used_is_whole(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.launching.serving import reach, serve_job, standalone
-from hpcscientist.models.serving.order import Endpoint
+from hpcscientist.models.serving.order import Address, Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 
 QUEUE = """\
@@ -34,7 +34,7 @@ ENDPOINT = Endpoint(
     models=("small",),
     nodes=("n1", "n2"),
     head="n1",
-    ray_address="10.0.0.1:20000",
+    replicas=(Address(model="small", url="https://10.0.0.1:20010/v1"),),
     contexts={"small": 2048},
     started=0.0,
 )

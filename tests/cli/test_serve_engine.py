@@ -83,6 +83,12 @@ class Served:
         assert endpoint is not None
         return endpoint.url
 
+    @property
+    def replicas(self) -> list[str]:
+        endpoint = read_endpoint(self.paths)
+        assert endpoint is not None
+        return [replica.url for replica in endpoint.replicas]
+
     def said(self) -> str:
         return (self.folder / f"{self.name}.err").read_text()
 
@@ -98,8 +104,10 @@ class Served:
             assert time.monotonic() < until, self.said()
             time.sleep(0.5)
 
-    def ask(self, key: str | None, path: str = "/chat/completions") -> tuple[int, dict[str, Any]]:
-        body = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], "max_tokens": 3}
+    def ask(
+        self, key: str | None, path: str = "/chat/completions", model: str = "tiny"
+    ) -> tuple[int, dict[str, Any]]:
+        body = {"model": model, "messages": [{"role": "user", "content": "a"}], "max_tokens": 3}
         headers = {"Content-Type": "application/json"}
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
@@ -192,13 +200,41 @@ def test_who_shows_no_key_is_refused(planes: Two) -> None:
         assert planes.one.ask(wrong, "/models")[0] == 401
 
 
-@pytest.mark.parametrize("path", ["/-/routes", "/-/healthz", "/docs", "/metrics", "/"])
-def test_nothing_of_ray_serve_s_own_answers_without_the_key(planes: Two, path: str) -> None:
-    url = planes.one.url.removesuffix("/v1") + path
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(url, timeout=60)
-    caught.value.close()
-    assert caught.value.code == 401
+PATHS = ("/health", "/ping", "/version", "/docs", "/openapi.json", "/metrics", "/load", "/", "/v1")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_of_the_engine_s_server_answers_without_the_key(planes: Two, path: str) -> None:
+    (replica,) = planes.one.replicas
+    for url in (planes.one.url, replica):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(url.removesuffix("/v1") + path, timeout=60)
+        caught.value.close()
+        assert caught.value.code == 401
+
+
+def test_a_model_that_is_not_there_is_said_to_be_missing(planes: Two) -> None:
+    key = secrets.read(planes.one.paths.key)
+    code, said = planes.one.ask(key, model="other")
+    assert code == 404
+    assert "tiny" in said["error"]["message"]
+
+
+def test_replies_are_handed_on_piece_by_piece_where_that_is_asked_for(planes: Two) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], "max_tokens": 5}
+    body |= {"stream": True, "ignore_eos": True}
+    request = urllib.request.Request(
+        f"{planes.one.url}/chat/completions",
+        data=json.dumps(body).encode(),
+        headers={
+            "Authorization": f"Bearer {secrets.read(planes.one.paths.key)}",
+            "Content-Type": "application/json",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=300) as reply:
+        events = [line for line in reply if line.startswith(b"data: ")]
+    assert events[-1] == b"data: [DONE]\n"
+    assert len(events) > 5
 
 
 def test_with_the_key_it_answers(planes: Two) -> None:

@@ -64,7 +64,6 @@ def test_whole_number_is_taken_for_a_float(tmp_path: Path) -> None:
         ("[review]\ntemperatur = 1", "did you mean 'review.temperature'"),
         ("[embedding]\nbatch = 0", "embedding.batch"),
         ("[serving]\nmemory_fraction = 1.5", "serving.memory_fraction"),
-        ("[serving]\nfan_out = 'some'", "'threads'"),
         ("[serving]\ndtype = 'int3'", "serving.dtype"),
         ("[serving]\nengine = 3", "serving.engine"),
         ("[serving.engine]\nx = [1]", "serving.engine"),

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,15 +152,35 @@ def test_more_nodes_than_there_are(large: Checkpoint) -> None:
 
 
 def test_this_machine_with_and_without_gpus(large: Checkpoint) -> None:
-    (line,) = model.fits([large], places.here(report()), Settings())
+    bare = places.here(Site())
+    (line,) = model.fits([large], [bare], Settings())
     assert (line.name, line.state) == ("m on this machine", State.OK)
     assert "CPU engine" in line.found
-    seen = report(gpus=("NVIDIA A10",), gpu_memory_mb=(8192,))
-    (line,) = model.fits([large], places.here(seen), Settings())
-    assert line.state is State.MISSING
-    blind = report(gpus=("NVIDIA A10",))
-    (line,) = model.fits([large], places.here(blind), Settings())
-    assert line.state is State.WARNING
+    assert "--nodes" not in line.found
+    for memory_mb, state in ((8192, State.MISSING), (0, State.WARNING)):
+        gpu = bare.machine.model_copy(update={"gpus": 1, "gpu_memory_mb": memory_mb})
+        (line,) = model.fits([large], [replace(bare, machine=gpu)], Settings())
+        assert line.state is state
+
+
+@pytest.mark.parametrize("with_job", [True, False], ids=["job", "no job"])
+@pytest.mark.parametrize("slurm", ["none", "silent"])
+def test_where_no_cluster_answers_models_are_served_here_as_a_launch_would(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    slurm: str,
+    with_job: bool,
+) -> None:
+    if slurm == "silent":
+        for name in ("sbatch", "scontrol", "sinfo", "squeue", "scancel"):
+            (folder / name).write_text("#!/bin/sh\nexit 1\n")
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    run(["doctor", "--json", "--model", "vllm:m", *(() if with_job else ("--no-job",))])
+    said = {line["name"]: line for line in json.loads(capfd.readouterr().out)}
+    assert said["m on this machine"]["state"] == "ok"
+    assert "serving" not in said
 
 
 ENGINE = Engine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True, writes=True)
@@ -168,7 +189,10 @@ ENGINE = Engine(python="3.11.2", vllm="0.32.0", ray="2.60.0", known=True, writes
 @pytest.mark.parametrize(
     ("engine", "found", "mend"),
     [
-        (ENGINE, "vLLM 0.32.0 and Ray 2.60.0", ""),
+        (ENGINE, "vLLM 0.32.0 and Ray 2.60.0 (tried together)", ""),
+        (ENGINE.model_copy(update={"vllm": "0.320"}), "(not tried together: vLLM 0.32", ""),
+        (ENGINE.model_copy(update={"ray": "2.6"}), "(not tried together: vLLM 0.32", ""),
+        (ENGINE.model_copy(update={"lacks": ("vllm.x", "b")}), "without vllm.x", "take what was"),
         (Engine(python="3.11.2", fault="no module vllm"), "no module vllm", INSTALL),
         (ENGINE.model_copy(update={"ray": ""}), "no Ray", INSTALL),
         (ENGINE.model_copy(update={"known": False}), "does not know Llama", "take a newer vLLM"),

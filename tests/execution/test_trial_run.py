@@ -67,6 +67,25 @@ def test_scored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.run.trial("trial-1").log.read_text() == "hello\n"
 
 
+@pytest.mark.parametrize("name", ["home", "predictions", "code/work", "x" * 255])
+def test_predictions_may_have_any_name(bench: Bench, name: str) -> None:
+    body = f"path = OUT / {name!r}; path.parent.mkdir(exist_ok=True); path.write_text('1 0 1 1')"
+    spec = bench.trial(body)
+    sources = spec.sources.model_copy(update={"predictions": name})
+    spec = spec.model_copy(update={"sources": sources})
+    report = trial.run(spec, bench.run.trial(spec.trial_id))
+    assert report.outcome == Scored(metrics={"accuracy": 0.75})
+
+
+def test_a_folder_for_temporary_files_may_be_named_from_here(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bench.root / "here").mkdir()
+    monkeypatch.chdir(bench.root / "here")
+    monkeypatch.setattr(tempfile, "tempdir", ".")  # as with TMPDIR=.
+    assert run(bench, "predict()").outcome == Scored(metrics={"accuracy": 0.75})
+
+
 def test_error_names_the_exception(bench: Bench) -> None:
     report = run(bench, "print('before')\nraise KeyError('width')")
     assert failure(report.outcome) == ("error", "KeyError: 'width'")

@@ -70,6 +70,14 @@ def test_a_launch_of_an_older_version_ends_by_the_rules_it_began_with(paths: Run
     assert found.settings.loop.error_control == "batch"
 
 
+def test_a_setting_that_there_is_no_longer_is_passed_over(paths: RunPaths) -> None:
+    frozen.write(paths, CONFIG)
+    data = tomllib.loads(paths.campaign.read_text())
+    data["settings"]["serving"]["fan_out"] = "ray"
+    paths.campaign.write_text(tomli_w.dumps(data))
+    assert frozen.read(paths) == CONFIG
+
+
 def test_the_first_release_s_settings_are_read(paths: RunPaths) -> None:
     frozen.write(paths, CONFIG)
     data = tomllib.loads(paths.campaign.read_text())

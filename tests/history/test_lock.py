@@ -72,6 +72,46 @@ def test_reused_process_id_is_not_the_holder(tmp_path: Path) -> None:
     assert not holder["alive"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe", b"[]", b"7", b"{}", b'{"host": 1, "boot": "b", "pid": "x"}', b"[" * 99_999],
+)
+@pytest.mark.parametrize("is_young", [True, False])
+def test_a_record_that_names_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, is_young: bool
+) -> None:
+    """Whoever makes one fills it at once: a young one means somebody, an old one is of the dead."""
+    monkeypatch.setattr(lock_module, "_FILLED_S", 0.0)
+    folder = foreign(tmp_path, age_s=0.0)
+    (folder / "1.json").write_bytes(content)
+    if not is_young:
+        os.utime(folder / "1.json", (1.0, 1.0))
+        DriverLock(folder).release()
+        return
+    with pytest.raises(CampaignBusy) as busy:
+        DriverLock(folder)
+    assert "process 0" not in str(busy.value)
+    assert "?" not in str(busy.value)
+
+
+def test_a_record_that_is_not_filled_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = foreign(tmp_path, age_s=0.0)
+    record = (folder / "1.json").read_bytes()
+    (folder / "1.json").write_bytes(record[:7])
+    waits = []
+
+    def fill(seconds: float) -> None:
+        waits.append(seconds)
+        (folder / "1.json").write_bytes(record)
+
+    monkeypatch.setattr(lock_module.time, "sleep", fill)
+    with pytest.raises(CampaignBusy, match="process 1 on elsewhere"):
+        DriverLock(folder)
+    assert len(waits) == 1
+
+
 def test_many_takers_one_winner(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

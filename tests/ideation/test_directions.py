@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from typing import Any
 
 import pytest
@@ -11,11 +13,13 @@ from proposing_kit import Notes, Scripted, a_leader, a_task, digits, ideation, p
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.directions import DirectionFinder, choose, ratings
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
+from hpcscientist.models.odds import expectations
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.asked.proposing import BatchTask
-from hpcscientist.records.asked.vetting import Direction, Judgement
+from hpcscientist.records.asked.vetting import ConvergeReply, Direction, Judgement
 from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.scores import NumberOdds
 
 NAMED = [
     ("Shifted images", "Move each training image by one pixel in a random direction."),
@@ -173,8 +177,20 @@ def test_a_direction_judged_twice_or_that_is_not_there() -> None:
             direction=number, novelty=score, soundness=score, potential=score + 1, reason="r"
         )
 
-    found = ratings([judge(2, 3), judge(7, 9), judge(2, 8)], 3)
-    assert found == {1: pytest.approx(10 / 3)}
+    reply = ConvergeReply(judgements=(judge(2, 3), judge(7, 9), judge(2, 8)))
+    assert ratings(reply, 3) == {1: pytest.approx(10 / 3)}
+
+
+def test_expectations_count_where_they_are_known() -> None:
+    alike = {"novelty": 8, "soundness": 8, "potential": 8, "reason": "r"}
+    text = json.dumps({"judgements": [{"direction": n, **alike} for n in (1, 2)]})
+    places = [place.start() for place in re.finditer("8", text)]
+    means = dict(zip(places, (8, 8, 8, 8, 9, 10), strict=True))
+    odds = tuple(NumberOdds(at=at, values=((mean, 1.0),)) for at, mean in means.items())
+    reply = ConvergeReply.model_validate_json(text)
+    assert ratings(reply, 2) == {0: 8.0, 1: 8.0}
+    reply.expect(expectations(text, (0, len(text)), odds))
+    assert ratings(reply, 2) == {0: 8.0, 1: 9.0}
 
 
 _WORDS = st.lists(st.sampled_from(["shift", "scale", "rotate", "average", "noise"]), max_size=4)

@@ -117,8 +117,23 @@ async def test_a_lack_of_hits_is_no_evidence_whatever_the_model_says() -> None:
         assert "no search has found a paper so far" in verdict.reason
         assert "None that was not found before." in model.prompt("novelty/1")
     searching = [said("search", query=f"q{n}") for n in range(9)]
-    verdict, _ = await judged(*searching, shelf=unrelated)
-    assert verdict.reason == "no search found a paper in 4 rounds, and that is no evidence"
+    verdict, model = await judged(*searching, shelf=unrelated)
+    assert verdict.reason == "no search found a paper in 2 rounds, and that is no evidence"
+    assert model.keys == ["novelty/1", "novelty/2"]
+
+
+async def test_there_are_no_more_rounds_where_nothing_is_left_to_find() -> None:
+    """All papers were shown, or two searches in a row found none that was not shown before."""
+    searching = [said("search", query=f"depth {n}") for n in range(9)]
+    few = Shelf({"x:1": ("Wider", "Depth."), "x:2": ("Wider yet", "Depth.")})
+    verdict, model = await judged(*searching, shelf=few)
+    assert (verdict.decision, model.keys) == ("undecided", ["novelty/1"])
+    many = Shelf({f"x:{n}": ("Wider", "Depth.") for n in range(20)})
+    verdict, model = await judged(*searching, shelf=many, hits=2, rounds=9)
+    assert (verdict.rounds, len(model.keys)) == (3, 3)
+    schema = model.asked[-1].reply_schema
+    assert schema is not None
+    assert "search" not in schema["properties"]["decision"]["enum"]
 
 
 @pytest.mark.parametrize(("fails_at", "asked"), [(1, []), (2, ["novelty/1"])])
@@ -151,7 +166,7 @@ async def test_a_search_is_made_once_and_none_in_the_last_round() -> None:
     _, model = await judged(*replies, shelf=shelf, rounds=3)
     assert shelf.asked == ["Wider. A wider network.", "Depth"]
     assert "“depth” was searched for already." in model.prompt("novelty/3")
-    assert "so a search would be of no use" in model.prompt("novelty/3")
+    assert "a search would find nothing new" in model.prompt("novelty/3")
 
 
 async def test_no_more_hits_are_shown_than_asked_for() -> None:

@@ -15,8 +15,8 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
-from hpcscientist.records.idea import idea_id_of, idea_seed
+from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask, Repeated
+from hpcscientist.records.idea import Proposal, idea_id_of, idea_seed
 
 REPLY = {
     "title": "Wider",
@@ -104,6 +104,33 @@ async def test_the_prompt_holds_archive_feedback_and_reference() -> None:
         "number 9",
     ):
         assert part in prompt
+
+
+async def test_a_proposal_is_kept_as_it_looks() -> None:
+    """Nothing in it turns a line round, moves a cursor, or is there for machines alone."""
+    shown = {
+        "method": "a\u202eb\u2066c\x1b[2Jd\U000e0041e",
+        "risks": "two\n\tlines, \u0645\u06cc\u200c\u062e",
+    }
+    proposed = await proposer(OneReply({**REPLY, **shown})).propose(task())
+    assert proposed.proposal.method == "a b c [2Jd e"
+    assert proposed.proposal.risks == shown["risks"]
+
+
+@pytest.mark.parametrize(
+    ("length", "is_taken"), [(20_000, True), (20_001, False), (200_000, False)]
+)
+async def test_a_proposal_that_no_prompt_has_room_for_is_asked_for_again(
+    length: int, is_taken: bool
+) -> None:
+    model = OneReply({**REPLY, "technical_details": "x" * length})
+    asked = proposer(model).propose(task())
+    if is_taken:
+        assert len((await asked).proposal.technical_details) == length
+    else:
+        with pytest.raises(ReplyError, match="technical_details"):
+            await asked
+        assert len(model.asked) == 3
 
 
 async def test_unknown_parents_are_dropped() -> None:
@@ -203,3 +230,19 @@ async def test_a_context_that_is_too_short_names_what_is_needed() -> None:
     with pytest.raises(ReplyError, match=r"idea-0009: propose/1: .* context of \d+ or more"):
         await asked.propose(task())
     assert model.asked == []
+
+
+async def test_what_repeats_an_idea_is_asked_for_once_more_with_what_it_repeats() -> None:
+    model = OneReply({**REPLY, "title": "Averaging", "parent_ids": ["idea-0003", "idea-0099"]})
+    proposer = ModelProposer(model, load(shipped_folder() / "digits"), seed=0)
+    first = Proposal.model_validate_json(json.dumps(REPLY))
+    told = Repeated(proposal=first, title="Wide\n## Net", summary="Wider.", reason="looks like it")
+    found = await proposer.reconsider(task(), told)
+    assert (found.title, found.parent_ids) == ("Averaging", ("idea-0003",))
+    (asked,) = model.asked
+    assert (asked.key, asked.seed) == ("propose/2", idea_seed(idea_seed(0, 9), 1))
+    question, answer, said = asked.messages[-3:]
+    assert "number 9 of this campaign" in question.content
+    assert json.loads(answer.content)["title"] == "Wider"
+    assert "Wide ## Net: Wider." in said.content
+    assert "looks like it" in said.content

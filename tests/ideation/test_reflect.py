@@ -99,7 +99,7 @@ async def test_no_rounds_ask_nothing() -> None:
 async def test_a_context_too_short_for_a_round_keeps_the_proposal() -> None:
     whole, notes = Scripted({"propose/1": PROPOSAL}), Notes()
     await ModelProposer(whole, digits(), 5).propose(a_task())
-    long = PROPOSAL | {"method": "m" * 60_000}
+    long = PROPOSAL | dict.fromkeys(("method", "risks", "motivation"), "m" * 20000)
     model = Scripted({"propose/1": long})
     proposer = ModelProposer(
         model, digits(), 5, IDEATION, Window(12_000), reflections=3, notify=notes

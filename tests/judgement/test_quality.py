@@ -96,6 +96,15 @@ def test_an_idea_is_resolved_if_it_was_scored_and_is_complete() -> None:
     assert measure(state) is None
 
 
+def test_correctness_is_by_expectations_where_these_are_known() -> None:
+    state = CampaignState()
+    known = review(1, True, 4, 4).model_copy(update={"expected": (3.5, 4.25)})
+    state.ideas = {"idea-0001": ended(1, "scored", 1, known)}
+    found = measure(state)
+    assert found is not None
+    assert found.correctness == pytest.approx(3.875)
+
+
 MARKS = st.lists(st.integers(1, 5), max_size=6).map(tuple)
 IDEAS = st.lists(st.tuples(st.booleans(), MARKS), max_size=8)
 

@@ -121,9 +121,9 @@ def test_tokens_are_bounded_by_what_a_reply_may_have(tmp_path: Path) -> None:
     given = {"ideation": {"max_tokens": 100}, "code": {"max_tokens": 1000}}
     checked = asking(checked_of(tmp_path, ideas=10, loop={"debug_rounds": 2}, **given))
     ideation, code = costs.estimate(checked).roles
-    assert (ideation.role, ideation.calls, ideation.calls_at_most) == ("ideation", 10, 30)
-    assert (ideation.completion, ideation.completion_at_most) == (1000, 3000)
-    assert (code.role, code.calls, code.calls_at_most) == ("code", 30, 10 * (9 + 2 * 6 + 2 * 3))
+    assert (ideation.role, ideation.calls, ideation.calls_at_most) == ("ideation", 10, 60)
+    assert (ideation.completion, ideation.completion_at_most) == (1000, 6000)
+    assert (code.role, code.calls, code.calls_at_most) == ("code", 30, 10 * (15 + 2 * 15 + 2 * 3))
     assert code.completion_at_most == code.calls_at_most * 1000
     weights = weigh(checked.recipe, checked.settings)
     assert ideation.prompt == 10 * weights["propose"]
@@ -195,7 +195,7 @@ async def test_the_bound_of_calls_is_what_the_author_does(tmp_path: Path) -> Non
         idea=IDEA, files=recipe.reference, outcome=outcome, log_tail="", round=1, rounds=1
     )
     assert isinstance(await author.fix(task), GaveUp)
-    assert model.calls == {"code": 9, "debug": 6}
+    assert model.calls == {"code": 15, "debug": 15}
 
 
 ALL: tuple[Step, ...] = (
@@ -249,15 +249,15 @@ class TestTree:
         assert planned.trials[1] - alone.trials[1] == 10 * 2 * 6
         assert planned.trials_at_most - alone.trials_at_most == 10 * 4 * 3 * 6
         asked = {entry.stage: entry for entry in calls(checked.settings, ("plan",), 2)}
-        assert (asked["extend"].guess, asked["extend"].most) == (20, 10 * 4 * 3 * 2)
+        assert (asked["extend"].guess, asked["extend"].most) == (20, 10 * 4 * 3 * 5)
 
     def test_every_version_costs_calls(self, tmp_path: Path) -> None:
         checked = asking(checked_of(tmp_path, ideas=10, authoring=TREE, loop={"debug_rounds": 2}))
         asked = {e.stage: (e.guess, e.most) for e in calls(checked.settings, (), 2)}
         # Three first versions; of the other eight a quarter are repairs.
-        assert asked["code"] == (30, 30 * 9)
-        assert asked["improve"] == (60, 10 * 10 * 6)
-        assert asked["debug"] == (20, 10 * (10 + 2) * 6)
+        assert asked["code"] == (30, 30 * 15)
+        assert asked["improve"] == (60, 10 * 10 * 15)
+        assert asked["debug"] == (20, 10 * (10 + 2) * 15)
         assert asked["structure"] == (20, 10 * (10 + 2) * 3)
         (_, code) = costs.estimate(checked).roles
         weights = weigh(checked.recipe, checked.settings)
@@ -266,6 +266,15 @@ class TestTree:
             3 * weights["code"] + 6 * weights["improve"]
             + 2 * weights["debug"] + 2 * weights["structure"]
         )  # fmt: skip
+
+    def test_drafts_of_a_served_model_count_each(self, tmp_path: Path) -> None:
+        settings = asking(checked_of(tmp_path, ideas=10)).settings
+        most = {}
+        for spec, samples in (("http://h/v1#m", 0), ("http://h/v1#m", 2), ("vllm:m", 0)):
+            authoring = settings.authoring.model_copy(update={"samples": samples})
+            given = settings.model_copy(update={"model": spec, "authoring": authoring})
+            most[spec, samples] = next(e.most for e in calls(given, (), 2) if e.stage == "code")
+        assert list(most.values()) == [10 * 3 * replies for replies in (5, 6, 8)]
 
     def test_the_control_arm_has_none(self, tmp_path: Path) -> None:
         loop = {"confirm": False, "drift_every": 0}

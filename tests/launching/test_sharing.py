@@ -160,9 +160,7 @@ def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
     monkeypatch.setattr(local, "Slots", lambda slots, own, memory_mb: names.append(own))
     monkeypatch.setattr(local, "gpu_names", lambda environ: tuple(four_gpus))
     plane = SimpleNamespace(order=SimpleNamespace(gpus=left.gpus, memory_mb=0))
-    others = dict.fromkeys(
-        ("endpoint", "settings", "paths", "folders", "since", "python", "fan_out")
-    )
+    others = dict.fromkeys(("answers", "settings", "paths", "folders", "since"))
     beside = Beside(plane=cast("Plane", plane), machine=whole, **cast("Any", others))
     state = CampaignState()
     journal = Journal(claimed.paths.journal, state.apply)

@@ -23,7 +23,15 @@ from survey_kit import (
 
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
-from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker, stems
+from hpcscientist.literature.ranking import (
+    Fit,
+    ModelRanker,
+    Ranker,
+    WordRanker,
+    kept,
+    quantiles,
+    stems,
+)
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.known.literature import Hit
@@ -47,6 +55,78 @@ def hit(number: int, title: str = "T", abstract: str = "") -> Hit:
 
 def ranker(model: Any, context: int = 0) -> ModelRanker:
     return ModelRanker(Voice(model, "review", REVIEW, 0, Window(context)))
+
+
+def scored(*scores: tuple[int, int] | None) -> list[Fit]:
+    return [Fit(*(of or (None, None)), "r") for of in scores]
+
+
+def expected(*means: float) -> list[Fit]:
+    """Papers that a model gave the same number, with what it thought of the others."""
+    return [Fit(8, 10, "r", mean, 10.0) for mean in means]
+
+
+def places(fits: list[Fit], threshold: int = 8) -> tuple[list[int], str]:
+    keeps, decided = kept(fits, threshold)
+    return [place for place, keep in enumerate(keeps) if keep], decided
+
+
+def test_a_small_model_that_keeps_none_by_the_threshold_keeps_its_best_by_rank() -> None:
+    recorded = [
+        (1, 1), (1, 1), (1, 1), (6, 4), (1, 10), (6, 8), (6, 8), (3, 6), (6, 8), (3, 6), (3, 6),
+        (2, 6), (3, 6), (3, 6),
+    ]  # fmt: skip
+    assert places(scored(*recorded)) == ([3, 5, 6, 8], "rank")
+
+
+def test_scores_that_are_all_alike_leave_it_to_retrieval() -> None:
+    assert places(scored(*[(8, 10)] * 14)) == ([*range(7)], "retrieval")
+    assert places(scored(*[None] * 5)) == ([0, 1, 2], "retrieval")
+    assert places(scored((9, 9))) == ([0], "retrieval")
+    assert places([]) == ([], "retrieval")
+
+
+def test_expectations_tell_papers_of_one_score_apart() -> None:
+    fits = expected(7.9, 8.6, 7.8, 8.7)
+    assert places(fits) == ([1, 3], "rank")
+    assert quantiles(fits) == [0.5, 0.75, 0.25, 1.0]
+    # The same numbers with other odds: what is kept follows from the rank in this survey alone.
+    assert places(expected(1.9, 2.6, 1.8, 2.7)) == ([1, 3], "rank")
+
+
+def test_the_threshold_counts_where_nobody_told_the_odds_and_it_tells_papers_apart() -> None:
+    assert places(scored((9, 9), (9, 3), (8, 8), None, (2, 3))) == ([0, 2, 3], "")
+    assert places(scored((9, 9), (9, 3), (8, 8)), threshold=9) == ([0], "")
+
+
+def test_the_other_score_counts_where_the_lower_is_alike() -> None:
+    assert places(scored((1, 10), (1, 1), (9, 1), (1, 1))) == ([0, 2], "rank")
+
+
+FITS = st.lists(
+    st.builds(
+        lambda topic, other, odds: Fit(topic, other, "r", *(odds or (None, None))),
+        st.integers(1, 10),
+        st.integers(1, 10),
+        st.none() | st.tuples(st.floats(1, 10), st.floats(1, 10)),
+    )
+    | st.just(Fit(None, None, "not judged")),
+    min_size=2,
+    max_size=30,
+)
+
+
+@given(FITS, st.integers(1, 10))
+def test_never_none_and_never_all_of_several_papers_are_kept(
+    fits: list[Fit], threshold: int
+) -> None:
+    keeps, decided = kept(fits, threshold)
+    assert 0 < sum(keeps) < len(fits)
+    pairs = [(fit.worth, keep) for fit, keep in zip(fits, keeps, strict=True) if fit.worth]
+    if decided != "retrieval":
+        assert all(keep for fit, keep in zip(fits, keeps, strict=True) if fit.worth is None)
+        dropped = [worth for worth, keep in pairs if not keep]
+        assert all(worth >= max(dropped) for worth, keep in pairs if keep)
 
 
 def words(papers: list[Hit]) -> tuple[Fit, ...]:

@@ -14,7 +14,7 @@ from hpcscientist.models.serving.checking.shape import LayerCache
 from hpcscientist.models.serving.checking.weights import Checkpoint
 from hpcscientist.models.serving.fitting import memory
 from hpcscientist.models.serving.fitting.fit import Layout, Machine, lay_out
-from hpcscientist.models.serving.fitting.layout import LEAST, divides, uncut
+from hpcscientist.models.serving.fitting.layout import LEAST, divides, requests_at_once, uncut
 from hpcscientist.models.serving.fitting.memory import KvCache
 from hpcscientist.models.serving.fitting.shares import Demand, doubt, lay_out_all
 
@@ -488,3 +488,30 @@ def test_thinking_that_replies_are_not_given_is_said(gpus: int) -> None:
     assert "serving.engine.reasoning_parser" in why(checkpoint(thinks=True), DEFAULT)
     assert "reasoning_parser" not in why(checkpoint(thinks=True), parser)
     assert "reasoning_parser" not in why(checkpoint(), DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "replicas", "tokens", "context", "engine", "requests"),
+    [
+        (1, 1, 2_000_000, 32_768, {}, 256),  # as many as the engine takes
+        (1, 2, 2_000_000, 32_768, {"max_num_seqs": 64}, 128),
+        (1, 1, 40_960, 32_768, {}, 10),  # as many as its KV cache holds
+        (1, 1, 40_960, 1_024, {}, 40),
+        (1, 1, 2_000, 2_000, {}, 1),
+        (0, 2, 2_000_000, 32_768, {}, 32),
+    ],
+)
+def test_requests_that_replicas_answer_at_once(
+    gpus: int, replicas: int, tokens: int, context: int, engine: dict[str, int], requests: int
+) -> None:
+    layout = Layout(
+        replicas=replicas,
+        tensor_parallel=1,
+        pipeline_parallel=1,
+        context=context,
+        gpus_per_replica=gpus,
+        dtype="auto",
+        kv_tokens=tokens,
+    )
+    settings = ServingSettings(engine=dict(engine))
+    assert requests_at_once(layout, settings) == requests

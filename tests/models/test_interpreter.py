@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from checkpoint_kit import write_json, write_model
 
+import hpcscientist
 from hpcscientist.models.serving.checking.interpreter import INSTALL, ask, reason
 from hpcscientist.models.serving.checking.weights import check
+from hpcscientist.models.serving.nodes import supported
 
 
 def unsupported(folder: Path, python: Sequence[str]) -> str:
@@ -100,3 +103,41 @@ def test_real_engine_says_what_config_json_leaves_out(tmp_path: Path) -> None:
     found = ask(jamba, (sys.executable,)).config
     assert [n for n, kept in enumerate(check(jamba, found).caches) if kept.heads] == [4, 12]
     assert found["layers_block_type"][4] == "attention"
+
+
+def test_an_engine_that_keeps_its_server_elsewhere_is_seen_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a vLLM might that is newer than all that were tried."""
+    for package in ("vllm", "vllm/entrypoints", "vllm/model_executor/models"):
+        (tmp_path / package).mkdir(parents=True)
+        (tmp_path / package / "__init__.py").write_text("__version__ = '9.0'\n")
+    registry = "class ModelRegistry:\n    get_supported_archs = staticmethod(lambda: ['Llama'])\n"
+    (tmp_path / "vllm/model_executor/models/registry.py").write_text(registry)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    folder = write_model(tmp_path / "m", architectures=["Llama"])
+    found = ask(folder, (sys.executable,))
+    assert (found.vllm, found.known) == ("9.0", True)
+    assert found.lacks[:2] == (supported.SERVERS[0], supported.ARGUMENTS[0])
+    said = reason(folder, ("python",), found.model_copy(update={"ray": "2.60.0"}))
+    assert said is not None
+    assert supported.SERVERS[0] in said
+
+
+def test_ray_s_own_serving_of_models_is_not_used() -> None:
+    """Each release of it goes with one release of vLLM; Ray itself goes with any."""
+    package = Path(hpcscientist.__file__).parent
+    used = {
+        name
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [f"{node.module}.{alias.name}" for alias in node.names]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+        if name.partition(".")[0] == "ray"
+    }
+    assert used == {"ray"}

@@ -169,7 +169,7 @@ def test_what_was_published_is_withdrawn_by_its_own_start_alone(tmp_path: Path) 
             models=("m",),
             nodes=order.nodes,
             head="n1",
-            ray_address="127.0.0.1:2",
+            replicas=(),
             contexts={},
             started=0.0,
         )

@@ -8,6 +8,8 @@ import jinja2
 import pytest
 
 import hpcscientist
+from hpcscientist.authoring.edits.forms import Offer
+from hpcscientist.authoring.edits.units import Unit
 from hpcscientist.models.prompting.prompts import fence, render
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
 from hpcscientist.records.asked.proposing import Leader, Reference
@@ -33,6 +35,7 @@ METRICS = (
 )
 BUDGETS = Budgets(pilot=BudgetSpec(seconds=10.0), full=BudgetSpec(seconds=45.5))
 REFERENCE = {"experiment.py": "WIDTH = 32\n", "data.py": "pass\n"}
+OFFER = Offer(("unit", "search"), ("experiment.py",), ("experiment.py: WIDTH",))
 SHARED: dict[str, Any] = {
     "topic": TOPIC,
     "reference_files": REFERENCE,
@@ -87,6 +90,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
     "converge": KNOWN | {"directions": (WAY,)},
     "propose": KNOWN | {"number": 3, "direction": WAY, "others": ("Ensembles",)},
     "reflect": {"round": 1, "rounds": 3, "remarks": ("Too vague.",), "others": True},
+    "repeats": {"title": "Wider net", "summary": "More units.", "reason": "looks like idea-0001"},
     "novelty": {
         "idea_fields": FIELDS,
         "searches": ("“pens”: 2 papers, 1 not found before",),
@@ -217,11 +221,22 @@ CONTEXTS: dict[str, dict[str, Any]] = {
         "purpose": "What does the width give?",
         "change": "WIDTH = 32",
     },
+    "unit": {
+        "idea_fields": FIELDS,
+        "unit": Unit("experiment.py", "WIDTH", 1, 1),
+        "code": "WIDTH = 32",
+        "written": "WIDTH = x",
+        "names": ("WIDTH", "np"),
+        "problem": "'x' is not defined",
+        "mends": False,
+    },
     "contract": CONTRACT,
     "repair": {"problem": "note: Field required", "cut_off": True, "thought_only": False},
     "rejected": {"problem": "experiment.py: the search text does not occur"},
     "reply_format": {"schema": '"type": "object"'},
 }
+for name in ("code", "debug", "complete", "improve", "extend"):
+    CONTEXTS[name] = CONTEXTS[name] | {"offer": OFFER}
 
 
 def test_every_template_has_a_context_here() -> None:
@@ -346,7 +361,7 @@ def test_code_tells_another_first_version_from_the_earlier_ones() -> None:
     assert "\n1. A wider layer.\n2. Two layers.\n" in another
     assert "It must differ in substance" in another
     before, after = another.split("## First versions that were written before")
-    assert alone == before + "## Reference code" + after.split("## Reference code")[1]
+    assert alone == before + "## Before you reply" + after.split("## Before you reply")[1]
 
 
 def test_improve_says_what_counts_and_what_was_tried() -> None:

@@ -85,6 +85,7 @@ async def test_a_line_holds_the_whole_call(tmp_path: Path) -> None:
         "key": "debug/2/repair1",
         "stage": "debug",
         "ordinal": 2,
+        "draft": 0,
         "repair": 1,
         "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "ü"}],
         "reply": "é\nidea-0001 debug/2/repair1 #1",

@@ -20,13 +20,24 @@ def items(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 def test_a_file_is_one_of_the_editable_ones() -> None:
     before = CodeReply.model_json_schema()
-    schema = narrowed(
-        before, {"edits.file": Limit(values=("a.py", "b.py")), "edits": Limit(least=1, most=4)}
-    )
+    files = Limit(values=("a.py", "b.py"))
+    schema = narrowed(before, {"edits.file": files, "edits": Limit(least=1, most=4, form="Edit")})
     edits = schema["properties"]["edits"]
     assert (edits["minItems"], edits["maxItems"]) == (1, 4)
     assert edits["items"]["properties"]["file"]["enum"] == ["a.py", "b.py"]
     assert before == CodeReply.model_json_schema()  # a cached schema is not changed
+
+
+def test_of_two_forms_one_is_chosen_or_each_is_narrowed() -> None:
+    names = {"edits.file": Limit(values=("a.py",)), "edits.unit": Limit(values=("a.py: main",))}
+    both = items(narrowed(CodeReply.model_json_schema(), names), "edits")["anyOf"]
+    assert both[0]["properties"]["file"]["enum"] == ["a.py"]
+    assert both[1]["properties"]["unit"]["enum"] == ["a.py: main"]
+    one = narrowed(CodeReply.model_json_schema(), {"edits": Limit(form="UnitEdit")})
+    assert list(one["$defs"]) == ["UnitEdit"]
+    assert items(one, "edits")["$ref"].endswith("/UnitEdit")
+    with pytest.raises(KeyError):
+        narrowed(one, {"edits.file": Limit(values=("a.py",))})
 
 
 def test_ids_are_those_that_were_shown() -> None:

@@ -12,7 +12,8 @@ from pydantic import Field
 from hpcscientist.errors import ReplyError
 from hpcscientist.models.answers import find_objects, strip_reasoning
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.structured import Unusable, ask, parse
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.structured import Unusable, ask, parse, warmer
 from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal
@@ -263,6 +264,24 @@ async def test_a_good_reply_needs_no_repair() -> None:
     content = asked.messages[0].content
     assert content.startswith("Write it.\n\n")
     assert json.dumps(Reply.model_json_schema()) in content
+
+
+async def test_a_server_that_holds_schemas_is_not_shown_them() -> None:
+    model = Scripted('{"note": "n"}')
+    await ask(model, REQUEST, Reply, window=Window(holds_schemas=True))
+    (asked,) = model.asked
+    assert asked.reply_schema == Reply.model_json_schema()
+    assert '"properties"' not in asked.messages[-1].content
+
+
+async def test_each_repair_is_asked_warmer_and_with_another_seed() -> None:
+    model = Scripted("no", "no", '{"note": "n"}')
+    await ask(model, REQUEST.model_copy(update={"temperature": 0.2, "seed": 7}), Reply)
+    assert [request.temperature for request in model.asked] == pytest.approx([0.2, 0.4, 0.6])
+    assert model.asked[0].seed == 7
+    assert len({request.seed for request in model.asked}) == 3
+    assert warmer(1.5, 0.2) == 1.5
+    assert warmer(0.9, 0.2) == 1.0
 
 
 async def test_a_repair_shows_the_reply_and_its_problem() -> None:

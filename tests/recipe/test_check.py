@@ -64,6 +64,7 @@ def test_a_reference_may_be_for_a_newer_python_and_what_runs_here_may_not(folder
         ('entry = "experiment.py"', 'entry = "main.py"', "reference/main.py does not exist"),
         ('editable = ["experiment.py"]', 'editable = ["a.py"]', "reference/a.py does not exist"),
         ('predictions = "p', 'predictions = "a/../../p', "leads out of its folder"),
+        ('predictions = "p', f'predictions = "{"p" * 256}', "pattern"),
         ('name = "DEGREE"', 'name = "DEGREES"', "add a line DEGREES = VALUE"),
     ],
 )

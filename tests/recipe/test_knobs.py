@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from newer_python import NEWER
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.recipe.knobs import constants, misfit, set_constants
+from hpcscientist.recipe.knobs import constants, misfit, only_settings, set_constants
 from hpcscientist.recipe.schema import Knob
 
 SOURCE = '''"""Größe."""
@@ -110,3 +110,48 @@ def test_what_is_set_is_read_back(first, second, old):
 )
 def test_misfit(knob, value, fits):
     assert (misfit(knob, value) is None) == fits
+
+
+RATE = Knob(name="RATE", type="float", low=0.0, high=1.0)
+NAME = Knob(name="NAME", type="choice", choices=("tanh", "relu"))
+FLAG = Knob(name="FLAG", type="choice", choices=(True, False))
+
+
+@pytest.mark.parametrize(
+    ("change", "knobs"),
+    [
+        (("RATE = 0.1", "RATE = 0.2"), {"RATE": 0.2}),
+        (("RATE = 0.1  # a comment that stays", "RATE = 1e-3"), {"RATE": 0.001}),
+        (('"tanh"', "'relu'"), {"NAME": "relu"}),
+        (("FLAG = False", "FLAG = True"), {"FLAG": True}),
+        (("FLAG = False", "FLAG = 0"), {"FLAG": 0}),  # is printed otherwise
+        (("RATE = 0.1", '"""A docstring."""\n\nRATE   = 0.2'), {}),  # a statement
+        (('"""Größe."""', '"""Another."""'), {}),  # no value differs
+        (("NEGATIVE = -3", "NEGATIVE = -4"), {}),  # no knob
+        (("RATE = 0.1", "RATE = 0.1 * 2"), {}),
+        (("    RATE = 5", "    RATE = 6"), {}),
+        (("return RATE", "return RATE + 1"), {}),
+        (("RATE = 0.1", "RATE = (0.1"), {}),
+        (("RATE = 0.1", "RATE = 0.1\nRATE = 0.2"), {}),
+        (("RATE = 0.1", "RATE = 0.3\nNEW = 1"), {}),
+        (("RATE", "SPEED"), {}),
+        (("", ""), {}),
+    ],
+)
+def test_a_setting_of_knobs_is_told_from_other_changes(change, knobs):
+    changed = SOURCE.replace(*change) if change[0] else SOURCE
+    files, own = {"experiment.py": changed}, {"experiment.py": SOURCE}
+    assert only_settings(own, files, [RATE, NAME, FLAG]) == knobs
+    assert only_settings(own, {**files, "new.py": ""}, [RATE, NAME, FLAG]) == {}
+    assert only_settings({**own, "a.txt": "1"}, {**files, "a.txt": "2"}, [RATE, NAME, FLAG]) == {}
+
+
+def test_settings_of_several_files_are_found_and_docstrings_do_not_count():
+    model = RATE.model_copy(update={"name": "UNITS", "file": "model.py"})
+    own = {"experiment.py": SOURCE, "model.py": "UNITS = 8\n"}
+    files = {
+        "experiment.py": SOURCE.replace("Größe", "Size").replace("0.1", "0.5"),
+        "model.py": "# wider\nUNITS = 16\n",
+    }
+    assert only_settings(own, files, [RATE, model]) == {"RATE": 0.5, "UNITS": 16}
+    assert only_settings(own, files, [RATE]) == {}

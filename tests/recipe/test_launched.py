@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files import trusted, vault
+from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.recipe.create import create
-from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.recipe.folder_copy import FolderCopy
+from hpcscientist.recipe.launched import LaunchedRecipe, data_copy
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def launched(shown: Path) -> LaunchedRecipe:
 
 def test_it_is_read_from_its_copy(launched: LaunchedRecipe) -> None:
     before = launched.load()
-    assert vault.told(before.scorer) == f"trusted/recipes/{launched.recipe_hash}/recipe/score.py"
+    assert vault.told(before.scorer) == f"trusted/recipes/{launched.recipe_hash}/files/score.py"
     (launched.shown / "score.py").write_text("print(1)")
     (launched.shown / "reference" / "experiment.py").unlink()
     after = launched.load()
@@ -40,21 +44,21 @@ def test_it_is_read_from_its_copy(launched: LaunchedRecipe) -> None:
 
 
 def test_what_was_changed_is_named_and_restored(launched: LaunchedRecipe) -> None:
-    assert launched.changed() == []
+    assert launched.copy.changed() == []
     (launched.shown / "score.py").write_text("print(1)")
     (launched.shown / "planted.py").write_text("")
     (launched.shown / "reference" / "experiment.py").unlink()
-    assert launched.changed() == ["planted.py", "reference/experiment.py", "score.py"]
+    assert launched.copy.changed() == ["planted.py", "reference/experiment.py", "score.py"]
     shutil.rmtree(launched.shown)
-    launched.restore()
-    assert launched.changed() == []
+    launched.copy.restore(launched.copy.kept())
+    assert launched.copy.changed() == []
     assert hash_tree(launched.shown) == launched.recipe_hash
 
 
 def test_a_file_that_has_no_end_is_not_read(launched: LaunchedRecipe) -> None:
     with (launched.shown / "score.py").open("wb") as file:
         file.truncate(2**42)
-    assert launched.changed() == ["score.py"]
+    assert launched.copy.changed() == ["score.py"]
 
 
 def test_caches_beside_what_is_trusted_are_not_copied(shown: Path) -> None:
@@ -74,25 +78,84 @@ def test_an_image_is_not_copied_and_all_else_is(shown: Path) -> None:
     assert not (launched.load().folder / "x.sif").exists()
     assert launched.load().spec.image == "x.sif"
     (shown / "x.sif").write_bytes(b"another")
-    assert launched.changed() == []
+    assert launched.copy.changed() == []
     (shown / "prepare.py").write_text("")
-    assert launched.changed() == ["prepare.py"]
+    assert launched.copy.changed() == ["prepare.py"]
 
 
 def test_without_a_copy_only_the_recipe_of_the_launch_counts(shown: Path) -> None:
     launched = LaunchedRecipe(shown, hash_tree(shown))
     assert launched.load().folder == shown
-    assert launched.changed() == []
+    assert launched.copy.changed() == []
     (shown / "score.py").write_text("print(1)")
     launched.keep()
-    assert not trusted.recipe_folder(launched.recipe_hash).exists()
+    assert not launched.copy.place.exists()
     with pytest.raises(RunDirectoryError, match="was changed since launch"):
         launched.load()
 
 
 def test_half_a_copy_is_none(launched: LaunchedRecipe) -> None:
     (launched.load().folder / "score.py").unlink()
-    (trusted.recipe_folder(launched.recipe_hash) / "recipe" / "prepare.py").write_text("")
+    (launched.copy.files / "prepare.py").write_text("")
     assert launched.load().folder == launched.shown
     launched.keep()
     assert launched.load().folder != launched.shown
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderCopy:
+    """Prepared data of two splits, of which there is a copy."""
+    monkeypatch.setenv(vault.ROOT_VARIABLE, str(tmp_path / "root"))
+    public = tmp_path / "data"
+    for split in ("validation", "test"):
+        (public / split / "train").mkdir(parents=True)
+        (public / split / "train" / "x.csv").write_text("1,2")
+        (public / split / "x.csv").write_text(split)
+    copy = data_copy(public / "validation", f"{hash_tree(public)[:16]}-of-labels")
+    copy.keep()
+    return copy
+
+
+def link_away(path: Path) -> None:
+    path.rename(path.with_name("mine"))
+    path.symlink_to("mine")
+
+
+@pytest.mark.parametrize(
+    ("change", "file"),
+    [
+        (lambda path: path.write_text("3,4"), "x.csv"),
+        (lambda path: path.unlink(), "x.csv"),
+        (lambda path: (path.unlink(), path.mkdir()), "x.csv"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "x.csv"),
+        (link_away, "x.csv"),
+        (lambda path: link_away(path.parent), "train/x.csv"),
+        (lambda path: (shutil.rmtree(path.parent), path.parent.write_text("")), "train/x.csv"),
+        (lambda path: shutil.rmtree(path.parents[1]), "train/x.csv"),
+        (lambda path: path.with_name("planted.csv").write_text("1"), "x.csv"),
+        (lambda path: os.truncate(path, 2**42), "x.csv"),
+    ],
+)
+def test_data_are_as_they_were_whatever_is_in_their_place(
+    change: Callable[[Path], object], file: str, data: FolderCopy
+) -> None:
+    assert data.changed() == []
+    change(data.shown / "validation" / file)
+    changed = data.changed()
+    assert changed
+    data.restore(changed)
+    assert data.changed() == []
+    assert hash_tree(data.shown).startswith(data.known)
+    assert (data.shown / "validation" / file).read_text() in ("1,2", "validation")
+
+
+def test_a_copy_of_data_that_lacks_a_file_is_none(data: FolderCopy) -> None:
+    (data.files / "test" / "x.csv").unlink()
+    (data.shown / "test" / "x.csv").write_text("")
+    assert data.changed() == []
+
+
+def test_large_data_are_not_copied(data: FolderCopy) -> None:
+    shutil.rmtree(data.place)
+    replace(data, most=8).keep()
+    assert data.kept() == {}

@@ -1,7 +1,7 @@
 """What asks the models of a plane in these tests, on one of its nodes and as its user.
 
     python served_asking.py bounds PLANE
-    python served_asking.py many PLANE RUN ENGINE_PYTHON
+    python served_asking.py many PLANE RUN
 
 `bounds` prints what became of requests that go wrong, each in its own way; `many` asks as a
 campaign does, records replies in RUN, and prints what was told of them.
@@ -20,11 +20,9 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, HpcsciError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.fanout import spread
-from hpcscientist.models.fanout.on_ray import RayCluster, RayFanOut
-from hpcscientist.models.fanout.spread import SpreadModel
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving import secrets
+from hpcscientist.models.serving.asking import open_served
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
@@ -77,21 +75,15 @@ async def bounds(paths: ServingPaths, endpoint: Endpoint) -> dict[str, Any]:
     return said
 
 
-async def many(paths: ServingPaths, endpoint: Endpoint, run: Path, python: str) -> dict[str, Any]:
+async def many(paths: ServingPaths, endpoint: Endpoint, run: Path) -> dict[str, Any]:
     """Ask through all that a campaign's requests go through."""
     told: list[str] = []
 
     def tell(asked: ModelRequest, reply: ModelReply, time: int) -> None:
         told.append(asked.idea_id)
 
-    token = str(paths.token)
-    cluster = RayCluster(address=endpoint.ray_address, token_file=token, python=python)
-    client = ClientSettings()
-    where = spread.Endpoint(
-        base_url=endpoint.url, name=endpoint.models[0], key_file=str(paths.key), client=client
-    )
-    fan_out = RayFanOut(cluster, client.concurrency)
-    model = RecordedModel(SpreadModel(fan_out, where), RunPaths(run), tell)
+    own = open_served(paths, endpoint, endpoint.models[0], ClientSettings())
+    model = RecordedModel(own, RunPaths(run), tell)
     try:
         asked = [request(n, max_tokens=TOKENS, ignore_eos=True) for n in range(MANY)]
         return {"replies": await all_of(model, asked), "told": told}
@@ -124,7 +116,7 @@ def main() -> None:
     if what == "bounds":
         found = asyncio.run(bounds(paths, endpoint))
     else:
-        found = asyncio.run(many(paths, endpoint, Path(more[0]), more[1]))
+        found = asyncio.run(many(paths, endpoint, Path(more[0])))
     print(json.dumps(found))
 
 

@@ -3,16 +3,18 @@
     python served_probe.py HOST PORT...
 
 prints by port what became of the connection: refused, silent, closed, or what was answered to
-plain HTTP requests and, where gRPC is spoken, to a call of every method that Ray has. The
-interpreter needs Ray's own gRPC.
+HTTP requests (by TLS where that alone is spoken) and, where gRPC is spoken, to a call of every
+method that Ray has. The interpreter needs Ray's own gRPC.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import re
 import socket
+import ssl
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import Any
 SILENCE_S = 5.0
 PATHS = (
     *("/v1/models", "/v1/chat/completions", "/", "/docs", "/openapi.json", "/metrics"),
-    *("/-/routes", "/-/healthz", "/api/jobs/", "/api/version", "/api/healthz", "/nodes"),
+    *("/health", "/version", "/api/jobs/", "/api/version", "/api/healthz", "/nodes"),
     *("/api/local_raylet_healthz", "/get_or_create_runtime_env", "/api/serve/applications/"),
 )
 # Ray's Python has no stubs for this one.
@@ -49,20 +51,27 @@ def methods() -> list[str]:
 
 def probe(host: str, port: int, known: list[str]) -> dict[str, Any]:
     """Return what one port gives."""
-    first = ask(host, port, PATHS[0])
-    if first[:1] != b"H":
+    for secret in (False, True):
+        first = ask(host, port, PATHS[0], secret)
+        if first[:1] == b"H":
+            given = {path: http(host, port, path, secret) for path in PATHS}
+            return {"said": "http", "http": given}
         word = first.decode("latin-1")
-        return (
-            {"said": word} if word in ("refused", "silent", "closed") else grpc(host, port, known)
-        )
-    return {"said": "http", "http": {path: http(host, port, path) for path in PATHS}}
+        if word != "closed":
+            break  # whoever closes at once may speak TLS alone
+    return {"said": word} if word in ("refused", "silent", "closed") else grpc(host, port, known)
 
 
-def ask(host: str, port: int, path: str) -> bytes:
-    """Send one HTTP request; return the answer's beginning, or one word."""
+def ask(host: str, port: int, path: str, secret: bool) -> bytes:
+    """Send one HTTP request; return the answer's beginning, or one word. `secret`: by TLS."""
     request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     try:
-        with socket.create_connection((host, port), SILENCE_S) as connection:
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(socket.create_connection((host, port), SILENCE_S))
+            if secret:
+                connection = stack.enter_context(anybody.wrap_socket(connection))
             connection.sendall(request.encode())
             found = b""
             while len(found) < 65536 and (more := connection.recv(65536)):
@@ -74,13 +83,13 @@ def ask(host: str, port: int, path: str) -> bytes:
         return b"silent"
     except ConnectionRefusedError:
         return b"refused"
-    except ConnectionError:
+    except (ConnectionError, ssl.SSLError):
         return b"closed"
 
 
-def http(host: str, port: int, path: str) -> str:
+def http(host: str, port: int, path: str, secret: bool) -> str:
     """Return the status of the answer, with its body where that is a success."""
-    head, _, body = ask(host, port, path).partition(b"\r\n\r\n")
+    head, _, body = ask(host, port, path, secret).partition(b"\r\n\r\n")
     status = head.split(b" ")[1].decode() if head.startswith(b"HTTP/") else head.decode("latin-1")
     return f"{status} {body.decode('latin-1')}" if status.startswith("2") else status
 

@@ -208,7 +208,7 @@ def test_a_replica_killed_with_requests_in_flight_loses_none(
     served: Served, head: str, worker: str
 ) -> None:
     run = served.cluster.make_folder("run")
-    command = served.step(head, *served.asking("many", run, served.engine))
+    command = served.step(head, *served.asking("many", run))
     asking = served.cluster.start(*command, cwd=served.folder)
 
     def begun() -> bool:

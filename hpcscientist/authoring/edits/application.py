@@ -14,13 +14,15 @@ from hpcscientist.authoring.edits.finding.explaining import not_found
 from hpcscientist.authoring.edits.markup import has_entities
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
 from hpcscientist.authoring.edits.syntax import fault, is_python
-from hpcscientist.records.asked.replies import Edit
+from hpcscientist.authoring.edits.units import apply_unit
+from hpcscientist.records.asked.replies import Edit, UnitEdit
 
+NO_TEXT = "the new text holds characters that cannot be written as UTF-8"
 CONFLICT, CALL = "conflict markers", "a call of a tool"
 
 
 def apply(
-    files: Mapping[str, str], edits: Iterable[Edit], editable: Iterable[str]
+    files: Mapping[str, str], edits: Iterable[Edit | UnitEdit], editable: Iterable[str]
 ) -> dict[str, str] | EditError:
     """Return the files after all edits in order, or the first error; `files` is not changed.
 
@@ -32,7 +34,7 @@ def apply(
 
 
 def apply_noted(
-    files: Mapping[str, str], edits: Iterable[Edit], editable: Iterable[str]
+    files: Mapping[str, str], edits: Iterable[Edit | UnitEdit], editable: Iterable[str]
 ) -> Applied | EditError:
     """Do as `apply`, and tell how each edit was matched."""
     patterns, todo = tuple(editable), tuple(edits)
@@ -40,16 +42,17 @@ def apply_noted(
     notes: list[Note] = []
     before: dict[str, Edit] = {}
     for number, edit in enumerate(todo, 1):
-        result = _apply_one(changed, edit, patterns, before.get(edit.file))
+        file, result = _file_and_change(changed, edit, patterns, before)
         if isinstance(result, Refusal):
             return EditError(
-                file=edit.file, reason=result.reason, near=result.near, edit=number, of=len(todo)
+                file=file, reason=result.reason, near=result.near, edit=number, of=len(todo)
             )
-        changed[edit.file] = result.text
-        before[edit.file] = edit
+        changed[file] = result.text
+        if isinstance(edit, Edit):
+            before[file] = edit
         notes.append(
             Note(
-                file=edit.file,
+                file=file,
                 matched=result.matched,
                 first=result.first,
                 last=result.last,
@@ -57,6 +60,25 @@ def apply_noted(
             )
         )
     return Applied(files=changed, notes=tuple(notes))
+
+
+def _file_and_change(
+    files: Mapping[str, str],
+    edit: Edit | UnitEdit,
+    editable: tuple[str, ...],
+    before: Mapping[str, Edit],
+) -> tuple[str, Changed | Refusal]:
+    if isinstance(edit, Edit):
+        return edit.file, _apply_one(files, edit, editable, before.get(edit.file))
+    if not _is_text(edit.code):
+        return _file_of(edit), Refusal(NO_TEXT)
+    there = (name for name in files if any(fnmatchcase(name, p) for p in editable))
+    found = apply_unit(files, edit, dict.fromkeys([*there, *filter(_is_plain, editable)]))
+    return (_file_of(edit), found) if isinstance(found, Refusal) else found
+
+
+def _file_of(edit: UnitEdit) -> str:
+    return edit.unit.partition(":")[0]
 
 
 def _apply_one(
@@ -177,7 +199,7 @@ def _refusal(files: Mapping[str, str], edit: Edit, editable: tuple[str, ...]) ->
         problem = "this file may not be edited" if known else "there is no such file"
         reason = f"{problem}; editable: {', '.join(editable)}"
     elif not _is_text(edit.replace):
-        reason = "the new text holds characters that cannot be written as UTF-8"
+        reason = NO_TEXT
     elif edit.search == "":
         reason = "search is empty; set it to null to replace the whole file"
     elif edit.search is not None and not known:

@@ -24,17 +24,26 @@ _MEANT = {"n": "\n", "t": "\t", "r": ""}
 _GLYPHS = str.maketrans(
     {"“": '"', "”": '"', "‘": "'", "’": "'", "\u00a0": " ", "\u200b": None, "\ufeff": None}
 )
+_HALF_CLOSED = re.compile(r'^([ \t]*"""[^"\n]+)""$', re.MULTILINE)
 _NUMBER = re.compile(r"\s*(?:line |L)?(\d+)(?:\s*[:|│→]|\t)(.*)")
 _DIFF_HEAD = re.compile(r"(?:@@ .*|--- \S.*|\+\+\+ \S.*|diff --git .*|index [0-9a-f]+\.\..*)")
 
 FENCES, NUMBERS, MARKERS, TAGS = "fences", "line numbers", "diff markers", "tags"
 ESCAPES, QUOTES, ENTITIES = "JSON escapes", "escaped quotes", "HTML escapes"
-BREAKS, GLYPHS = "line breaks in strings", "typography"
+BREAKS, GLYPHS, DOCSTRINGS = "line breaks in strings", "typography", "docstrings left open"
 _KINDS = (
     *((FENCES,), (NUMBERS,), (MARKERS,), (FENCES, NUMBERS), (FENCES, MARKERS)),
     *((TAGS,), (TAGS, FENCES), (FENCES, TAGS)),
     (ENTITIES,),
-    *((ESCAPES,), (ESCAPES, FENCES), (ESCAPES, TAGS), (QUOTES,), (BREAKS,), (GLYPHS,)),
+    *(
+        (ESCAPES,),
+        (ESCAPES, FENCES),
+        (ESCAPES, TAGS),
+        (QUOTES,),
+        (BREAKS,),
+        (GLYPHS,),
+        (DOCSTRINGS,),
+    ),
 )
 
 
@@ -154,6 +163,14 @@ def _rejoined(text: str) -> str:
     return text
 
 
+def _closed(text: str) -> str:
+    """Return a text in which docstrings of one line end with as many quotes as they begin with.
+
+    Small models drop one of three that are escaped in JSON.
+    """
+    return _HALF_CLOSED.sub(r'\1"""', text)
+
+
 _BROKEN = 20  # strings of a text that are mended; each costs another look at all of it
 _OF_TEXTS: dict[str, Callable[[str], str]] = {
     TAGS: _untagged,
@@ -161,6 +178,7 @@ _OF_TEXTS: dict[str, Callable[[str], str]] = {
     QUOTES: _unquoted,
     ENTITIES: html.unescape,
     BREAKS: _rejoined,
+    DOCSTRINGS: _closed,
     GLYPHS: lambda text: text.translate(_GLYPHS),
 }
 

@@ -19,6 +19,7 @@ Matched = Literal[
     "fragment",
     "typos",
     "whole file",
+    "unit",
     "repeated",
 ]
 

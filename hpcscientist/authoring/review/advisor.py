@@ -88,6 +88,7 @@ class Advisor:
             attempt=attempt,
             checks=merged(judged),
             marks=tuple(sorted(reply.correctness for reply in replies)),
+            expected=tuple(sorted(_correctness(reply) for reply in replies)),
             toy=pretended(replies) or any(sign.kind == "unchanged" for sign in seen.signs),
             same_as_reference=same_as_reference,
             judged=bool(replies),
@@ -192,9 +193,14 @@ def _advice(replies: list[ReviewReply], signs: tuple[Sign, ...], same_as_referen
     """Return what the coder is told, the surest first; the order of the replies plays no part."""
     told = [_SAME] if same_as_reference else []
     told += [f"{sign}." for sign in signs[:_SIGNS]]
-    ranked = sorted((reply.correctness, line(reply.advice, _ADVICE)) for reply in replies)
+    ranked = sorted((_correctness(reply), line(reply.advice, _ADVICE)) for reply in replies)
     told += list(dict.fromkeys(advice for _, advice in ranked if advice))[:_ADVISED]
     return "\n".join(told)
+
+
+def _correctness(reply: ReviewReply) -> float:
+    """A judgement's mark: its expectation where that is known."""
+    return reply.expectation("correctness") or reply.correctness
 
 
 def _limits(concepts: Sequence[Wanted], files: Iterable[str]) -> Limits:

@@ -66,6 +66,7 @@ class Measured:
     `seconds` runs from the first request to the end; None where the campaign was resumed.
     `trials` are those of ideas, without confirmations. `improved_at` holds, for each number of
     trials at which one more idea had ended, how many had improved and how many were confirmed.
+    `knob_settings` counts the ideas whose code only sets knobs, as the control arm's does.
     """
 
     stages: Mapping[str, StageCost]
@@ -74,6 +75,7 @@ class Measured:
     trials: int
     seconds: float | None
     improved_at: Sequence[tuple[int, int, int]] = field(default=())
+    knob_settings: int = 0
 
     @property
     def tokens(self) -> int:
@@ -110,6 +112,7 @@ def read(paths: RunPaths) -> Measured:
         trials=trials.total(),
         seconds=_seconds(lines),
         improved_at=_improved_at(state, rows, trials),
+        knob_settings=sum(bool(idea.only_sets_knobs) for idea in state.ideas.values()),
     )
 
 

@@ -32,6 +32,7 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
         beside = fmean(of_control) if of_control else None
         steps = [pair.model.steps[step] for pair in pairs]
         yield _figure(f"ideas {step}", "ideas a campaign", steps, beside)
+    yield _figure(_ONLY_KNOBS, "ideas a campaign", *_knob_settings(pairs))
     for name, unit, measured in _COSTS:
         values = [cost for pair in pairs if (cost := measured(pair.model)) is not None]
         if values:
@@ -41,6 +42,16 @@ def _figures(pairs: Sequence[Pair]) -> Iterator[Figure]:
         own, other = ([counts[side][place] for counts in equal] for side in (0, 1))
         if own:
             yield _figure(f"{name} at equal trials", "ideas a campaign", own, fmean(other))
+    for part in _left_out(pairs):
+        for name, unit, measured in _GIVES:
+            if values := _given(pairs, part, measured):
+                yield _figure(f"{part} gives: {name}", unit, values)
+
+
+def _knob_settings(pairs: Sequence[Pair]) -> tuple[list[int], float | None]:
+    """Return how many of the model's ideas only set knobs, and the control arm's mean of that."""
+    control = [pair.control.knob_settings for pair in pairs if pair.control is not None]
+    return [pair.model.knob_settings for pair in pairs], fmean(control) if control else None
 
 
 def _figure(name: str, unit: str, values: Sequence[float], beside: float | None = None) -> Figure:
@@ -79,6 +90,7 @@ _STAGE_COLUMNS: tuple[tuple[str, str, Callable[[StageCost], float]], ...] = (
     ("seconds", "of latency, a campaign", lambda cost: cost.seconds),
     ("cut", "of replies cut at the limit", lambda cost: cost.cut / max(cost.calls, 1)),
 )
+_ONLY_KNOBS = "ideas whose code only sets knobs"
 _NOTHING = StageCost(0, 0, 0, 0, 0, 0, 0.0)
 
 
@@ -95,6 +107,31 @@ _COSTS: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
     ("seconds a confirmed idea", "s", lambda of: _per(of.seconds, of.steps["confirmed"])),
     ("trials", "a campaign", lambda of: of.trials),
 )
+
+
+# What a part gives is what a campaign has more with it than without it, at the same seed.
+_GIVES: tuple[tuple[str, str, Callable[[Measured], float | None]], ...] = (
+    ("scored", "ideas a campaign", lambda of: of.steps["scored"]),
+    ("improved", "ideas a campaign", lambda of: of.steps["improved"]),
+    ("confirmed", "ideas a campaign", lambda of: of.steps["confirmed"]),
+    ("tokens", "a campaign", lambda of: of.tokens),
+    ("seconds", "a campaign", lambda of: of.seconds),
+)
+
+
+def _left_out(pairs: Sequence[Pair]) -> list[str]:
+    return list(dict.fromkeys(part for pair in pairs for part in pair.without))
+
+
+def _given(
+    pairs: Sequence[Pair], part: str, measured: Callable[[Measured], float | None]
+) -> list[float]:
+    found = []
+    for pair in pairs:
+        having, lacking = measured(pair.model), measured(pair.without[part])
+        if having is not None and lacking is not None:
+            found.append(having - lacking)
+    return found
 
 
 def _stages(pairs: Sequence[Pair]) -> list[str]:
@@ -138,6 +175,8 @@ def _tables(pairs: Sequence[Pair]) -> Iterator[RenderableType]:
         control = [pair.control.steps[step] for pair in pairs if pair.control is not None]
         own = [pair.model.steps[step] for pair in pairs]
         ideas.add_row(step, _cell(own), _cell(control) if control else "")
+    settings, of_control = _knob_settings(pairs)
+    ideas.add_row(_ONLY_KNOBS, _cell(settings), "" if of_control is None else _number(of_control))
     equal = _at_equal_trials(pairs)
     for place, name in enumerate(("improved", "confirmed")):
         own, other = ([counts[side][place] for counts in equal] for side in (0, 1))
@@ -155,6 +194,14 @@ def _tables(pairs: Sequence[Pair]) -> Iterator[RenderableType]:
         values = [value for pair in pairs if (value := measured(pair.model)) is not None]
         costs.add_row(name, _cell(values) if values else "none")
     yield costs
+    if parts := _left_out(pairs):
+        given = _table(f"What each part gives and costs, {count}", "with it, more")
+        for name, _, _ in _GIVES:
+            given.add_column(name, justify="right")
+        for part in parts:
+            gains = [_given(pairs, part, measured) for _, _, measured in _GIVES]
+            given.add_row(part, *(_cell(gain) if gain else "none" for gain in gains))
+        yield given
 
 
 def _table(title: str, *columns: str) -> Table:

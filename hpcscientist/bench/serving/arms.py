@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shlex
 import signal
 import subprocess
 import tempfile
@@ -26,7 +25,6 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.beside import Beside
-from hpcscientist.launching.serving.fan_out import from_where
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
@@ -169,17 +167,15 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
         site=ground.site,
     )
     launcher = nodes.launcher_of(ground.site, "")
-    with serving.serve(request, nodes.here(), launcher, ground.tell) as (plane, endpoint, machine):
+    with serving.drafted(request, nodes.here(), launcher, ground.tell) as (plane, machine):
         beside = Beside(
             plane=plane,
-            endpoint=endpoint,
+            answers=plane.begin(),
             machine=machine,
             settings=settings,
             paths=request.paths,
             folders={spec: ground.model},
             since=time.time(),
-            python=shlex.join(ground.python),
-            fan_out=from_where(settings.serving.fan_out, ground.site),
         )
         roles = open_models(role_specs(Settings(), spec), None, settings, beside.served())
         model = RecordedModel(roles, RunPaths(root / "run"), lambda *_: None)

@@ -11,7 +11,8 @@ from pathlib import Path
 from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving.arms import Ground
 from hpcscientist.bench.serving.measured import Measured
-from hpcscientist.bench.serving.options import IN_FLIGHT, PARTS, Options
+from hpcscientist.bench.serving.model import WORDS
+from hpcscientist.bench.serving.options import IN_FLIGHT, ON_GPU, PARTS, Options
 from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
@@ -19,7 +20,7 @@ from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.ports.telling import Tell
 
-__all__ = ["IN_FLIGHT", "PARTS", "Options", "figures", "folder_of"]
+__all__ = ["IN_FLIGHT", "ON_GPU", "PARTS", "Options", "figures", "folder_of"]
 
 _MODEL = "hpcscientist.bench.serving.model"
 
@@ -32,7 +33,8 @@ def folder_of(spec: str, below: Path) -> Path:
 
 
 def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
-    """Measure, and leave neither processes nor files behind; takes some ten minutes on two cores.
+    """Measure, and leave neither processes nor files behind; takes some ten minutes on two
+    cores, and three on a GPU.
 
     Raises UsageError and ServingError for what cannot be measured here, OSError when `folder`
     cannot be written.
@@ -52,12 +54,17 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
     return found
 
 
+def _size(options: Options) -> tuple[str, ...]:
+    given = {"hidden": options.hidden, "layers": options.layers, "words": WORDS}
+    return tuple(f"--{name}={number}" for name, number in given.items())
+
+
 def _ground(options: Options, root: Path, tell: Tell) -> Ground:
     ground = Ground(root, options.model or root / "random", options.site, tell)
     if options.model is None:
         tell("making a model of random weights")
         done = subprocess.run(
-            [*ground.python, "-P", "-m", _MODEL, str(ground.model)],
+            [*ground.python, "-P", "-m", _MODEL, str(ground.model), *_size(options)],
             env={**os.environ, "TMPDIR": str(root)},  # PyTorch leaves a folder there
             capture_output=True,
             text=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -21,8 +22,9 @@ from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
 
-TARGET = 0.90  # of vLLM alone, with AT requests in flight
-AT = 64
+TARGET = 0.90  # of vLLM alone, with so many requests in flight
+AT = (64, 256)
+START = 1.3  # of vLLM alone
 
 _WARM = 8  # tokens of a reply before the clock starts
 _WARM_CHARACTERS = 32
@@ -49,6 +51,8 @@ class Measured:
 
     def check(self) -> None:
         """See that as many replicas fit as are asked for. Raises ServingError, UsageError."""
+        if self._options.gpu and not self._gpus:
+            raise UsageError("--gpu: this machine has no GPU that can be used; leave --gpu out")
         most = 2 if "replicas" in self._options.parts else 1
         own = self._settings.serving.model_copy(update={"replicas": most})
         try:
@@ -70,8 +74,12 @@ class Measured:
 
     def _throughput(self) -> list[Figure]:
         found: dict[str, dict[int, list[float]]] = {"whole": {}, "alone": {}}
+        first_token: dict[str, float] = {}
+        one = prompts.draw("alone", 1, 1, 1, self._settings.ideation)
         with ExitStack() as both:
+            begun = time.perf_counter()
             ours = both.enter_context(self._plane(1))
+            first_token["whole"] = time.perf_counter() - begun
             resting = cores.taken(_REST_S)  # of which vLLM alone cannot have any, if it runs beside
             if self._gpus:  # an engine takes a GPU's memory: one after the other
                 found["whole"] = self._rates({"whole": ours})["whole"]
@@ -79,19 +87,30 @@ class Measured:
                 arms: dict[str, Arm] = {}
             else:
                 arms = {"whole": ours}
+            begun = time.perf_counter()
             arms["alone"] = both.enter_context(alone(self._ground, ours.served))
+            arms["alone"].run(one)
+            first_token["alone"] = time.perf_counter() - begun
             found |= self._rates(arms)
+        own, other = first_token["whole"], first_token["alone"]
         return [
-            self._rate(
-                f"tokens per second, {count} in flight",
-                *(found["whole"][count], "vLLM alone", found["alone"][count]),
-                TARGET if count == AT else None,
-            )
-            for count in self._options.in_flight
-        ] + [Figure("a plane at rest", resting, "cores", None, None, None, 0.0, 1)]
+            *(
+                self._rate(
+                    f"tokens per second, {count} in flight",
+                    *(found["whole"][count], "vLLM alone", found["alone"][count]),
+                    TARGET if count in AT else None,
+                )
+                for count in self._options.in_flight
+            ),
+            Figure(
+                *("first token", own, "s", f"vLLM alone: {other:.4g} s", own / other, START, 0.0),
+                runs=1,
+            ),
+            Figure("a plane at rest", resting, "cores", None, None, None, 0.0, 1),
+        ]
 
     def _start(self) -> list[Figure]:
-        """Both starts compile anew: a replica's compiled code goes with its plane."""
+        """The second start begins with what the first one compiled, where that can be kept."""
         ground, taken = self._ground, {}
         for name in ("cold", "warm"):
             if name == "cold":

@@ -1,6 +1,6 @@
 """A Llama of random weights, made on the spot in the form in which open weights are published.
 
-    python -m hpcscientist.bench.serving.model FOLDER [--hidden N] [--layers N] [--seed N]
+    python -m hpcscientist.bench.serving.model FOLDER [--hidden N] [--layers N] [--words N]
 
 The interpreter needs torch and transformers, as the one that serves does. The same seed gives
 the same weights on the same machine.
@@ -9,6 +9,7 @@ the same weights on the same machine.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,9 @@ from typing import Any
 
 HIDDEN, LAYERS = 768, 14  # about 100 million parameters
 CONTEXT = 32_768  # tokens
+WORDS = 8_000
 
+_SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")
 END, USER, SYSTEM, ASSISTANT = SPECIAL = ["<|end|>", "<|user|>", "<|system|>", "<|assistant|>"]
 TEMPLATE = (
     "{% for message in messages %}"
@@ -27,21 +30,32 @@ TEMPLATE = (
 
 
 def make_random(
-    folder: Path, hidden: int = 64, layers: int = 2, context: int = CONTEXT, seed: int = 0
+    folder: Path,
+    hidden: int = 64,
+    layers: int = 2,
+    context: int = CONTEXT,
+    seed: int = 0,
+    words: int = 0,
 ) -> Path:
     """Write a Llama of random weights with a byte-level tokenizer; return its folder.
 
-    `context` is in tokens, here bytes. Replies are noise and end after some hundred tokens.
+    `context` is in tokens; of what is read each byte is one. Replies are noise: bytes, which end
+    after some hundred tokens, or with `words` almost nothing but so many made ones, without an end.
+    A reply that is no text is an engine's hardest: what it has so far is decoded anew for each
+    token, which takes more than all else that the engine does for that.
     """
     import torch  # noqa: PLC0415 (heavy)
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    made = map("".join, itertools.islice(itertools.product(_SYLLABLES, repeat=4), words))
+    vocabulary = [*letters, *(f"Ġ{word}" for word in made)]
+    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(vocabulary)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(SPECIAL)
     torch.manual_seed(seed)
+    torch.set_default_dtype(torch.bfloat16 if words else torch.float32)
     save(folder, llama(tokenizer, hidden, layers, context), tokenizer)
     return folder
 
@@ -96,9 +110,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hidden", type=int, default=HIDDEN)
     parser.add_argument("--layers", type=int, default=LAYERS)
+    parser.add_argument("--words", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
-    print(make_random(given.folder, given.hidden, given.layers, seed=given.seed))
+    sizes = (given.hidden, given.layers)
+    print(make_random(given.folder, *sizes, seed=given.seed, words=given.words))
 
 
 if __name__ == "__main__":

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from hpcscientist.bench.serving.model import HIDDEN, LAYERS
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.site import Site
 
 IN_FLIGHT = (1, 8, 64)
 PARTS = ("throughput", "start", "replicas")
+# What is measured on a GPU within three minutes: a billion weights.
+ON_GPU: dict[str, Any] = {
+    "parts": PARTS[:1],
+    "in_flight": (*IN_FLIGHT, 256),
+    "tokens": 128,
+    "hidden": 2048,
+    "layers": 20,
+    "gpu": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What to measure where.
 
-    `model`: a folder of weights, None for random ones made on the spot. A prompt has `characters`,
-    a reply `tokens`; `in_flight` lists how many requests there are at once.
+    `model`: a folder of weights, None for random ones made on the spot, of `hidden` numbers in each
+    of `layers`. A prompt has `characters`, a reply `tokens`; `in_flight` lists how many requests
+    there are at once. `gpu`: the machine must have one.
     """
 
     folder: Path
@@ -29,3 +41,6 @@ class Options:
     characters: int = 128
     tokens: int = 64
     runs: int = 3
+    hidden: int = HIDDEN
+    layers: int = LAYERS
+    gpu: bool = False

@@ -12,20 +12,29 @@ from functools import partial
 from typing import Literal
 
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.proposals.idea_file import proposed, read_idea, record_idea
+from hpcscientist.campaign.proposals.idea_file import (
+    known_idea,
+    proposed,
+    read_idea,
+    record_idea,
+    rewrite_idea,
+)
 from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
 from hpcscientist.campaign.proposals.outlook import Outlook
 from hpcscientist.config.extent import Extent
-from hpcscientist.errors import PlaybookExhausted, ReplyError
+from hpcscientist.errors import IdeaDamaged, PlaybookExhausted, ReplyError
 from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank
-from hpcscientist.ports.proposer import Proposer
-from hpcscientist.records.asked.proposing import Leader, ProposalTask
-from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, ProposalsExhausted
+from hpcscientist.ideation.changes import touched
+from hpcscientist.models.voice import UNANSWERED
+from hpcscientist.ports.proposer import Proposer, Reconsider
+from hpcscientist.records.asked.proposing import Leader, ProposalTask, Repeated
+from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, IdeaRevised, ProposalsExhausted
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 
 CONTROL_MODEL = "search"  # what its ideas name for their model
@@ -36,6 +45,7 @@ class Admission:
     """Has ideas proposed and lets them in.
 
     `control` proposes the ideas that the extent gives to the control arm, if it gives it any.
+    `reconsider` gives another proposal for one that repeats an earlier idea; None: nobody does.
     """
 
     extent: Extent
@@ -47,6 +57,8 @@ class Admission:
     integrity: Integrity
     control: Proposer | None = None
     outlook: Outlook = field(default_factory=Outlook)
+    reconsider: Reconsider | None = None
+    names: frozenset[str] = frozenset()  # of the reference's code that ideas may change
     _preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _is_prepared: bool = False
     _is_banked: bool = False
@@ -97,11 +109,11 @@ class Admission:
             await asyncio.to_thread(self.bank.prepare, idea.proposal.summary)
         idea_hash = record_idea(path, idea)
         self.integrity.keep(path, read_regular(path).decode())
-        self.journal.record(proposed(idea, idea_hash))
+        self.journal.record(proposed(idea, idea_hash, touched(idea.proposal, self.names)))
 
     async def admit(self, number: int) -> None:
-        """Let an idea in whose turn it is, unless it repeats another. Raises ModelError of the
-        embedder.
+        """Let an idea in whose turn it is, unless it repeats another: then it goes back to its
+        proposer once. Raises ModelError of the embedder, EndpointError, RunDirectoryError.
         """
         idea = self.state.ideas[idea_id_of(number)]
         if not idea.idea_hash:
@@ -111,11 +123,58 @@ class Admission:
             await self._bank()
         # Beside the loop, for a large bank takes its time; nobody else's turn comes before.
         reason, like = await asyncio.to_thread(self._likeness, idea)
+        if reason is not None and await self._is_revised(idea, reason, like):
+            reason, like = await asyncio.to_thread(self._likeness, idea)
         if reason is not None:
-            self._end(idea.idea_id, "rejected", reason, like)
+            still = "went back to its proposer once, and still " if idea.revised else ""
+            self._end(idea.idea_id, "rejected", still + reason, like)
             return
         self.journal.record(IdeaAdmitted(idea_id=idea.idea_id))
-        self.bank.add(idea.idea_id, idea.summary, idea.knobs)
+        self._add(idea)
+
+    async def _is_revised(self, idea: IdeaState, reason: str, like: str | None) -> bool:
+        """Have another idea proposed in place of a look-alike, once; whether there is one.
+
+        A driver may be killed meanwhile: the next one asks the same, and is given what was said.
+        """
+        if self.reconsider is None or idea.knobs is not None or idea.revised:
+            return False
+        path, other = self.paths.idea(idea.idea_id).idea, self.state.ideas.get(like or "")
+        self.integrity.check(path)
+        try:
+            known = known_idea(path)
+            if hash_file(path) == idea.idea_hash:  # else it was revised, and the driver killed
+                repeated = Repeated(
+                    proposal=known.proposal,
+                    title=other.title if other else "",
+                    summary=other.summary if other else "",
+                    reason=reason,
+                )
+                task = await self._task(idea.idea_id, idea.number, idea.round)
+                proposal = await self.reconsider(task, repeated)
+                prompts = self.outlook.prompts(idea.idea_id, idea.number, idea.round)
+                known = known.model_copy(update={"proposal": proposal, "prompts": prompts})
+                rewrite_idea(path, known)
+        except (*UNANSWERED, IdeaDamaged):
+            return False
+        proposal, idea_hash = known.proposal, hash_file(path)
+        await asyncio.to_thread(self.bank.prepare, proposal.summary)
+        self.integrity.keep(path, read_regular(path).decode())
+        self.journal.record(
+            IdeaRevised(
+                idea_id=idea.idea_id,
+                title=proposal.title,
+                parent_ids=proposal.parent_ids,
+                summary=proposal.summary,
+                idea_hash=idea_hash,
+                changes=touched(proposal, self.names),
+                like=like or "",
+            )
+        )
+        return True
+
+    def _add(self, idea: IdeaState) -> None:
+        self.bank.add(idea.idea_id, idea.summary, idea.knobs, idea.title, idea.touches)
 
     async def _prepare(self) -> None:
         """Have ready what is needed before the first idea; whoever comes first sees to it."""
@@ -133,7 +192,7 @@ class Admission:
             return
         for idea in self.state.in_order():
             if _was_let_in(idea):
-                await asyncio.to_thread(self.bank.add, idea.idea_id, idea.summary, idea.knobs)
+                await asyncio.to_thread(self._add, idea)
         self._is_banked = True
 
     def _proposer(self, number: int) -> Proposer:
@@ -197,10 +256,11 @@ class Admission:
         if idea.knobs is not None:
             same = self.bank.same_knobs(idea.knobs)
             return (f"has the same knobs as {same}" if same else None), None
-        near = self.bank.look_alike(idea.summary)
+        near = self.bank.look_alike(idea.summary, idea.title, idea.touches)
         if near is None:
             return None, None
-        reason = f"looks like {near.words} (cosine {near.cosine:.2f})"
+        same = f" of titles, both change {', '.join(near.changes)}" if near.changes else ""
+        reason = f"looks like {near.words} (cosine {near.cosine:.2f}{same})"
         return reason, None if near.origin else near.idea_id
 
     def _end(

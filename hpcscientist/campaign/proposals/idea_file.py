@@ -36,11 +36,16 @@ def record_idea(path: Path, idea: Idea) -> str:
     """Write an idea down unless that was done; return the hash of its file."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, idea.model_dump_json(indent=2) + "\n")
+        rewrite_idea(path, idea)
     return hash_file(path)
 
 
-def proposed(idea: Idea, idea_hash: str) -> IdeaProposed:
+def rewrite_idea(path: Path, idea: Idea) -> None:
+    """Write an idea down in place of what it was."""
+    write_text(path, idea.model_dump_json(indent=2) + "\n")
+
+
+def proposed(idea: Idea, idea_hash: str, changes: tuple[str, ...] = ()) -> IdeaProposed:
     """Return the event of an idea whose file has this hash; "" where no proposal was usable."""
     return IdeaProposed(
         idea_id=idea.idea_id,
@@ -53,6 +58,7 @@ def proposed(idea: Idea, idea_hash: str) -> IdeaProposed:
         knobs=idea.knobs,
         shown=idea.shown,
         idea_hash=idea_hash,
+        changes=changes,
     )
 
 

@@ -124,6 +124,7 @@ class Craft:
                 complete=review.complete,
                 same_as_reference=review.same_as_reference,
                 marks=review.marks,
+                expected=review.expected,
                 lacking=lacking(review),
             )
         )

@@ -14,6 +14,7 @@ from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.recipe.knobs import only_settings
 from hpcscientist.records.asked.authoring import Draft
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import Attempt, AttemptKind
@@ -85,12 +86,11 @@ class Tryout:
                 "the run directory, or launch anew"
             )
         folder = self.paths.idea(idea_id).attempt(number)
-        beside = attempts.beside(draft, self.specs.recipe.reference)
+        recipe = self.specs.recipe
+        beside = attempts.beside(draft, recipe.reference)
         for name in beside:
             make_way(self.paths, folder / name)
-        attempt = attempts.save(
-            self.paths.idea(idea_id), number, draft, self.specs.recipe.reference
-        )
+        attempt = attempts.save(self.paths.idea(idea_id), number, draft, recipe.reference)
         self.integrity.keep_folder(self.paths.idea(idea_id).code(number), draft.files)
         for name, text in beside.items():
             self.integrity.keep(folder / name, text)
@@ -103,6 +103,7 @@ class Tryout:
                 kind=kind,
                 note_hash=hash_bytes(draft.note.encode()),
                 note=draft.note,
+                only_knobs=only_settings(recipe.reference, draft.files, recipe.spec.knobs),
             )
         )
         return attempt

@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -58,7 +58,8 @@ class TrialRunner:
 
     `retries` counts reruns after machine failures that this driver may make of one trial;
     a driver that resumes may make as many again. Before each it waits `pause_s` seconds,
-    doubled each time: what ails a machine often passes.
+    doubled each time: what ails a machine often passes. `data_changes` says how often the data that
+    all candidates read were found changed, and restored.
     """
 
     paths: RunPaths
@@ -68,6 +69,8 @@ class TrialRunner:
     generation: int
     retries: int
     pause_s: float
+    data_changes: Callable[[], int] = lambda: 0
+    _data_changes: dict[str, int] = field(default_factory=dict)  # as each trial started
     _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
     _beside: dict[str, set[str]] = field(default_factory=dict)  # by trial: ideas that ran meanwhile
 
@@ -171,6 +174,7 @@ class TrialRunner:
         )
 
     def _started(self, spec: TrialSpec) -> None:
+        self._data_changes[spec.trial_id] = self.data_changes()
         others = [self.state.trials[trial] for trial in self.state.running]
         self._beside[spec.trial_id] = {trial.idea_id for trial in others}
         for trial in others:
@@ -198,7 +202,7 @@ class TrialRunner:
             else:
                 keep_log(trial, _last_words(ended, report))
             self._keep_report(spec, report)
-        report = self._cleared(spec, self._blamed(spec, report))
+        report = self._cleared(spec, self._of_its_data(spec, self._blamed(spec, report)))
         outcome = report.outcome
         if isinstance(outcome, MachineFailed):
             if report.usage.node and outcome.failure not in _NOT_THE_NODES:
@@ -218,6 +222,17 @@ class TrialRunner:
         detail = f"lost {count} times, at last with nothing beside it: {report.outcome.detail}"
         failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
         report = report.model_copy(update={"outcome": failed})
+        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        return report
+
+    def _of_its_data(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
+        """Return the report of a trial, which counts for nothing where its data were changed."""
+        before = self._data_changes.pop(spec.trial_id, 0)
+        if self.data_changes() == before or isinstance(report.outcome, MachineFailed):
+            return report
+        detail = "the prepared data, which all candidates read, were changed while it ran"
+        failed = IdeaFailed(failure=IdeaFailure.TAMPERING, detail=detail)
+        report = report.model_copy(update={"outcome": failed, "predictions_hash": None})
         store.write_result(self.paths.trial(spec.trial_id), spec, report)
         return report
 

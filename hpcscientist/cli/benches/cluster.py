@@ -17,7 +17,6 @@ from hpcscientist.files.handed.place import expanded
 
 _SLURM = ("long", "short", "candidates", "driver")
 _SERVING = ("throughput", "start", "replicas")
-_IN_FLIGHT = (1, 8, 64)
 
 
 @click.command("slurm")
@@ -82,6 +81,7 @@ def slurm(
 @click.command("serving")
 @json_option
 @click.option("--model", metavar="SPEC", help="vllm:PATH [random weights, made on the spot].")
+@click.option("--gpu", is_flag=True, help="Sizes for one GPU: throughput alone, in three minutes.")
 @click.option("--site", metavar="FILE", help="A site profile; examples in slurm/sites.")
 @dir_option("For weights and logs while it measures [this folder].")
 @click.option(
@@ -92,40 +92,35 @@ def slurm(
     "in_flight",
     multiple=True,
     type=click.IntRange(1, 512),
-    help="Requests in flight at once [1, 8 and 64].",
+    help="Requests in flight at once [1, 8 and 64; with --gpu 256 too].",
 )
 @click.option(
     "--prompt", "characters", type=click.IntRange(1), default=128, show_default=True, metavar="N"
 )
-@click.option("--tokens", type=click.IntRange(1), default=64, show_default=True, metavar="N")
+@click.option("--tokens", type=click.IntRange(1), help="[64; with --gpu 128].", metavar="N")
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True)
 def serving(
-    as_json: bool,
-    model: str | None,
-    site: str | None,
-    folder: Path,
-    parts: tuple[str, ...],
-    in_flight: tuple[int, ...],
-    **sizes: int,
+    as_json: bool, model: str | None, gpu: bool, site: str | None, folder: Path, **given: Any
 ) -> None:
     """Served models, beside vLLM alone with the same engine settings, on this machine.
 
-    The parts: `throughput`, tokens per second as a campaign gets them, beside `LLM.chat`;
-    `start`, the time to the first token; `replicas`, two beside one. --prompt: characters of
-    each prompt, --tokens: of each reply. On a cluster, run it in a job on one node.
+    The parts: `throughput`, tokens per second as a campaign gets them, and the time to the first
+    token, beside `LLM.chat`; `start`, that time cold and warm; `replicas`, two beside one.
+    --prompt: characters of each prompt, --tokens: of each reply. On a cluster, run it in a job on
+    one node.
     """
     from hpcscientist.bench.serving import figures as found  # noqa: PLC0415 (imports pydantic)
     from hpcscientist.config.site import load_site  # noqa: PLC0415
 
     settings = settings_from(site=site)
+    given["in_flight"] = tuple(dict.fromkeys(given["in_flight"]))
+    sizes = found.ON_GPU if gpu else {}
     options = found.Options(
         folder=folder,
         site=load_site(settings.site, Path.cwd(), settings.slurm),
         settings=settings,
         model=found.folder_of(model, Path.cwd()) if model else None,
-        parts=parts or _SERVING,
-        in_flight=tuple(dict.fromkeys(in_flight)) or _IN_FLIGHT,
-        **sizes,
+        **(sizes | {name: value for name, value in given.items() if value}),
     )
     with interruptible():
         show(found.figures(options, lambda text: tell("serving", text)), as_json)

@@ -24,6 +24,14 @@ from hpcscientist.records.site import BackendKind
     "--seeds", type=click.IntRange(1), default=3, show_default=True, help="Campaigns, one a seed."
 )
 @click.option("--seed", type=int, metavar="N", help="The first campaign's seed.")
+@click.option(
+    "--without",
+    "without",
+    multiple=True,
+    metavar="PART",
+    help="Also run campaigns without survey, directions, reflection, novelty, feasibility, "
+    "concepts, plan, review, structure or further-runs; or without each of them (all).",
+)
 @click.option("--no-control", is_flag=True, help="Leave the control arm's campaigns out.")
 @click.option(
     "--backend", type=click.Choice(["auto", *get_args(BackendKind)]), help="What runs the trials."
@@ -36,12 +44,20 @@ from hpcscientist.records.site import BackendKind
     default=None,
     help="Run generated code although there is no sandbox.",
 )
-def model(as_json: bool, folder: Path, seeds: int, no_control: bool, **given: Any) -> None:
+def model(
+    as_json: bool,
+    folder: Path,
+    seeds: int,
+    without: tuple[str, ...],
+    no_control: bool,
+    **given: Any,
+) -> None:
     """What a model makes of the loop: by stage, by step of an idea, beside the control arm.
 
     Runs a campaign of --ideas ideas with each of --seeds seeds, and one of the control arm with
     the same seed. A `vllm:` model is loaded once a campaign; `hpcsci serve` and its http: SPEC
-    load it once.
+    load it once. With --without, what a part of the loop gives is the difference to campaigns
+    that lack it, at the same seeds.
     """
     from rich.console import Console  # noqa: PLC0415 (late, as all others)
 
@@ -53,7 +69,10 @@ def model(as_json: bool, folder: Path, seeds: int, no_control: bool, **given: An
     if settings.model == measure.CONTROL:
         raise UsageError("--model search is what models are compared with; give a model")
     vault.use_root(default_private_root(settings))
-    options = measure.Options(settings, folder, seeds, control=not no_control)
+    parts = tuple(measure.PARTS) if "all" in without else tuple(dict.fromkeys(without))
+    if unknown := [part for part in parts if part not in measure.PARTS]:
+        raise UsageError(f"--without {unknown[0]}: give one of {', '.join(measure.PARTS)}, or all")
+    options = measure.Options(settings, folder, seeds, control=not no_control, without=parts)
     with interruptible():
         pairs = measure.measure(options, lambda text: tell("model", printable(text)))
     if as_json:

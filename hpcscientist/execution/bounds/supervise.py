@@ -139,7 +139,8 @@ def _started(
                 preexec_fn=preparation(bounds, life),  # noqa: PLW1509 (a worker runs no threads)
             )
         except subprocess.SubprocessError as error:  # of our own, between fork and exec
-            raise OSError(errno.EAGAIN, "a process could not be set up") from error
+            said = "a process could not be set up: see `ulimit -u` and `ulimit -n`"
+            raise OSError(errno.EAGAIN, said) from error
         finally:
             os.close(life)
         yield process

@@ -48,7 +48,7 @@ def scratch_base(host: Host, environment: Mapping[str, str] = os.environ) -> Pat
     user's or the system's. Raises HostUnfit, and OSError on a full disk.
     """
     if not host.scratch:
-        return Path(tempfile.gettempdir())
+        return Path(tempfile.gettempdir()).absolute()  # TMPDIR may be "."
     path = Path(expand(host.scratch, "host.scratch", environment))
     if not path.is_absolute():
         raise HostUnfit(f"host.scratch is {path} on this node: it has to be an absolute path")

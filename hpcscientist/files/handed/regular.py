@@ -28,7 +28,9 @@ def read_regular(path: Path, limit: int = LARGEST_TEXT, *, follow: bool = True) 
     Raises OSError, whose `strerror` says what it is where it is no such file.
     """
     with open_regular(path, follow=follow) as file:
-        content = file.read(limit + 1)
+        # As much as is asked for is allocated first.
+        content = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
+        content += file.read(limit + 1 - len(content)) if len(content) > limit else b""
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit // 2**20} MiB", str(path))
     return content

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from hpcscientist.authoring.coder import FIX_REPAIRS, WRITE_REPAIRS
+from hpcscientist.authoring.coder import MOST_DRAFTS, REPLIES
 from hpcscientist.authoring.planner import REPAIRS as PLAN_REPAIRS
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
@@ -16,6 +16,7 @@ from hpcscientist.records.asked.model import Role, role_of
 
 _SEARCHES = 2  # guess: rounds until it is decided whether an idea is new
 _TRIES = 1 + REPAIRS
+_SERVED = "vllm:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ class Calls:
 def calls(settings: Settings, steps: tuple[Step, ...], mends: int) -> tuple[Calls, ...]:
     """Return the calls of all stages; `mends` is how often an idea's code is likely mended."""
     ideas = settings.ideas
-    found = [_once("propose", ideas)]
+    # A look-alike goes back to its proposer once.
+    most = ideas * _TRIES * (2 if settings.loop.independence else 1)
+    found = [Calls("propose", ideas, most)]
     for step in steps:
         found += _of_step(step, settings)
     return (*found, *_of_versions(settings, steps, mends))
@@ -44,25 +47,33 @@ def calls(settings: Settings, steps: tuple[Step, ...], mends: int) -> tuple[Call
 def _of_versions(settings: Settings, steps: tuple[Step, ...], mends: int) -> list[Calls]:
     """Return what is asked for code: of one version and its repairs, or of a tree of them."""
     ideas, authoring, own = settings.ideas, settings.authoring, versions(settings, steps)
+    replies = _replies(settings)
     # Of a tree all but a first version may be repairs, or all of them improvements.
     repairs = ideas * (own.beside + (1 + own.runs_at_most) * settings.loop.debug_rounds)
     first = ideas * own.first
     found = [
-        Calls("code", first, first * _TRIES * (1 + WRITE_REPAIRS)),
-        Calls("debug", ideas * mends, repairs * _TRIES * (1 + FIX_REPAIRS)),
+        Calls("code", first, first * _TRIES * replies),
+        Calls("debug", ideas * mends, repairs * _TRIES * replies),
     ]
     if authoring.analysis and authoring.debugging != "none":
         found.append(Calls("structure", ideas * mends, repairs * _TRIES))
     if own.beside:
-        most = ideas * own.beside * _TRIES * (1 + FIX_REPAIRS)
+        most = ideas * own.beside * _TRIES * replies
         found.append(Calls("improve", ideas * own.improvements, most))
     if own.ablates:
-        found.append(_further(ideas * own.runs, ideas * own.runs_at_most))
+        found.append(_further(settings, ideas * own.runs, ideas * own.runs_at_most))
     return found
 
 
-def _further(guess: int, runs: int) -> Calls:
-    return Calls("extend", guess, runs * _TRIES * (1 + FIX_REPAIRS))
+def _further(settings: Settings, guess: int, runs: int) -> Calls:
+    return Calls("extend", guess, runs * _TRIES * _replies(settings))
+
+
+def _replies(settings: Settings) -> int:
+    """Return how many replies a question for edits takes at most; drafts count each."""
+    spec = settings.code.model or settings.model
+    drafts = settings.authoring.samples or (MOST_DRAFTS if spec.startswith(_SERVED) else 1)
+    return drafts - 1 + REPLIES
 
 
 def _of_step(step: Step, settings: Settings) -> list[Calls]:
@@ -104,7 +115,7 @@ def _of_one_idea(
             return [
                 # The last question reads the last run.
                 Calls("analyse", ideas + likely, ideas * (1 + runs) * _TRIES),
-                _further(likely, ideas * runs),
+                _further(settings, likely, ideas * runs),
             ]
 
 
@@ -117,7 +128,7 @@ def _of_advice(settings: Settings) -> list[Calls]:
     return [
         # An attempt that was mended after all seeds were asked for is reviewed again.
         Calls("advise", reviews * (1 + min(1, rounds)), reviews * most * _TRIES),
-        Calls("complete", ideas * min(1, rounds), ideas * rounds * _TRIES * (1 + FIX_REPAIRS)),
+        Calls("complete", ideas * min(1, rounds), ideas * rounds * _TRIES * _replies(settings)),
     ]
 
 

@@ -19,6 +19,7 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job
 from hpcscientist.execution.backends.slurm.jobs.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.execution.backends.stopping import clear_submission, sweep
+from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, remains, waiting
 from hpcscientist.history.frozen import CampaignConfig
@@ -152,7 +153,7 @@ class _Waiting:
         begun = self.clock()
         while (holder := read_holder(self.held or self.paths.lock)) is not None and holder["alive"]:
             waited = self.clock() - begun
-            who = f"the driver on {holder['host']} (process {holder['pid']})"
+            who = f"the driver ({named(holder)})"
             if waited > self.limit_s:
                 raise CampaignBusy(
                     f"{self.paths.root}: {who} does not stop; end that process and try again"

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hpcscientist.config.settings import FanOutChoice, Settings
+from hpcscientist.config.settings import Settings
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.serving import inside, nodes
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.fan_out import from_where
 from hpcscientist.launching.serving.plane_model import PlaneModel
 from hpcscientist.launching.serving.sharing import Engines
-from hpcscientist.models.fanout import spread
-from hpcscientist.models.fanout.choosing import open_fan_out
-from hpcscientist.models.fanout.on_ray import RayCluster
-from hpcscientist.models.fanout.spread import SpreadModel
 from hpcscientist.models.open import Served
+from hpcscientist.models.serving.asking import open_served
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.nodes.node import other_gpus
@@ -38,24 +35,35 @@ from hpcscientist.records.events import PlaneStarted
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The plane that serves a campaign while it is driven; `machine`: its nodes, what trials keep
-    of them included. `since`: seconds since the epoch. `fan_out`: from where requests go out.
+    """The plane that serves a campaign while it is driven, or is still starting.
+
+    `answers` holds where models answer once they do, or why they never will. `machine`: its nodes,
+    what trials keep of them included. `since`: seconds since the epoch.
     """
 
     plane: Plane
-    endpoint: Endpoint
+    answers: Future[Endpoint]
     machine: Machine
     settings: Settings
     paths: ServingPaths
     folders: dict[str, Path]
     since: float
-    python: str
-    fan_out: FanOutChoice
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the models answer."""
+        return self.answers.done() and self.failure is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What kept the models from answering at all; None while they may."""
+        return self.answers.exception() if self.answers.done() else None
 
     @property
     def lost(self) -> str:
-        """Why it is gone; "" while it is not."""
-        return self.plane.lost
+        """Why there are no models any more; "" while there are, or may be."""
+        why = self.failure
+        return self.plane.lost or (str(why) or type(why).__name__ if why is not None else "")
 
     @property
     def engines(self) -> Engines:
@@ -69,22 +77,23 @@ class Beside:
         return other_gpus(self.engines.gpus, self.machine.gpus, os.environ) or None
 
     def started(self, generation: int) -> PlaneStarted:
-        """Return the event that says so."""
+        """Return the event that says that models answer."""
         return PlaneStarted(
             generation=generation,
             nodes=self.machine.nodes,
             gpus=self.machine.nodes * self.engines.gpus,
-            models=self.endpoint.models,
+            models=tuple(model.name for model in self.plane.order.models),
             time=self.since,
         )
 
     def served(self) -> dict[str, Served]:
-        """Return the models by their `vllm:` SPECs."""
+        """Return the models by their `vllm:` SPECs; each request waits until its model answers."""
         names = drafting.names_of(list(self.folders.values()))
+        contexts = self.plane.order.contexts
         return {
             spec: Served(
                 open=partial(self._model, names[folder]),
-                context=self.endpoint.contexts.get(names[folder], 0),
+                context=contexts.get(names[folder], 0),
                 folder=folder,
             )
             for spec, folder in self.folders.items()
@@ -92,17 +101,17 @@ class Beside:
 
     def _model(self, name: str) -> Model:
         """Return what asks a model."""
-        where = spread.Endpoint(
-            base_url=self.endpoint.url,
-            name=name,
-            key_file=str(self.paths.key),
-            client=self.settings.client,
-        )
-        cluster = RayCluster(
-            address=self.endpoint.ray_address, token_file=str(self.paths.token), python=self.python
-        )
-        fan_out = open_fan_out(self.fan_out, self.settings.client.concurrency, cluster)
-        return PlaneModel(SpreadModel(fan_out, where), lambda: self.lost)
+
+        async def opened() -> Model:
+            # Shielded: who gives up waiting does not end the start.
+            endpoint = await asyncio.shield(asyncio.wrap_future(self.answers))
+            client = self.settings.client
+            wide = max(client.concurrency, *(m.at_once for m in self.plane.order.models))
+            own = client.model_copy(update={"concurrency": wide})
+            return open_served(self.paths, endpoint, name, own)
+
+        at_once = sum(m.at_once for m in self.plane.order.models if m.name == name)
+        return PlaneModel(name, opened, lambda: self.lost, at_once=at_once)
 
 
 def serves(paths: RunPaths) -> bool:
@@ -111,13 +120,11 @@ def serves(paths: RunPaths) -> bool:
 
 
 @contextmanager
-def beside(
-    paths: RunPaths, tell: Tell, job_id: str, check: Callable[[], None]
-) -> Iterator[Beside | None]:
+def beside(paths: RunPaths, tell: Tell, job_id: str) -> Iterator[Beside | None]:
     """Serve the models of a campaign that is to be driven; None where it has none of its own.
 
-    `check` is called while they come to be served: what it raises ends that. Raises ServingError
-    and SchedulerError.
+    They come to be served while the caller goes on: the baseline's trials need no model, and
+    loading one takes minutes. Raises ServingError and SchedulerError.
     """
     config = frozen.read(paths)
     wanted = serving.specs(config.role_specs)
@@ -137,15 +144,13 @@ def beside(
     allocation = nodes.allocation_of(slurm, job_id) if job_id else nodes.here()
     launcher = nodes.launcher_of(config.site, job_id)
     since = time.time()
-    with serving.serve(request, allocation, launcher, tell, check) as (plane, endpoint, machine):
+    with serving.drafted(request, allocation, launcher, tell) as (plane, machine):
         yield Beside(
             plane=plane,
-            endpoint=endpoint,
+            answers=plane.begin(),
             machine=machine,
             settings=config.settings,
             paths=request.paths,
             folders=folders,
             since=since,
-            python=shlex.join(launcher.interpreter(paths.root)),
-            fan_out=from_where(config.settings.serving.fan_out, config.site),
         )

@@ -21,6 +21,7 @@ from hpcscientist.models.serving.checking import hub, interpreter, weights
 from hpcscientist.models.serving.fitting import drafting, shares
 from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine, thinking
+from hpcscientist.models.serving.fitting.layout import requests_at_once as requests
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
@@ -56,6 +57,40 @@ def folder_of(spec: str, below: Path) -> Path:
 
 
 @contextmanager
+def drafted(
+    request: Request,
+    allocation: Allocation,
+    launcher: Launcher,
+    tell: Tell,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Plane, Machine]]:
+    """A plane that is laid out and can be started, and the whole of its nodes, each.
+
+    It is ended with the context. Raises ServingError, and what `check` does.
+    """
+    # Said where followers look: from a slow file system it takes minutes to try the engine.
+    with contextlib.suppress(OSError):
+        request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
+    is_slurm = isinstance(launcher.steps, SlurmSteps)
+    machine = machine_of(request.site, allocation, is_slurm=is_slurm)
+    left = request.keep(machine).taken_from(machine)
+    engine = require_engine(request.folders, launcher, check)
+    layouts = lay_out(request.folders, left, request.settings, engine)
+    for line in said(layouts):
+        tell(line)
+    order = drafting.draft(
+        *(request.paths.root, request.owner, layouts, allocation, left),
+        *(request.settings, request.site),
+    )
+    plane = Plane(order, launcher, allocation.number, tell)
+    try:
+        yield plane, machine
+    finally:
+        plane.close()
+
+
+@contextmanager
 def serve(
     request: Request,
     allocation: Allocation,
@@ -67,29 +102,8 @@ def serve(
 
     Raises ServingError, and what `check` does.
     """
-    # Said where followers look: from a slow file system it takes minutes to try the engine.
-    with contextlib.suppress(OSError):
-        request.paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_text(request.paths.state, f"trying the engine: {launcher.python}\n")
-    site = request.site
-    is_slurm = isinstance(launcher.steps, SlurmSteps)
-    machine = machine_of(site, allocation, is_slurm=is_slurm)
-    left = request.keep(machine).taken_from(machine)
-    engine = require_engine(request.folders, launcher, check)
-    layouts = lay_out(request.folders, left, request.settings, engine)
-    for line in said(layouts):
-        tell(line)
-    order = drafting.draft(
-        *(request.paths.root, request.owner, layouts, allocation, left),
-        *(request.settings, site),
-    )
-    plane = Plane(order, launcher, allocation.number, tell)
-    try:
-        endpoint = plane.start(check)
-        tell(f"models answer: {', '.join(endpoint.models)}")
-        yield plane, endpoint, machine
-    finally:
-        plane.close()
+    with drafted(request, allocation, launcher, tell, check) as (plane, machine):
+        yield plane, plane.start(check), machine
 
 
 def lay_out(
@@ -139,6 +153,26 @@ def forecast(
         return (f"perhaps too large: {error}",)
     unsure = doubt(folders, machine, settings, engine)
     return (*said(layouts), *([unsure] if unsure else []))
+
+
+def requests_at_once(
+    folders: tuple[Path, ...],
+    settings: ServingSettings,
+    site: Site,
+    count: int,
+    engine: EngineConfigs = MappingProxyType({}),
+) -> int:
+    """Return how many requests models answer at once, laid out as `forecast` says; 0 where none
+    are served, or that is not known here.
+    """
+    machine, _ = nodes.foreseen(site, count)
+    if machine is None or not folders:
+        return 0
+    try:
+        layouts = lay_out(folders, machine, settings, engine)
+    except ServingError:
+        return 0
+    return sum(requests(one, settings) for one in layouts.values())
 
 
 def said(layouts: Mapping[Path, Layout]) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def serve(
 
 
 def forecast(request: Request, count: int) -> tuple[str, ...]:
-    """Return how the models are laid out, as `models.forecast` does. Raises ServingError."""
+    """Return how the models are laid out. Raises what `launching.serving.models.forecast` does."""
     return serving.forecast(_folders(request), request.settings, request.site, count)
 
 

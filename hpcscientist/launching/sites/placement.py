@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcscientist.config.settings import Settings
@@ -11,6 +11,7 @@ from hpcscientist.files.handed.place import expanded
 from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.site import Home, TrialSite
 from hpcscientist.recipe.load import Recipe
+from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation
 
@@ -33,6 +34,16 @@ class Placement:
     in_flight: int
     lag: int
     notes: tuple[str, ...] = ()
+
+    def beside_models(self, settings: Settings, spec: RecipeSpec, requests: int) -> Placement:
+        """Return it with as many ideas in flight as models keep busy that are served beside it.
+
+        `requests`: how many of them these answer at once.
+        """
+        own = self.where.slots(spec)
+        in_flight = ideas_in_flight(settings, own, requests)
+        slots = in_flight * spec.seeds if own is None else own
+        return replace(self, in_flight=in_flight, slots=slots)
 
     @property
     def backend(self) -> BackendKind:
@@ -60,18 +71,14 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
         )
     # Steps of a job that holds its nodes go to no partition.
     notes = () if settings.serving.trials_inside else tuple(where.check(recipe.spec))
-    slots, asked = where.slots(recipe.spec), settings.loop.ideas_in_flight
-    if slots is None:
-        in_flight = asked or _generation(settings.ideas)
-        slots = in_flight * recipe.spec.seeds
-    else:
-        in_flight = asked or max(_FEWEST, 2 * slots)
+    own = where.slots(recipe.spec)
+    in_flight = ideas_in_flight(settings, own)
     return Placement(
         where=where,
         home=where.home(settings),
         isolation=chosen,
         image=image if chosen is Isolation.APPTAINER else None,
-        slots=slots,
+        slots=in_flight * recipe.spec.seeds if own is None else own,
         in_flight=in_flight,
         # It follows from the campaign alone: where that runs must not change what it finds.
         lag=settings.loop.lag or _generation(settings.ideas),
@@ -79,9 +86,25 @@ def place(settings: Settings, recipe: Recipe, folder: Path) -> Placement:
     )
 
 
-def _generation(ideas: int) -> int:
+def ideas_in_flight(settings: Settings, slots: int | None, requests: int = 0) -> int:
+    """Return how many ideas are in flight at once.
+
+    As many are tried as there are `slots` (None: a queue takes all); and as many more are thought
+    of meanwhile, or more, where models are served that answer so many `requests` at once. But no
+    more than leave others to learn from.
+    """
+    if settings.loop.ideas_in_flight:
+        return settings.loop.ideas_in_flight
+    most = max(_MOST, requests)
+    if slots is None:
+        return _generation(settings.ideas, most)
+    thought_of = min(requests, _generation(settings.ideas, most))
+    return max(_FEWEST, slots + max(slots, thought_of))
+
+
+def _generation(ideas: int, most: int = _MOST) -> int:
     """A quarter of the ideas, within bounds: so three in four can learn from others."""
-    return min(_MOST, max(_FEWEST, ideas // _GENERATIONS))
+    return min(most, max(_FEWEST, ideas // _GENERATIONS))
 
 
 def image_of(settings: Settings, recipe: Recipe, folder: Path) -> str | None:

@@ -142,8 +142,7 @@ def _lock(paths: LibraryPaths) -> Iterator[Lock]:
         lock = Lock(paths.lock)
     except Held as holder:
         raise LibraryError(
-            f"{paths.root}: is being built on {holder.host} (process {holder.pid}): wait for it, "
-            "or stop it"
+            f"{paths.root}: {holder} builds it already: wait for that, or stop it"
         ) from holder
     except OSError as error:
         raise refusal(paths.root, error) from error

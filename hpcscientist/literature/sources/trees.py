@@ -19,6 +19,7 @@ _NOT_OURS = frozenset(
     {"__pycache__", "__MACOSX", "node_modules", "site-packages", "lost+found", "CVS"}
 )
 _SEARCHED = 20_000
+_SYSTEM = frozenset({"/proc", "/sys", "/dev"})  # some of their files have no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Listing:
     """The names of a folder's regular files and folders, in order, hidden ones left out.
 
     Names and no paths, which take five times as much where there are a million. `odd` counts
-    broken links, pipes, sockets and devices: never opened.
+    broken links, links that lead to a folder above, pipes, sockets and devices: never opened.
     """
 
     folder: Path
@@ -58,9 +59,23 @@ def listing(folder: Path, follow: bool = True) -> Listing:
 
 def _kind(entry: os.DirEntry[str]) -> str:
     try:
-        return "file" if entry.is_file() else "folder" if entry.is_dir() else "odd"
+        if entry.is_dir():
+            return "odd" if _leads_away(entry) else "folder"
+        return "file" if entry.is_file() else "odd"
     except OSError:  # a link in a circle
         return "odd"
+
+
+def _leads_away(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder is a link to one that it lies in itself, or the system's view of itself.
+
+    A link to `/` would have the whole machine read.
+    """
+    if not entry.is_symlink():
+        return entry.path in _SYSTEM
+    there = os.path.realpath(entry.path)
+    here = os.path.realpath(os.path.dirname(entry.path))  # noqa: PTH120 (speed)
+    return there in _SYSTEM or os.path.commonpath((there, here)) == there
 
 
 def code_files(root: Path) -> Iterator[Path | OSError]:

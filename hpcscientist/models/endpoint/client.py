@@ -51,14 +51,13 @@ class OpenAIModel:
         name: str,
         settings: ClientSettings,
         api_key: str | None = None,
-        before_each: Callable[[], None] = lambda: None,
+        exchange: Exchange | None = None,
     ) -> None:
-        """Make a client; nothing is sent yet.
+        """Make a client; nothing is sent yet. `exchange`: by what it asks, where not as usual.
 
-        `before_each` is called before each request, each try of it too, and what it raises is
-        raised instead. Raises ModelSpecError for an unusable address.
+        Raises ModelSpecError for an unusable address.
         """
-        self._exchange = Exchange(base_url, settings, api_key, before_each)
+        self._exchange = exchange or Exchange(base_url, settings, api_key)
         self._base = self._exchange.base
         self._name = name
         self._settings = settings
@@ -170,7 +169,7 @@ class OpenAIModel:
         while True:
             body = wire.payload(request, self._name, known | refused.keys())
             answer = await self._exchange.send("POST", "/chat/completions", body)
-            said = wire.error_text(answer.body)
+            said = "" if answer.is_ok else wire.error_text(answer.body)
             field = wire.refused_field(answer.status, said, body)
             if field is None:
                 break
@@ -182,9 +181,12 @@ class OpenAIModel:
             raise await self._explain_404(answer)
         self._raise_for(answer)
         try:
-            return wire.read_reply(answer.body, request, self._name, answer.seconds)
+            reply = wire.read_reply(answer.body, request, self._name, answer.seconds)
         except Transient as error:
             raise Transient(self._exchange.tidy(str(error))) from None
+        if wire.LOGPROBS in body and reply.text and not wire.tells_probabilities(answer.body):
+            self._remember(wire.LOGPROBS, schema, "its reply has none")
+        return reply
 
     def _remember(self, field: str, schema: str, said: str) -> None:
         """Keep a field from being sent again, and say so once.
@@ -203,9 +205,9 @@ class OpenAIModel:
             )
 
     def _raise_for(self, answer: Answer) -> None:
-        status, said = answer.status, self._exchange.tidy(wire.error_text(answer.body))
-        if 200 <= status < 300:
+        if answer.is_ok:
             return
+        status, said = answer.status, self._exchange.tidy(wire.error_text(answer.body))
         if is_transient(status):
             wait = retry_after_s(answer.retry_after, datetime.now(UTC))
             raise Transient(f"HTTP {status}: {said}", wait)

@@ -7,22 +7,22 @@ compute node is not behind them. The API key appears in no text that comes from 
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-
-import httpx
 
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint import wire
+from hpcscientist.models.endpoint.connection import BrokenConnection, Connection, Response, TooLong
 from hpcscientist.models.endpoint.retry import Transient
 
 _BODY_LIMIT = 64 * 2**20  # bytes; a server that never ends must not fill the driver's memory
+_SHUNNED_S = 5.0  # a replica that failed, while there are others
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,71 +34,81 @@ class Answer:
     body: bytes
     seconds: float
 
+    @property
+    def is_ok(self) -> bool:
+        """Whether the endpoint did what it was asked for."""
+        return 200 <= self.status < 300
+
+
+@dataclass(slots=True)
+class _Replica:
+    """One address of an endpoint: connections that rest, and how many requests are in flight."""
+
+    resting: list[Connection] = field(default_factory=list)
+    in_flight: int = 0
+    shunned_until: float = 0.0
+
 
 class Exchange:
-    """The connections to one endpoint, so many at once. Belongs to one event loop."""
+    """The connections to one endpoint, so many at once. Belongs to one event loop.
+
+    An endpoint may be several replicas. Each request goes to the one with the fewest of ours in
+    flight; one that failed is left out for some seconds, so another try goes to another.
+    """
 
     def __init__(
         self,
         base_url: str,
         settings: ClientSettings,
         api_key: str | None,
-        before_each: Callable[[], None] = lambda: None,
+        before_each: Callable[[str], None] = lambda url: None,
+        replicas: Callable[[], tuple[str, ...]] | None = None,
+        believed: ssl.SSLContext | None = None,
     ) -> None:
-        """Send nothing yet. What `before_each` raises keeps an exchange from being made.
+        """Send nothing yet.
+
+        `before_each` is called with the address before each connection is made, and what it raises
+        keeps it from being made. `replicas` is asked before each request for the addresses that
+        stand for `base_url`. `believed` says which servers are, where not the usual ones.
 
         Raises ModelSpecError for an unusable address or key.
         """
         self._before_each = before_each
         self.base = wire.check_base_url(base_url)
+        self._listed = replicas or (lambda: (self.base,))
+        self._replicas: dict[str, _Replica] = {}
         self._settings = settings
         self._key = (api_key or "").strip()
         if not self._key.isascii() or not self._key.isprintable():
             raise ModelSpecError("the API key has characters that no HTTP header can hold")
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._client = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
-            timeout=httpx.Timeout(
-                settings.timeout_s, connect=settings.connect_timeout_s, pool=None
-            ),
-            # By itself it has 100 connections at most, and closes all but 20 after each request.
-            limits=httpx.Limits(
-                max_connections=settings.concurrency,
-                max_keepalive_connections=settings.concurrency,
-            ),
-            trust_env=False,
-            verify=_certificates(),
-        )
+        self._headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        self._headers |= {"Accept": "application/json", "User-Agent": "hpcscientist"}
+        self._believed = believed
+        self._is_closed = False
 
     async def send(self, method: str, path: str, body: Any = None) -> Answer:
         """Make one exchange. Raises Transient, or EndpointError once closed."""
-        if self._client.is_closed:
+        if self._is_closed:
             raise EndpointError(f"the client of {self.base} is closed; open the model anew")
-        try:
-            async with self._slots, asyncio.timeout(self._settings.timeout_s):
-                self._before_each()
-                started = time.monotonic()
-                async with self._client.stream(method, self.base + path, json=body) as response:
-                    content = await _read(response)
-                return Answer(
-                    status=response.status_code,
-                    retry_after=response.headers.get("Retry-After"),
-                    body=content,
-                    seconds=time.monotonic() - started,
-                )
-        except httpx.ConnectTimeout:
-            limit = self._settings.connect_timeout_s
-            raise Transient(f"not connected within {limit:g} s") from None
-        except (TimeoutError, httpx.TimeoutException):
-            limit = self._settings.timeout_s
-            raise Transient(f"no complete reply within {limit:g} s (client.timeout_s)") from None
-        except (httpx.RequestError, httpx.InvalidURL) as error:
-            what = self.tidy(str(error)) or "the connection broke"
-            raise Transient(f"{type(error).__name__}: {what}") from None
+        content = b"" if body is None else json.dumps(body).encode()
+        async with self._slots:
+            base, replica = self._pick()
+            replica.in_flight += 1
+            try:
+                return await self._send(replica, method, base + path, content)
+            except Transient:
+                replica.shunned_until = time.monotonic() + _SHUNNED_S
+                raise
+            finally:
+                replica.in_flight -= 1
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
-        await self._client.aclose()
+        self._is_closed = True
+        for replica in self._replicas.values():
+            while replica.resting:
+                replica.resting.pop().close()
 
     def redacted(self, text: str) -> str:
         """Return a text without the key."""
@@ -108,18 +118,72 @@ class Exchange:
         """Return what an endpoint said as one short line without the key."""
         return one_line(self.redacted(text))  # in this order, lest half a key is left
 
+    def _pick(self) -> tuple[str, _Replica]:
+        listed = self._listed()
+        known = {url: self._replicas.setdefault(url, _Replica()) for url in listed or (self.base,)}
+        now = time.monotonic()
+        good = {url: one for url, one in known.items() if one.shunned_until <= now} or known
+        return min(good.items(), key=lambda item: item[1].in_flight)
 
-async def _read(response: httpx.Response) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > _BODY_LIMIT:
-            raise Transient(f"the reply is longer than {_BODY_LIMIT // 2**20} MiB")
-    return bytes(content)
+    async def _send(self, replica: _Replica, method: str, url: str, content: bytes) -> Answer:
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                connection = await self._connection(replica, url)
+                started = time.monotonic()
+                headers = self._headers | ({"Content-Type": "application/json"} if content else {})
+                try:
+                    response = await connection.ask(method, url, headers, content, _BODY_LIMIT)
+                except BaseException:
+                    connection.close()
+                    raise
+                self._rest(replica, connection)
+                return _answer(response, time.monotonic() - started)
+        except TimeoutError:
+            limit = self._settings.timeout_s
+            raise Transient(f"no complete reply within {limit:g} s (client.timeout_s)") from None
+        except TooLong:
+            raise Transient(f"the reply is longer than {_BODY_LIMIT // 2**20} MiB") from None
+        except (OSError, BrokenConnection) as error:
+            what = self.tidy(str(error)) or "the connection broke"
+            raise Transient(f"{type(error).__name__}: {what}") from None
+
+    async def _connection(self, replica: _Replica, url: str) -> Connection:
+        while replica.resting:
+            connection = replica.resting.pop()  # the last one used: it is the least likely closed
+            if connection.is_usable:
+                return connection
+            connection.close()
+        self._before_each(url)
+        if self._believed is None and url.startswith("https:"):
+            self._believed = _usual()
+        limit = self._settings.connect_timeout_s
+        try:
+            return await Connection.open(url, self._believed, limit)
+        except TimeoutError:
+            raise Transient(f"not connected within {limit:g} s") from None
+
+    def _rest(self, replica: _Replica, connection: Connection) -> None:
+        if connection.is_usable and not self._is_closed:
+            replica.resting.append(connection)
+        else:
+            connection.close()
 
 
-def _certificates() -> ssl.SSLContext | bool:
-    # trust_env=False would also ignore a site's own certificate authority.
-    if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
-        return ssl.create_default_context()
-    return True
+def _usual() -> ssl.SSLContext:
+    """The servers that a site's own variables (SSL_CERT_FILE) name, else those of all browsers."""
+    import httpx  # noqa: PLC0415 (heavy, and of no use without TLS)
+
+    return httpx.create_ssl_context()
+
+
+def _answer(response: Response, seconds: float) -> Answer:
+    coding = response.headers.get(b"content-encoding", b"identity").decode("latin-1")
+    if coding != "identity":
+        raise Transient(f"the reply is encoded as {coding}, which was not asked for")
+    retry_after = response.headers.get(b"retry-after")
+    return Answer(
+        status=response.status,
+        retry_after=retry_after.decode("latin-1") if retry_after else None,
+        body=response.body,
+        seconds=seconds,
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +14,7 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import split_reasoning
 from hpcscientist.models.endpoint.retry import Transient
+from hpcscientist.models.odds import Token, of_numbers
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.bounds import MOST
@@ -34,11 +37,22 @@ _UNKNOWN = (
 _UNKNOWN_FIELD = r"{unknown}[^.;]{{0,80}}\b{name}\b|\b{name}\b[^.;]{{0,80}}{unknown}"
 MAX_TOKENS, NEW_MAX_TOKENS = "max_tokens", "max_completion_tokens"
 SCHEMA, SEED = "response_format", "seed"
+LOGPROBS, TOP_LOGPROBS = "logprobs", "top_logprobs"
 INSTEAD = {  # what is done without a field
     SCHEMA: "replies are checked here alone",
     MAX_TOKENS: f"{NEW_MAX_TOKENS} is sent in its place",
     SEED: "the same question may have another answer",
+    LOGPROBS: "scores are what was sampled",
+    TOP_LOGPROBS: "those of fewer tokens are asked for",
 }
+_MOST_TOKENS, _FEWER_TOKENS = 20, 5  # whose log-probabilities are asked for, of each place
+_PROBABILITIES = re.compile(r"\blog_?prob(?:abilitie)?s\b|\btop_(?:logprobs|n_tokens)\b", re.I)
+_TOO_MANY = re.compile(
+    r"(?:logprobs|n_tokens)[^.;]{0,80}(?:<=?|at most|max|between|range|less than|greater than"
+    r"|exceed|up to)",
+    re.I,
+)
+_REFUSES_LOGPROBS = frozenset({400, 422, 500, 501})  # 500 of llama-cpp-python
 _CONTEXT = re.compile(r"context (?:length|size|window)|max(?:imum)?[ _]model[ _]len|`inputs`", re.I)
 _SETTING = re.compile(r"\b(max_(?:new_|completion_|output_)?tokens|temperature|top_p)\b", re.I)
 _RAY_CONTEXT = "max_request_context_length"
@@ -79,8 +93,8 @@ def check_base_url(url: str) -> str:
 def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the body of a chat-completions request: what was set, and nothing else.
 
-    `without` names fields that the endpoint refused. `max_tokens` has a newer name then, the
-    others are left out.
+    `without` names fields that the endpoint refused. `max_tokens` has a newer name then,
+    `top_logprobs` a lower value; the others are left out.
     """
     body: dict[str, Any] = {
         "model": name,
@@ -93,6 +107,9 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
         body["top_p"] = request.top_p
     if request.seed is not None and SEED not in without:
         body[SEED] = request.seed
+    if request.scale and LOGPROBS not in without:
+        body[LOGPROBS] = True
+        body[TOP_LOGPROBS] = _FEWER_TOKENS if TOP_LOGPROBS in without else _MOST_TOKENS
     if request.ignore_eos:
         body["ignore_eos"] = True
     if request.reply_schema is not None and SCHEMA not in without:
@@ -102,12 +119,16 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
     return body
 
 
-def refused_field(status: int, said: str, body: Collection[str]) -> str | None:
+def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | None:
     """Return which field of a request's body an endpoint refuses and can do without, if any.
 
-    That is its schema, which not every server enforces and none enforces whole; the old name of
-    `max_tokens`; or the seed. `said` is the error as the endpoint words it.
+    That is its schema, which not every server enforces and none enforces whole; log-probabilities,
+    or those of so many tokens; the old name of `max_tokens`; or the seed. `said` is the error as
+    the endpoint words it.
     """
+    if LOGPROBS in body and status in _REFUSES_LOGPROBS and _PROBABILITIES.search(said):
+        fewer = body[TOP_LOGPROBS] != _FEWER_TOKENS and _TOO_MANY.search(said)
+        return TOP_LOGPROBS if fewer else LOGPROBS
     if SCHEMA in body and (
         status == 501 or (status in _REFUSES_SCHEMA and _SCHEMA.search(said) is not None)
     ):
@@ -169,7 +190,45 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
         completion_tokens=estimate_tokens(apart + content) if completion is None else completion,
         tokens_estimated=prompt is None or completion is None,
         latency_s=latency_s,
+        odds=of_numbers(answer, _tokens(choice), request.scale) if request.scale else (),
     )
+
+
+def tells_probabilities(body: bytes) -> bool:
+    """Whether a successful response holds probabilities of tokens."""
+    parsed = _parse(body)
+    return bool(isinstance(parsed, dict) and _tokens(_choice(parsed)))
+
+
+def _tokens(choice: dict[str, Any]) -> list[Token]:
+    """Return a reply's tokens; none where the server tells none, or in another form."""
+    told = choice.get("logprobs")
+    content = told.get("content") if isinstance(told, dict) else None
+    tokens = []
+    for entry in content if isinstance(content, list) else ():
+        if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
+            return []
+        top = entry.get("top_logprobs")
+        # The token itself need not be among the likeliest.
+        alike = [entry, *(top if isinstance(top, list) else ())]
+        likely = {_piece(e): _probability(e) for e in alike if isinstance(e, dict)}
+        tokens.append(Token(_piece(entry), likely))
+    return tokens
+
+
+def _piece(entry: dict[str, Any]) -> bytes:
+    given = entry.get("bytes")
+    if isinstance(given, list):
+        with contextlib.suppress(ValueError, TypeError):
+            return bytes(given)
+    return str(entry.get("token", "")).encode("utf-8", "replace")
+
+
+def _probability(entry: dict[str, Any]) -> float:
+    value = entry.get("logprob")
+    if not isinstance(value, int | float) or not value <= math.inf:  # NaN is not
+        return 0.0
+    return math.exp(max(min(value, 0.0), -1e4))
 
 
 def error_text(body: bytes) -> str:

@@ -28,7 +28,8 @@ class Window:
 
     `context` bounds it where it is known (0: unknown); `ask` is called once for what the
     server says, and again after a reply if it said nothing. The smaller of both counts, and
-    while neither is known every prompt goes out whole.
+    while neither is known every prompt goes out whole. `holds_schemas`: its server surely keeps
+    replies to their schemas, so that prompts need not show these.
     """
 
     def __init__(
@@ -36,7 +37,10 @@ class Window:
         context: int = 0,
         counter: Counter | None = None,
         ask: Callable[[], Awaitable[int]] | None = None,
+        *,
+        holds_schemas: bool = False,
     ) -> None:
+        self.holds_schemas = holds_schemas
         self._context = context
         self._counter = counter or Estimate()
         self._ask = ask

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.files.text import one_line
+from hpcscientist.files.text import one_line, visible
 
-_JOINERS = "\u200c\u200d"  # invisible, but part of how Persian and Indic words are written
 # Marks with a bar (Qwen, Llama 3 and 4, Phi, Command-R, Granite, gpt-oss; DeepSeek's bar is
 # full-width) and with an underscore (Gemma, Baichuan, tool calls) are known by their form, also
 # such as nobody has seen yet. Brackets have so many other uses that the rest is known by name.
@@ -46,5 +45,4 @@ def tame(text: str) -> str:
 
     Marks of a chat's turns get spaces within; nothing else is added, and words stay whole.
     """
-    seen = "".join(c if c.isprintable() or c in "\n\t" or c in _JOINERS else " " for c in text)
-    return _TURNS.sub(lambda mark: mark.group() + " ", seen)
+    return _TURNS.sub(lambda mark: mark.group() + " ", visible(text))

@@ -1,1 +1,1 @@
-"""The model plane: Ray on the nodes of an allocation, and models served on it by Ray Serve LLM."""
+"""The model plane: Ray on the nodes of an allocation, and replicas of vLLM that it places there."""

@@ -12,7 +12,8 @@ class ServedModel(Record):
     """One model. `name` is what clients ask for; `bundle` what a worker of its engine takes.
 
     `workers` is the number of an engine's workers (tensor times pipeline parallelism),
-    `within_node` whether all of them must lie on one node.
+    `within_node` whether all of them must lie on one node. `at_once`: how many requests all its
+    replicas together answer without loss to each other.
     """
 
     name: str
@@ -23,6 +24,7 @@ class ServedModel(Record):
     bundle: dict[str, float]
     engine: dict[str, str | int | float | bool]
     variables: dict[str, str]
+    at_once: int = 1
 
 
 class Order(Record):
@@ -30,7 +32,7 @@ class Order(Record):
 
     `nonce` tells the endpoint of this start from that of an earlier one. `nodes` are host
     names, the head first, `head` its numeric address. `cpus` are Ray's logical CPUs a node:
-    more than cores, because Ray Serve counts one for each replica and each of its parts.
+    more than cores, because Ray counts one for each replica and each worker of an engine.
     `owner` names the plane in its temporary folders. `gpus` are the first of each node;
     `memory_mb` is what engines take of a node's memory at most, in MiB. Nodes end by themselves
     once they have seen nothing of who ordered it for `lease_s`.
@@ -52,19 +54,33 @@ class Order(Record):
     lease_s: float = 60.0
 
     @property
+    def contexts(self) -> dict[str, int]:
+        """The models' contexts in tokens, by their names."""
+        return {model.name: int(model.engine.get("max_model_len", 0)) for model in self.models}
+
+    @property
     def folder(self) -> Path:
         """The plane's folder; see `ServingPaths`."""
         return Path(self.root)
 
 
+class Address(Record):
+    """Where one replica of a model answers. `url` is of its node, and ends in /v1."""
+
+    model: str
+    url: str
+
+
 class Endpoint(Record):
-    """Where models answer. `url` is on each node's own loopback address."""
+    """Where models answer: all of them at `url`, on each node's own loopback address, and each of
+    the `replicas` that answer now by itself.
+    """
 
     nonce: str
     url: str
+    replicas: tuple[Address, ...]
     models: tuple[str, ...]
     nodes: tuple[str, ...]
     head: str
-    ray_address: str
     contexts: dict[str, int]
     started: float

@@ -1,7 +1,7 @@
 """The folder of a model plane: what the plane, its nodes and its clients tell each other.
 
 It lies in the run directory, on a file system that every node sees. Nothing secret stands in it
-but the two files of mode 0600.
+but the three files of mode 0600.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ class ServingPaths:
     def token(self) -> Path:
         """What the processes of its Ray cluster must show each other. Mode 0600."""
         return self.root / "token"
+
+    @property
+    def certificate(self) -> Path:
+        """What shows the servers of a plane of several nodes to be its own."""
+        return self.root / "certificate.pem"
+
+    @property
+    def certificate_key(self) -> Path:
+        """What only these servers have. Mode 0600."""
+        return self.root / "certificate.key"
 
     @property
     def order(self) -> Path:

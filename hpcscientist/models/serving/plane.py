@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.errors import PlaneLost, ServingError
+from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.files.atomic import read_tail, write_atomic, write_text
 from hpcscientist.files.text import one_line
 from hpcscientist.models.serving import ports, secrets
@@ -25,6 +26,7 @@ from hpcscientist.models.serving.steps import Steps
 from hpcscientist.ports.telling import Tell
 
 _POLL_S = 0.5
+_SILENCE_S = 30.0  # after which it is said again what a start is at
 _BLOCKS = 8  # of ports that are tried
 _LOG_TAIL = 4096
 END_S = 90.0  # a node's: until it hears of it, Ray's processes, its folder
@@ -70,6 +72,7 @@ class Plane:
         self._due: dict[str, float] = {}
         self._beat: Beat | None = None
         self._closing = threading.Event()
+        self._idle, self._ended = threading.Event(), threading.Event()
         self._lost = ""
         self._watcher: threading.Thread | None = None
 
@@ -94,12 +97,17 @@ class Plane:
 
         `check` is called while that takes: what it raises ends the wait and is passed on.
         """
+        endpoint = self._started(check)
+        self._go(self._keep)
+        return endpoint
+
+    def _started(self, check: Callable[[], None]) -> Endpoint:
         try:
             self._prepare()
             for attempt in range(_BLOCKS):
                 endpoint = self._attempt(attempt, check)
                 if endpoint is not None:
-                    self._watch()
+                    self._tell(f"models answer: {', '.join(endpoint.models)}")
                     return endpoint
                 self._end()
             raise ServingError(
@@ -110,17 +118,49 @@ class Plane:
                 f"the model plane cannot be started: {error.filename or ''} {error.strerror}"
             ) from error
 
-    def check(self) -> None:
-        """Raise PlaneLost once the plane is gone."""
-        if self._lost:
-            raise PlaneLost(self._lost)
+    def begin(self) -> Future[Endpoint]:
+        """Start it while the caller goes on; the future holds what `start` returns or raises."""
+        answers: Future[Endpoint] = Future()
+
+        def run() -> None:
+            try:
+                endpoint = self._started(self._go_on)
+            except BaseException as error:  # noqa: BLE001 (whoever waits for the answer has it)
+                answers.set_exception(error)
+            else:
+                answers.set_result(endpoint)
+                self._keep()
+
+        self._go(run)
+        return answers
+
+    def _go(self, work: Callable[[], None]) -> None:
+        """Do work in a thread that lasts until the nodes have ended.
+
+        To Linux a thread is the parent of what it starts, and nodes end with their parent.
+        """
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                self._idle.set()
+            self._ended.wait()
+
+        self._watcher = threading.Thread(target=run, daemon=True, name="model plane")
+        self._watcher.start()
+
+    def _go_on(self) -> None:
+        if self._closing.is_set():
+            raise Interrupted("the plane was ended before it answered")
 
     def close(self) -> None:
-        """End every process of it, on every node. Idempotent."""
+        """End every process of it, on every node, also while it starts. Idempotent."""
         self._closing.set()
         if self._watcher is not None:
-            self._watcher.join()
+            self._idle.wait()
         self._end()
+        self._ended.set()
         endpoint = read_endpoint(self._paths)
         if endpoint is not None and endpoint.nonce == self._order.nonce:  # and not a later one's
             self._paths.endpoint.unlink(missing_ok=True)
@@ -152,7 +192,8 @@ class Plane:
         self._running[name] = self._launcher.steps.start(name, command, self._paths.log(name))
 
     def _await_endpoint(self, check: Callable[[], None]) -> Endpoint | None:
-        until = time.monotonic() + self._order.ready_s + END_S
+        begun = told_at = time.monotonic()
+        until = begun + self._order.ready_s + END_S
         told = ""
         while True:
             check()
@@ -160,16 +201,17 @@ class Plane:
             if endpoint is not None and endpoint.nonce == self._order.nonce:
                 return endpoint
             said = read_tail(self._paths.state, _LOG_TAIL).strip()
-            if said and said != told:
-                self._tell(f"model plane: {said}")
-                told = said
+            now = time.monotonic()
+            if said and (said != told or now - told_at > _SILENCE_S):
+                self._tell(f"model plane, after {now - begun:.0f} s: {said}")
+                told, told_at = said, now
             for name, process in self._running.items():
                 status = process.poll()
                 if status == agent.PORTS_TAKEN:
                     return None
                 if status is not None:
                     raise ServingError(self._why(name, status, said))
-            if time.monotonic() > until:
+            if now > until:
                 raise ServingError(
                     f"the model plane was not ready in time ({said or 'nothing was heard of it'});"
                     f" see {self._paths.logs}, or give serving.ready_s more"
@@ -184,10 +226,6 @@ class Plane:
             f"the model plane ended on {name} (status {status}): {reason or tail}; see {log} and "
             "the folders beside it"
         )
-
-    def _watch(self) -> None:
-        self._watcher = threading.Thread(target=self._keep, daemon=True, name="model plane")
-        self._watcher.start()
 
     def _keep(self) -> None:
         """See what has ended: the head's end is the plane's, another node's Ray starts again."""

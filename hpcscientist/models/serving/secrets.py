@@ -6,11 +6,13 @@ import contextlib
 import os
 import secrets
 import socket
+import ssl
 import stat
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hpcscientist.errors import ServingError
+from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.system import listeners
 
 _BYTES = 32
@@ -57,6 +59,18 @@ def read(path: Path) -> str:
     if len(text) < _BYTES:
         raise ServingError(f"{path}: holds no secret; delete it, and the next start makes another")
     return text
+
+
+def believed(paths: ServingPaths) -> ssl.SSLContext:
+    """Return what tells a plane's own servers on other nodes from whoever else has their ports.
+
+    They show the certificate that the plane made for itself, whatever their addresses are. Raises
+    OSError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cafile=paths.certificate)
+    return context
 
 
 def require_own(url: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from hpcscientist.records.base import Record
+from hpcscientist.records.scores import NumberOdds
 
 Role = Literal["ideation", "code", "review", "embedding"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -33,19 +34,22 @@ class ModelRequest(Record):
     """A request. (`idea_id`, `key`) names it uniquely in a campaign.
 
     `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
-    that stage for this idea from 1, `repair` counts the repairs of one call from 1 (0: the
-    first try). `role` says whose model is asked; left out, it follows from the stage.
+    that stage for this idea from 1, `draft` tells replies apart that are asked for side by side,
+    from 0, and `repair` counts the repairs of one call from 1 (0: the first try). `role` says
+    whose model is asked; left out, it follows from the stage.
     `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
     bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` has a
     server that knows how (vLLM) go on until then: for measurements.
     `question` names what is asked where `messages` are a shortened form of that: replies are
     recorded under it. Left empty, the messages are the question.
+    `scale` is the highest value of scores from 1 on whose probabilities are wanted; 0: none are.
     """
 
     idea_id: str
     stage: str
     role: Role = "review"  # see model_post_init
     ordinal: int = Field(default=1, ge=1)
+    draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
     messages: tuple[Message, ...]
     schema_name: str | None = None
@@ -56,6 +60,7 @@ class ModelRequest(Record):
     seed: int | None = None
     ignore_eos: bool = False
     question: str = ""
+    scale: int = Field(default=0, ge=0)
 
     def model_post_init(self, _: Any) -> None:
         """Take the role from the stage where none was given."""
@@ -66,6 +71,7 @@ class ModelRequest(Record):
     def key(self) -> str:
         """The call's name within its idea."""
         name = f"{self.stage}/{self.ordinal}"
+        name = f"{name}/draft{self.draft}" if self.draft else name
         return f"{name}/repair{self.repair}" if self.repair else name
 
 
@@ -74,6 +80,7 @@ class ModelReply(Record):
 
     `text` is the answer, `reasoning` what the model thought before it. `finish` says why it
     ended, in the server's words: `stop`, or `length` where it was cut off; "" is unknown.
+    `odds` are those of the numbers in `text`, where a `scale` was asked and the server told them.
     """
 
     text: str
@@ -84,3 +91,4 @@ class ModelReply(Record):
     completion_tokens: int = Field(ge=0)
     tokens_estimated: bool
     latency_s: float = Field(ge=0)
+    odds: tuple[NumberOdds, ...] = ()

@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.bounds import MOST
+from hpcscientist.records.scores import NumberOdds
 
-Call = tuple[int, str, int, int]
+Call = tuple[int, str, int, int, int]  # idea, stage, ordinal, draft, repair
 
 LARGEST = 2**30  # bytes of a playbook
 
@@ -18,12 +19,14 @@ LARGEST = 2**30  # bytes of a playbook
 class PlaybookEntry(Record):
     """One line of a playbook: which call it answers, and with what.
 
-    `tokens_estimated` says that the counts given are estimates themselves.
+    `tokens_estimated` says that the counts given are estimates themselves. `odds` are those of
+    the numbers in the answer's text, where the server told them.
     """
 
     idea: int = Field(ge=0)  # 0: asked for the campaign, before its first idea
     stage: str = Field(min_length=1)
     ordinal: int = Field(default=1, ge=1)
+    draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
     reply: dict[str, Any] | None = None
     text: str | None = None
@@ -32,6 +35,7 @@ class PlaybookEntry(Record):
     tokens_estimated: bool = False
     reasoning: str = ""
     finish: str = "stop"
+    odds: tuple[NumberOdds, ...] = ()
 
     @model_validator(mode="after")
     def _has_one_reply(self) -> PlaybookEntry:
@@ -42,7 +46,7 @@ class PlaybookEntry(Record):
     @property
     def call(self) -> Call:
         """The call that this line answers."""
-        return self.idea, self.stage, self.ordinal, self.repair
+        return self.idea, self.stage, self.ordinal, self.draft, self.repair
 
     @property
     def answer(self) -> str:

@@ -44,6 +44,18 @@ class Leader(Record):
     effect: str
 
 
+class Repeated(Record):
+    """An idea that repeats an earlier one, and the `reason` why it is thought to.
+
+    Title and summary are the earlier one's, "" where that is another campaign's.
+    """
+
+    proposal: Proposal
+    title: str
+    summary: str
+    reason: str
+
+
 class ProposalTask(Record):
     """What is known when idea `number` is proposed, in order of idea numbers.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,7 +14,7 @@ from hpcscientist.records.asked.vetting import (
     NoveltyReply,
     ReflectReply,
 )
-from hpcscientist.records.base import Record
+from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.known.survey import (
@@ -39,29 +40,39 @@ class Edit(Record):
     replace: str = Field(description="The new text.")
 
 
+class UnitEdit(Record):
+    """One change of one unit of a file: a function, a class, a method, a constant, the imports."""
+
+    unit: str = Field(description="One of the units that the prompt lists.")
+    action: Literal["replace", "add"] = Field(
+        default="replace", description="Put the code in the unit's place, or add it after the unit."
+    )
+    code: str = Field(description="The complete new source of the unit, or of what is added.")
+
+
 # A docstring is part of the schema, and so of each prompt: left as it is, prompts stay the same.
 class CodeReply(Record):
     """The reply schema of stages `code`, `complete` and `extend`."""
 
-    note: str = Field(description="What was changed, in one or two sentences.")
-    edits: tuple[Edit, ...]
+    note: Prose = Field(description="What was changed, in one or two sentences.")
+    edits: tuple[Edit | UnitEdit, ...]
 
 
 class FixReply(Record):
     """The reply schema of stage `debug`; the edits apply to the failed version."""
 
-    diagnosis: str = Field(description="The cause of the failure, in one or two sentences.")
+    diagnosis: Prose = Field(description="The cause of the failure, in one or two sentences.")
     give_up: bool = Field(default=False, description="The idea cannot be made to work.")
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Edit | UnitEdit, ...] = ()
 
 
 class StructureReply(Record):
     """The reply schema of stage `structure`: the failed code's local structure, analysed."""
 
-    analysis: str = Field(
+    analysis: Prose = Field(
         min_length=1, description="Which definitions and calls meet where it fails, and how."
     )
-    cause: str = Field(min_length=1, description="The cause, with file and line.")
+    cause: Prose = Field(min_length=1, description="The cause, with file and line.")
 
 
 # Stage of a call -> what its reply must fit.

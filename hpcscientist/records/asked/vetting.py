@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from hpcscientist.records.base import Record
+from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Idea, Proposal, Score
 from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.scores import Scored
 
 Decision = Literal["novel", "not_novel", "undecided"]
 
@@ -16,8 +17,8 @@ Decision = Literal["novel", "not_novel", "undecided"]
 class Direction(Record):
     """One direction in which an idea may lie."""
 
-    title: str = Field(min_length=1, max_length=200)
-    summary: str = Field(min_length=1)
+    title: Prose = Field(min_length=1, max_length=200)
+    summary: Prose = Field(min_length=1)
 
 
 class DirectionsReply(Record):
@@ -33,10 +34,10 @@ class Judgement(Record):
     novelty: Score
     soundness: Score
     potential: Score
-    reason: str = Field(min_length=1)
+    reason: Prose = Field(min_length=1)
 
 
-class ConvergeReply(Record):
+class ConvergeReply(Scored):
     """The reply schema of stage `converge`: the directions of a batch, judged."""
 
     judgements: tuple[Judgement, ...] = Field(min_length=1)
@@ -45,7 +46,7 @@ class ConvergeReply(Record):
 class ReflectReply(Record):
     """The reply schema of stage `reflect`. Without a proposal the one before stands."""
 
-    remarks: str = Field(
+    remarks: Prose = Field(
         min_length=1, description="What is weak about the idea, or that it is good."
     )
     done: bool = Field(description="True if the idea needs no further round.")
@@ -56,18 +57,18 @@ class Citation(Record):
     """A paper of the library as evidence; part of a reply."""
 
     paper_id: str = Field(min_length=1)
-    why: str = Field(min_length=1, description="What it shows, in one sentence.")
+    why: Prose = Field(min_length=1, description="What it shows, in one sentence.")
 
 
 class NoveltyReply(Record):
     """The reply schema of stage `novelty`: a decision with evidence, or another search."""
 
     decision: Literal["novel", "not_novel", "undecided", "search"]
-    query: str = Field(
+    query: Prose = Field(
         default="", description="What to search for next, if the decision is search."
     )
     evidence: tuple[Citation, ...] = ()
-    reason: str = Field(min_length=1)
+    reason: Prose = Field(min_length=1)
 
 
 class FeasibilityReply(Record):
@@ -75,13 +76,13 @@ class FeasibilityReply(Record):
 
     seconds: float = Field(ge=0, description="Seconds of one full trial, estimated.")
     memory_mb: float = Field(ge=0, description="Memory of one trial in MiB, estimated.")
-    files: tuple[str, ...] = Field(default=(), description="Files of the reference that change.")
-    data: tuple[str, ...] = Field(default=(), description="Data it needs that the recipe lacks.")
-    packages: tuple[str, ...] = Field(
+    files: tuple[Prose, ...] = Field(default=(), description="Files of the reference that change.")
+    data: tuple[Prose, ...] = Field(default=(), description="Data it needs that the recipe lacks.")
+    packages: tuple[Prose, ...] = Field(
         default=(), description="Imports it needs beyond those there."
     )
     fits: bool
-    reason: str = Field(min_length=1)
+    reason: Prose = Field(min_length=1)
 
 
 class Vetted(Record):

@@ -64,6 +64,8 @@ class Confirmation(Record):
 class ResultRow(Record):
     """One row of `hpcsci results`; the contract's fields in the contract's order.
 
+    `only_knobs`, which the contract lacks, says whether the code of a model's idea differs from
+    the reference by values of knobs alone, as the control arm's does; None without code.
     `undecided`, which the contract has no field for, tells a scored idea on which there is no
     verdict yet from one that is not judged: `reason` says why in both cases.
     """
@@ -92,6 +94,7 @@ class ResultRow(Record):
     gpu_hours: float | None
     cpu_hours: float | None
     attempts: int | None
+    only_knobs: bool | None = None
     undecided: bool = Field(default=False, exclude=True)
 
     @property

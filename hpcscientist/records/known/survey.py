@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hpcscientist.records.base import Record
+from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Score
+from hpcscientist.records.scores import Scored
 
 
 class TaskAttributes(Record):
     """The task attributes of a topic; the reply schema of stage `attributes`."""
 
-    inputs: str = Field(min_length=1, description="What a method of this task is given.")
-    outputs: str = Field(min_length=1, description="What it must return.")
-    other: tuple[str, ...] = Field(
+    inputs: Prose = Field(min_length=1, description="What a method of this task is given.")
+    outputs: Prose = Field(min_length=1, description="What it must return.")
+    other: tuple[Prose, ...] = Field(
         default=(), description="Other properties that set the task apart, a few words each."
     )
 
@@ -21,22 +22,24 @@ class TaskAttributes(Record):
 class QueriesReply(Record):
     """The reply schema of stage `queries`: what to search the library for."""
 
-    queries: tuple[str, ...] = Field(min_length=1)
+    queries: tuple[Prose, ...] = Field(min_length=1)
 
 
-class RankReply(Record):
+class RankReply(Scored):
     """The reply schema of stage `rank`: how well one paper fits."""
 
     topic: Score = Field(description="How close its subject is to the topic, from 1 to 10.")
     attributes: Score = Field(description="How well its task has the attributes, from 1 to 10.")
-    reason: str = Field(min_length=1, description="Why, in one sentence.")
+    reason: Prose = Field(min_length=1, description="Why, in one sentence.")
 
 
 class RankedPaper(Record):
-    """A retrieved paper with its scores; `kept` if both reach the threshold.
+    """A retrieved paper with its scores; `kept` if it is to be built on (`literature.ranking`).
 
     Scores are None where the model gave no usable reply; such a paper is kept, but stands last:
-    a failed judgement is no evidence against it. `queries` found it.
+    a failed judgement is no evidence against it. Expectations of both are those of the model's
+    odds, None where it told none; `quantile` is the share of the survey's judged papers that are
+    no better. `queries` found it.
     """
 
     paper_id: str
@@ -48,6 +51,9 @@ class RankedPaper(Record):
     reason: str
     kept: bool
     queries: tuple[str, ...] = ()
+    expected_topic: float | None = None
+    expected_attributes: float | None = None
+    quantile: float | None = None
 
 
 class Survey(Record):
@@ -68,9 +74,9 @@ class Survey(Record):
 class Concept(Record):
     """One atomic concept of an idea, as the model names it; part of a reply."""
 
-    name: str = Field(min_length=1)
-    definition: str = Field(min_length=1)
-    query: str = Field(min_length=1, description="Words to search papers and code for.")
+    name: Prose = Field(min_length=1)
+    definition: Prose = Field(min_length=1)
+    query: Prose = Field(min_length=1, description="Words to search papers and code for.")
 
 
 class ConceptsReply(Record):
@@ -82,7 +88,7 @@ class ConceptsReply(Record):
 class ProfileReply(Record):
     """The reply schema of stage `profile`: which of the candidates belong to a concept."""
 
-    definition: str = Field(min_length=1)
+    definition: Prose = Field(min_length=1)
     formula: str | None = Field(default=None, description="Id of the formula, or null.")
     code: str | None = Field(default=None, description="Id of the code, or null.")
     papers: tuple[str, ...] = Field(default=(), description="Ids of the papers that define it.")

@@ -193,8 +193,7 @@ def held(prepared: Prepared) -> Iterator[tuple[CampaignConfig, Recipe, Lock]]:
         lock = Lock(paths.lock)
     except Held as holder:
         raise UsageError(
-            f"{paths.root}: a bench runs in it on {holder.host} (process {holder.pid}); wait for "
-            "it, or give another --dir"
+            f"{paths.root}: {holder} runs a bench in it; wait for that, or give another --dir"
         ) from holder
     try:
         yield config, _recipe(paths, config), lock

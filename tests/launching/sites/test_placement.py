@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from programs_kit import add
 
-from hpcscientist.config.settings import Settings
+from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.launching.sites.placement import Placement, place
+from hpcscientist.launching.sites.placement import Placement, ideas_in_flight, place
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation
 from hpcscientist.system import gpus
@@ -132,3 +132,26 @@ class TestImage:
     def test_missing_one_is_refused(self, recipe: Recipe, programs: Path, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"i\.sif: does not exist"):
             placed(recipe, tmp_path, image="i.sif")
+
+
+@pytest.mark.parametrize(
+    ("slots", "ideas", "requests", "in_flight"),
+    [
+        (2, 50, 0, 4),  # no models of its own: twice the slots
+        (2, 50, 256, 14),  # and a quarter of the ideas is thought of
+        (2, 50, 5, 7),  # or as many as the models answer
+        (16, 50, 256, 32),
+        (1, 4, 1, 4),
+        (2, 4000, 256, 258),
+        (None, 50, 0, 12),
+        (None, 50, 256, 12),
+        (None, 4000, 0, 64),
+        (None, 4000, 256, 256),
+    ],
+)
+def test_ideas_in_flight_keep_the_models_busy(
+    slots: int | None, ideas: int, requests: int, in_flight: int
+) -> None:
+    assert ideas_in_flight(Settings(ideas=ideas), slots, requests) == in_flight
+    given = Settings(ideas=ideas, loop=LoopSettings(ideas_in_flight=3))
+    assert ideas_in_flight(given, slots, requests) == 3

@@ -170,8 +170,20 @@ def test_links_in_a_circle_and_special_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.bib")
     sources, troubles = _found(tmp_path)
     assert sources == [("x.bib", "bibtex"), ("y.bib", "bibtex")]
-    assert "3 no regular file" in troubles[0].reason
+    assert "4 no regular file" in troubles[0].reason
     assert "no regular file" in _found(tmp_path / "pipe.bib")[1][0].reason
+
+
+def test_a_link_to_what_it_lies_in_is_not_followed(tmp_path: Path) -> None:
+    """One to the root would have the whole machine read; one to a folder beside is a short cut."""
+    _write(tmp_path, {"in/a/x.bib": BIB, "y.bib": BIB, "data/z.bib": BIB})
+    (tmp_path / "in" / "root").symlink_to("/")
+    (tmp_path / "in" / "a" / "above").symlink_to(tmp_path)
+    (tmp_path / "in" / "system").symlink_to("/proc")
+    (tmp_path / "in" / "beside").symlink_to(tmp_path / "data")
+    sources, troubles = _found(tmp_path / "in")
+    assert sources == [("x.bib", "bibtex"), ("z.bib", "bibtex")]
+    assert [t.reason[:2] for t in troubles] == ["3 "]
 
 
 def test_the_same_folder_given_twice_is_read_once(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Call(Record):
 class Binding(Record):
     """Where a name of a failing line got its value; line 0 where nothing binds it.
 
-    An attribute is named with what it belongs to (`self.width`, `config.RATE`).
+    An attribute is named with what it belongs to (`self.width`, `settings.RATE`).
     """
 
     name: str

@@ -21,9 +21,6 @@ CARRIED = (
     *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_P2P_DISABLE"),
     *("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES"),
-    # Ray's driver: the fan-out gives them to it.
-    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED", "PYTHONUNBUFFERED"),
-    "RAY_gcs_rpc_server_reconnect_timeout_s",
 )
 # Not by --env, which splits values at commas, and GPUs are listed with them.
 # The home that the image sees may hold the user's own packages, another torch among them.

@@ -17,13 +17,17 @@ from pydantic import Field, ValidationError
 
 from hpcscientist.errors import ServingError
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.models.serving.checking import supported, weights
+from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.checking.image import APPTAINER, Image
+from hpcscientist.models.serving.nodes import supported
 from hpcscientist.models.serving.nodes.offline import QUIET
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 
 INSTALL = "pip install 'hpcscientist[serving]' there, or set python in the site profile's [serving]"
+# vLLM and Ray as they were tried together: the models of campaigns, and single requests. Ray need
+# not be the release whose LLM part pins a vLLM, for that part is not used.
+TRIED = (("0.32", "2.60"), ("0.32", "2.50"), ("0.29", "2.60"))
 _ASK_S = 300.0  # vLLM's first import from a slow file system takes minutes
 _QUIET = {
     **QUIET,
@@ -37,8 +41,9 @@ _ANSWERS: dict[tuple[str, tuple[str, ...]], Engine] = {}
 class Engine(Record):
     """What an interpreter has. Versions, "" where there is none.
 
-    `known`: the engine can run the architecture; `writes`: which then writes text. `config` is what
-    the engine reads in config.json of the model that writes text, empty where it reads none.
+    `known`: the engine can run the architecture; `writes`: which then writes text. `lacks`: modules
+    that serving needs and does not find there. `config` is what the engine reads in config.json of
+    the model that writes text, empty where it reads none.
     """
 
     python: str
@@ -46,6 +51,7 @@ class Engine(Record):
     ray: str = ""
     known: bool = False
     writes: bool = False
+    lacks: tuple[str, ...] = ()
     fault: str = ""
     config: dict[str, Any] = Field(default={})
 
@@ -136,6 +142,19 @@ def _ask(config: str, python: Sequence[str], timeout_s: float) -> Engine:
         return Engine(python="", fault=said)
 
 
+def is_tried(engine: Engine) -> bool:
+    """Tell whether these releases of vLLM and Ray were tried together."""
+    return any(
+        f"{engine.vllm}.".startswith(f"{vllm}.") and f"{engine.ray}.".startswith(f"{ray}.")
+        for vllm, ray in TRIED
+    )
+
+
+def tried() -> str:
+    """Return which releases were tried together, in words."""
+    return ", ".join(f"vLLM {vllm} with Ray {ray}" for vllm, ray in TRIED)
+
+
 def reason(folder: Path, python: Sequence[str], engine: Engine) -> str | None:
     """Return what an answer of `ask` means: why it cannot serve a model, or None."""
     architecture = weights.architecture(weights.read_config(folder))
@@ -144,6 +163,11 @@ def reason(folder: Path, python: Sequence[str], engine: Engine) -> str | None:
         return f"{where} cannot serve models: {engine.fault or 'no vLLM'}; {INSTALL}"
     if not engine.ray:
         return f"{where} has vLLM {engine.vllm} but no Ray; {INSTALL}"
+    if engine.lacks:
+        return (
+            f"{where} has vLLM {engine.vllm} without {engine.lacks[0]}, by which it is served; "
+            f"take what was tried: {tried()}"
+        )
     if not engine.known:
         return (
             f"vLLM {engine.vllm} does not know {architecture}: take a newer vLLM, or another model"

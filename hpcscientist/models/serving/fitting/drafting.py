@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings
 from hpcscientist.models.serving import ports
-from hpcscientist.models.serving.fitting.layout import Layout, Machine
+from hpcscientist.models.serving.fitting.layout import Layout, Machine, requests_at_once
 from hpcscientist.models.serving.nodes import spinning
 from hpcscientist.models.serving.order import Order, ServedModel
 from hpcscientist.records.base import Record
@@ -145,4 +145,5 @@ def _model(
         bundle=bundle,
         engine=engine | settings.engine,
         variables=variables,
+        at_once=requests_at_once(layout, settings),
     )

@@ -1,242 +1,200 @@
-"""The process that deploys models on a plane's Ray, and says where they answer.
+"""The process that has Ray place a plane's replicas, and says where they answer.
 
     python -m hpcscientist.models.serving.nodes.application ORDER
 
-It runs beside the head's Ray and stays until that ends. Ray Serve LLM places the replicas,
-batches, and restarts what dies.
+It runs beside the head's Ray and stays until that ends.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import ServingError
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.serving.order import Endpoint, Order, ServedModel
+from hpcscientist.models.serving.nodes import certificate
+from hpcscientist.models.serving.nodes.replica import Replica, State
+from hpcscientist.models.serving.order import Address, Endpoint, Order, ServedModel
 from hpcscientist.models.serving.paths import ServingPaths
 
 _POLL_S = 0.5
-_APPLICATION = "models"
-_BROKEN_S = 60.0  # an engine that is healthy, but fails at every request, does not mend
-_QUIET = {"enable_access_log": False}  # three lines a request, in files that nobody reads
 _ASK_S = 120.0  # for the first token, which may have to compile something first
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Deploy, publish the endpoint, and stay."""
+    """Have all models served, publish where, and keep that up to date."""
     order = Order.model_validate_json(Path(arguments[0]).read_bytes())
     paths = ServingPaths(order.folder)
+
+    def tell(text: str) -> None:
+        write_text(paths.state, f"{text}\n", durable=False)
+
     try:
-        endpoint = _deploy(order, paths)
+        placed = _place(order, paths, tell)
+        _await_answers(order, paths, placed, tell)
     except ServingError as error:
-        write_text(paths.state, f"failed: {error}\n")
+        tell(f"failed: {error}")
         print(error, flush=True)
         return 1
-    write_atomic(paths.endpoint, endpoint.model_dump_json(indent=2).encode() + b"\n")
-    write_text(paths.state, "ready\n")
+    tell("ready")
+    published: Endpoint | None = None
     while True:
-        time.sleep(3600)
+        endpoint = _endpoint(order, placed, published.started if published else time.time())
+        if endpoint != published:
+            write_atomic(paths.endpoint, endpoint.model_dump_json(indent=2).encode() + b"\n")
+            published = endpoint
+        placed.look()
 
 
-def _deploy(order: Order, paths: ServingPaths) -> Endpoint:
-    import ray  # noqa: PLC0415 (heavy)
-    from ray import serve  # noqa: PLC0415
+class Placed:
+    """The replicas that Ray has been asked for. `states`: how each was when it was looked at."""
 
-    address = f"{order.head}:{order.ports.gcs}"
+    def __init__(self) -> None:
+        self._actors: list[Any] = []
+        self._asked: dict[int, Any] = {}
+        self.models: list[ServedModel] = []
+        self.states: list[State] = []
+
+    def add(self, model: ServedModel, actor: Any) -> None:
+        """Take in a replica."""
+        self._actors.append(actor)
+        self.models.append(model)
+        self.states.append(State(phase=f"{model.name} waits for a place"))
+
+    def look(self) -> None:
+        """Ask each replica how it is, for some moments; one that is lost does not answer."""
+        import ray  # noqa: PLC0415 (heavy)
+
+        for number, actor in enumerate(self._actors):
+            if number not in self._asked:
+                self._asked[number] = actor.state.remote()
+        ray.wait(list(self._asked.values()), num_returns=len(self._asked), timeout=_POLL_S)
+        for number, asked in list(self._asked.items()):
+            try:
+                self.states[number] = ray.get(asked, timeout=0)
+            except ray.exceptions.GetTimeoutError:
+                continue
+            except ray.exceptions.RayError as error:
+                name = type(error).__name__
+                self.states[number] = State(phase=f"{self.models[number].name} is lost ({name})")
+            del self._asked[number]
+        time.sleep(_POLL_S)
+
+    def addresses(self) -> tuple[Address, ...]:
+        """Return where replicas answer, of those that do."""
+        both = zip(self.models, self.states, strict=True)
+        return tuple(Address(model=model.name, url=state.url) for model, state in both if state.url)
+
+
+def _place(order: Order, paths: ServingPaths, tell: Callable[[str], None]) -> Placed:
+    """Have Ray start a replica's actor for each. Raises ServingError."""
+    import ray  # noqa: PLC0415
+
+    until, placed = time.monotonic() + order.ready_s, Placed()
+    ray.init(address=f"{order.head}:{order.ports.gcs}", namespace="hpcsci", log_to_driver=False)
+    nodes = len(order.nodes)
+    while (found := sum(node["Alive"] for node in ray.nodes())) < nodes:
+        tell(f"{found} of {nodes} nodes have joined")
+        if time.monotonic() > until:
+            raise ServingError(f"only {found} of {nodes} nodes joined in time")
+        time.sleep(_POLL_S)
+    if nodes > 1:
+        certificate.make(paths)
+    actor = ray.remote(Replica)
+    for place, model in enumerate(order.models):
+        for number in range(model.replicas):
+            given = {"max_restarts": -1, "max_concurrency": 4, **resources(model)}
+            placed.add(model, actor.options(**given).remote(str(paths.order), place, number))
+        # The next ones need less of a node: all of these have their places first.
+        while any("waits" in state.phase for state in placed.states):
+            placed.look()
+            if time.monotonic() > until:
+                raise ServingError(
+                    f"Ray found no place for {model.replicas} replicas of {model.name} "
+                    f"({model.bundle} for each of {model.workers} workers); see {paths.logs}"
+                )
+    return placed
+
+
+def resources(model: ServedModel) -> dict[str, Any]:
+    """Return what Ray keeps for a replica's actor.
+
+    An engine whose workers lie on several nodes has Ray place these itself.
+    """
+    if not model.within_node:
+        return {"num_cpus": 1}
+    taken = {name: amount * model.workers for name, amount in model.bundle.items()}
+    given = {"num_cpus": taken.pop("CPU", 0), "num_gpus": taken.pop("GPU", 0)}
+    return given | ({"resources": taken} if taken else {})
+
+
+def _await_answers(
+    order: Order, paths: ServingPaths, placed: Placed, tell: Callable[[str], None]
+) -> None:
+    """Wait until all replicas answer, and have one token made by each. Raises ServingError."""
     until = time.monotonic() + order.ready_s
-    ray.init(address=address, namespace="hpcsci", log_to_driver=False)
-    _await_nodes(order, paths, until, lambda: sum(node["Alive"] for node in ray.nodes()))
-    # Each node's proxy listens on that node's own loopback address, so that nothing that is said
-    # to the endpoint is on any network in the clear; between nodes Ray carries it.
-    serve.start(
-        proxy_location="EveryNode",
-        http_options={"host": "127.0.0.1", "port": order.ports.http},
-        logging_config=_QUIET,
+    while waiting := [state for state in placed.states if not state.url]:
+        if faults := [state.fault for state in waiting if state.fault]:
+            raise ServingError(faults[0])
+        tell(waiting[0].phase + (f"; {len(waiting)} replicas to go" if waiting[1:] else ""))
+        if time.monotonic() > until:
+            raise ServingError(
+                f"the models were not ready after {order.ready_s:g} s ({waiting[0].phase}); give "
+                "serving.ready_s more"
+            )
+        placed.look()
+    tell("the first token of each replica")
+    with ThreadPoolExecutor(len(placed.states)) as pool:
+        for asked in [pool.submit(_ask, paths, address) for address in placed.addresses()]:
+            asked.result()
+
+
+def _ask(paths: ServingPaths, address: Address) -> None:
+    """Have one token made, so that the first real request finds everything in place.
+
+    Raises ServingError.
+    """
+    body = {"model": address.model, "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
+    request = urllib.request.Request(
+        f"{address.url}/chat/completions",
+        data=json.dumps(body).encode(),
+        headers={
+            "Authorization": f"Bearer {secrets.read(paths.key)}",
+            "Content-Type": "application/json",
+        },
     )
-    _run(order, paths, until)
-    url = f"http://127.0.0.1:{order.ports.http}/v1"
-    for model in order.models:
-        write_text(paths.state, f"first answer of {model.name}\n")
-        _ask(url, secrets.read(paths.key), model.name, until)
+    context = secrets.believed(paths) if address.url.startswith("https:") else None
+    try:
+        with urllib.request.urlopen(request, timeout=_ASK_S, context=context) as reply:
+            reply.read()
+    except urllib.error.HTTPError as error:
+        said = error.read().decode("utf-8", "replace").replace("\\n", "\n")
+        why = f"HTTP {error.code}: {' | '.join(said.strip().splitlines()[-2:])[-600:]}"
+        raise ServingError(f"{address.model} does not answer: {why}") from error
+    except OSError as error:
+        raise ServingError(f"{address.model} does not answer: {error}; see {paths.logs}") from error
+
+
+def _endpoint(order: Order, placed: Placed, started: float) -> Endpoint:
+    """Where models answer now."""
     return Endpoint(
         nonce=order.nonce,
-        url=url,
+        url=f"http://127.0.0.1:{order.ports.http}/v1",
+        replicas=placed.addresses(),
         models=tuple(model.name for model in order.models),
         nodes=order.nodes,
         head=order.nodes[0],
-        ray_address=address,
-        contexts={m.name: int(m.engine.get("max_model_len", 0)) for m in order.models},
-        started=time.time(),
+        contexts=order.contexts,
+        started=started,
     )
-
-
-def _await_nodes(order: Order, paths: ServingPaths, until: float, alive: Any) -> None:
-    while (found := alive()) < len(order.nodes):
-        write_text(paths.state, f"{found} of {len(order.nodes)} nodes have joined\n")
-        if time.monotonic() > until:
-            raise ServingError(f"only {found} of {len(order.nodes)} nodes joined in time")
-        time.sleep(_POLL_S)
-
-
-def _run(order: Order, paths: ServingPaths, until: float) -> None:
-    """Deploy the models and wait until all replicas are healthy. Raises ServingError."""
-    from ray import serve  # noqa: PLC0415
-
-    problem: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            serve.run(
-                _application(order, paths),
-                name=_APPLICATION,
-                route_prefix="/",
-                logging_config=_QUIET,
-            )
-        except BaseException as error:  # noqa: BLE001 (told below, in one line)
-            problem.append(error)
-
-    thread = threading.Thread(target=run, daemon=True, name="deploy")
-    thread.start()
-    told = ""
-    while True:
-        state, message, healthy = _progress(len(order.nodes))
-        if healthy and not thread.is_alive() and not problem:
-            return
-        if problem or state == "DEPLOY_FAILED":
-            reason = message or str(problem[0] if problem else "")
-            raise ServingError(f"the models could not be deployed: {_last_lines(reason)}")
-        if time.monotonic() > until:
-            raise ServingError(
-                f"the models were not ready after {order.ready_s:g} s ({state}: "
-                f"{_last_lines(message)}); give serving.ready_s more, or see {paths.logs}"
-            )
-        now = f"deploying: {state or 'STARTING'}"
-        if now != told:
-            write_text(paths.state, now + "\n")
-            told = now
-        time.sleep(_POLL_S)
-
-
-def _progress(nodes: int) -> tuple[str, str, bool]:
-    """The application's state, what Ray Serve says of it, and whether all of it is healthy.
-
-    So many nodes' proxies are part of it: requests go by each node's own.
-    """
-    from ray import serve  # noqa: PLC0415
-
-    status = serve.status()
-    found = status.applications.get(_APPLICATION)
-    if found is None:
-        return "", "", False
-    said = [found.message, *(d.message for d in found.deployments.values())]
-    proxies = sum(_value(proxy) == "HEALTHY" for proxy in status.proxies.values())
-    if proxies < nodes:
-        said.append(f"{proxies} of {nodes} nodes answer requests")
-    healthy = (
-        proxies >= nodes
-        and _value(found.status) == "RUNNING"
-        and all(_value(d.status) == "HEALTHY" for d in found.deployments.values())
-    )
-    return _value(found.status), "\n".join(filter(None, said)), healthy
-
-
-def _value(status: Any) -> str:
-    return str(getattr(status, "value", status))
-
-
-def _application(order: Order, paths: ServingPaths) -> Any:
-    """The application: engines, and before them an ingress behind the gate."""
-    from ray import serve  # noqa: PLC0415
-    from ray.llm._internal.serve.core.ingress.ingress import (  # noqa: PLC0415
-        init as fastapi_of_ray,  # its error replies in OpenAI's form; there is no public name
-    )
-    from ray.serve.llm import LLMConfig, build_llm_deployment  # noqa: PLC0415
-    from ray.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress  # noqa: PLC0415
-
-    from hpcscientist.models.serving.nodes.gate import Gate  # noqa: PLC0415
-
-    configs = [LLMConfig(**config(model)) for model in order.models]
-    behind = fastapi_of_ray()
-    behind.add_middleware(Gate, key=str(paths.key))  # the last one added comes first
-    ingress = make_fastapi_ingress(OpenAiIngress, app=behind)
-    options = {
-        "name": "ingress",
-        "num_replicas": len(order.nodes),
-        # A node without any replica has no proxy, and each node's own is asked.
-        "max_replicas_per_node": 1,
-        "max_ongoing_requests": 1000,
-        "ray_actor_options": {"num_cpus": 0},
-    }
-    return serve.deployment(ingress, **options).bind(
-        llm_deployments={c.model_id: build_llm_deployment(c) for c in configs},
-        model_cards={c.model_id: _card(c) for c in configs},
-    )
-
-
-def _card(config: Any) -> Any:
-    from ray.llm._internal.serve.core.configs.openai_api_models import (  # noqa: PLC0415
-        to_model_metadata,
-    )
-
-    return to_model_metadata(config.model_id, config)
-
-
-def config(model: ServedModel) -> dict[str, Any]:
-    """Return Ray Serve LLM's configuration of a model."""
-    strategy = "STRICT_PACK" if model.within_node else "PACK"
-    return {
-        "model_loading_config": {"model_id": model.name, "model_source": model.folder},
-        "engine_kwargs": dict(model.engine),
-        "placement_group_config": {"bundle_per_worker": model.bundle, "strategy": strategy},
-        "deployment_config": {
-            "num_replicas": model.replicas,
-            "max_ongoing_requests": 1000,  # vLLM batches them; more would only wait elsewhere
-        },
-        "runtime_env": {"env_vars": model.variables},
-        "log_engine_metrics": False,
-        "server_cls": "hpcscientist.models.serving.nodes.replica:Replica",
-    }
-
-
-def _ask(url: str, key: str, name: str, until: float) -> None:
-    """Have one token made, so that the first real request finds everything in place."""
-    body = {"model": name, "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
-    said, since = "", time.monotonic()
-    while time.monotonic() < until:
-        secrets.require_own(url)
-        request = urllib.request.Request(
-            f"{url}/chat/completions",
-            data=json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=_ASK_S) as reply:
-                reply.read()
-            return
-        except urllib.error.HTTPError as error:
-            text = error.read().decode("utf-8", "replace").replace("\\n", "\n")
-            said = f"HTTP {error.code}: {_last_lines(text, 2)}"
-            refused = error.code < 500 and error.code not in {404, 408, 429}
-            if refused or time.monotonic() - since > _BROKEN_S:
-                raise ServingError(f"{name} does not answer: {said}") from error
-        except OSError as error:
-            said = str(error)
-        time.sleep(_POLL_S)
-    raise ServingError(f"{name} did not answer in time: {said}")
-
-
-def _last_lines(text: str, count: int = 6) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " | ".join(lines[-count:])[-1500:]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""The gate before the endpoint: who does not show the key learns nothing.
+"""The gate before an engine's server: who does not show the key learns nothing.
 
-Ray Serve LLM has no such check of its own (its maintainers' advice is a middleware like this
-one), and any user of a shared node reaches an open port, on the loopback address too. The gate
-stands in each node's proxy, before what Ray Serve itself would answer (`/-/routes`,
-`/-/healthz`), and once more before the models.
+vLLM's own check (`--api-key`) leaves `/health`, `/metrics`, `/version` and others open, and any
+user of a shared node reaches an open port, on the loopback address too.
 """
 
 from __future__ import annotations
@@ -27,30 +25,16 @@ _BODY = json.dumps(
 ).encode()
 
 
-# What Ray Serve's proxies call for what stands before them, and what tells it the key's file.
-PROXY_CALLBACK = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
-KEY_FILE = "HPCSCI_PLANE_KEY_FILE"
-
-
-def before_proxy() -> list[Any]:
-    """Return the gate in the form in which Ray Serve's proxies take it. Raises ServingError."""
-    from starlette.middleware import Middleware  # noqa: PLC0415 (Ray Serve brings it)
-
-    return [Middleware(Gate, key=os.environ[KEY_FILE])]
-
-
-def variables(key: Path) -> dict[str, str]:
-    """Return the variables by which proxies come to have the gate."""
-    return {PROXY_CALLBACK: f"{__name__}:{before_proxy.__name__}", KEY_FILE: str(key)}
+KEY_FILE = "HPCSCI_PLANE_KEY_FILE"  # what tells a server the file that holds the key
 
 
 class Gate:
     """An ASGI middleware that lets through what carries `Authorization: Bearer KEY`."""
 
-    def __init__(self, app: App, key: str) -> None:
-        """`key`: the file that holds it. Raises ServingError."""
+    def __init__(self, app: App) -> None:
+        """Take the key from the file that a variable names. Raises ServingError."""
         self._app = app
-        self._wanted = b"Bearer " + secrets.read(Path(key)).encode()
+        self._wanted = b"Bearer " + secrets.read(Path(os.environ[KEY_FILE])).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401."""

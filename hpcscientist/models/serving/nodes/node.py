@@ -34,6 +34,7 @@ from hpcscientist.system import gpus, processes
 
 MODULE = __name__ if __name__ != "__main__" else "hpcscientist.models.serving.nodes.node"
 APPLICATION = "hpcscientist.models.serving.nodes.application"
+DOOR = "hpcscientist.models.serving.nodes.door"
 PORTS_TAKEN = 75  # sysexits.h: try again
 LOOPBACK = "127.0.0.1"
 
@@ -157,6 +158,7 @@ def _serve(order: Order, role: str, own: str, folder: Path, memory: leftovers.Sh
     if role == "worker" and not _await_head(order, running, is_over):
         return 0
     start(*ray_command(order, role, own, leftovers.of_ray(folder)))
+    start(sys.executable, "-P", "-m", DOOR, str(paths.order))
     if role == "head" and _await_head(order, running, is_over):
         start(sys.executable, "-P", "-m", APPLICATION, str(paths.order))
     answers = False
@@ -194,7 +196,9 @@ def _ended(running: Iterable[subprocess.Popen[bytes]]) -> int:
     for process in running:
         status = process.poll()
         if status is not None:
-            what = "what deploys the models" if APPLICATION in str(process.args) else "Ray"
+            parts = {APPLICATION: "what places the models", DOOR: "the node's door"}
+            said = (said for module, said in parts.items() if module in str(process.args))
+            what = next(said, "Ray")
             print(f"{what} ended with status {status}", flush=True)
             return status or 1
     return 0

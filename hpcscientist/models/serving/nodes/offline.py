@@ -1,6 +1,6 @@
 """The environment of everything that serves: no hub, no telemetry, no proxy, nothing leaves.
 
-And nobody comes in: Ray is told of its token, its proxies of the gate.
+And nobody comes in: Ray is told of its token, servers of the key.
 """
 
 from __future__ import annotations
@@ -52,4 +52,4 @@ def environment(given: Mapping[str, str], paths: ServingPaths) -> dict[str, str]
     """Return the variables that a node's processes start with."""
     kept = {name: value for name, value in given.items() if name.lower() not in _DROPPED}
     ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(paths.token)}
-    return kept | QUIET | ray | gate.variables(paths.key)
+    return kept | QUIET | ray | {gate.KEY_FILE: str(paths.key)}

@@ -1,51 +1,136 @@
-"""One replica of a model: Ray Serve LLM's server, with caches of its own.
+"""One replica of a model: an actor of Ray that has the engine's own server run beside it.
 
-Two engines that compile into one folder spoil each other's files, above all on a shared file
-system; so each replica has its folder on the node's own disk, gone with the plane.
-
-A replica whose engine has died ends at once. Ray Serve asks for its health every ten seconds and
-believes the third bad answer; meanwhile it would fail each request at once, be the least busy for
-that, and be given most of them.
+Ray says on which node and on which GPUs, and starts the actor again where its process or its node
+is lost. Requests go to the server by HTTP and touch neither Ray nor this process.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import Any
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
 
-from ray.serve.llm.deployment import LLMServer
+from hpcscientist.files.atomic import read_tail, write_text
+from hpcscientist.files.text import one_line, printable
+from hpcscientist.models.serving import secrets
+from hpcscientist.models.serving.nodes import caches, server
+from hpcscientist.models.serving.order import Order
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.records.base import Record
 
-from hpcscientist.models.serving.nodes import caches
+_POLL_S = 0.2
+_ASK_S = 10.0
+_TAIL = 64 * 1024
+_PAUSE_S = 10.0  # before another start, where the last one came to nothing
+# What vLLM's log says as it starts, in that order, and what it does from there on.
+_PHASES = (
+    (r"non-default args", "starts the engine"),
+    (r"Starting to load model", "reads weights"),
+    (r"Loading weights took|Model loading took", "compiles"),
+    (r"Capturing CUDA graphs", "captures graphs"),
+    (r"init engine .*took", "starts the server"),
+)
 
-_WATCH_S = 0.25
+
+class State(Record):
+    """How a replica is. `url`: where it answers, "" while it does not; `phase`: what it does until
+    then; `fault`: why it never will, "" while it may.
+    """
+
+    url: str = ""
+    phase: str = ""
+    fault: str = ""
 
 
-class Replica(LLMServer):  # type: ignore[misc]
-    """See the module."""
+class Replica:
+    """The actor."""
 
-    async def __init__(  # type: ignore[misc]  # Ray awaits it
-        self, *arguments: Any, **named: Any
-    ) -> None:
-        caches.use_own()
-        await super().__init__(*arguments, **named)
-        self._watch = asyncio.create_task(self._end_with_engine())
+    def __init__(self, order: str, model: int, number: int) -> None:
+        """Start the server. `model`: its place in the order; `number` tells its replicas apart."""
+        self._order = Order.model_validate_json(Path(order).read_bytes())
+        self._model = self._order.models[model]
+        self._paths = ServingPaths(self._order.folder)
+        self._log = self._paths.log(f"{self._model.name}-{number}")
+        self._folder = Path(tempfile.mkdtemp(prefix="r-", dir=os.environ.get(caches.FOLDER)))
+        self._state = State()
+        self._archive = caches.archive(self._model, os.environ)
+        # One replica of a model keeps it for all: what they compile is the same.
+        self._keeps, self._unpacked = number == 0, caches.unpack(self._archive, self._folder)
+        self._server = self._start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    async def _end_with_engine(self) -> None:
-        from vllm.v1.engine.exceptions import EngineDeadError  # noqa: PLC0415 (heavy)
+    def state(self) -> State:
+        """Return how it is now."""
+        if self._state.url or self._state.fault:
+            return self._state
+        said = read_tail(self._log, _TAIL)
+        phases = [does for pattern, does in _PHASES if re.search(pattern, said)]
+        does = phases[-1] if phases else "imports the engine"
+        return State(phase=f"{self._model.name} {does}; its log is {self._log}")
 
-        while True:
-            await asyncio.sleep(_WATCH_S)
-            try:
-                await self.engine.check_health()
-            except EngineDeadError:
-                os._exit(1)  # Serve sends its requests elsewhere, and starts another
+    def _start(self) -> subprocess.Popen[bytes]:
+        is_alone = len(self._order.nodes) == 1
+        given = server.Server(
+            model=self._model,
+            host="127.0.0.1" if is_alone else os.environ["VLLM_HOST_IP"],
+            address=self._folder / "address",
+            certificate="" if is_alone else str(self._paths.certificate),
+            certificate_key="" if is_alone else str(self._paths.certificate_key),
+        )
+        file = self._folder / "server.json"
+        write_text(file, given.model_dump_json(indent=2), durable=False)
+        environment = os.environ | caches.variables(self._folder) | self._model.variables
+        # Connections rest between a campaign's requests; whoever closes one may cross a request.
+        environment["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"] = "86400"
+        # Where vLLM has Ray place an engine's workers on several nodes.
+        environment["RAY_ADDRESS"] = f"{self._order.head}:{self._order.ports.gcs}"
+        with self._log.open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", server.__name__, str(file)],
+                env=environment,
+                stdin=subprocess.PIPE,  # its end says that this process has gone
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
-    async def _start_engine(self) -> None:
-        """Start the engine, and nothing else.
+    def _watch(self) -> None:
+        """See when it answers, and end with it: Ray then starts another in its place."""
+        while (status := self._server.poll()) is None:
+            if not self._state.url and (url := self._answers()):
+                self._state = State(url=url)
+                if self._keeps:
+                    caches.keep(self._archive, self._folder, self._unpacked)
+            time.sleep(_POLL_S)
+        if not self._state.url:
+            why = f"{self._model.name}: its engine ended with status {status}: {self._last_words()}"
+            self._state = State(fault=f"{why}; see {self._log}")
+            time.sleep(_PAUSE_S)
+        os._exit(1)
 
-        Ray Serve LLM would first have a worker on each node import the engine to fetch weights,
-        which lie there already, and then start an actor that gathers usage figures.
-        """
-        self._llm_config.get_or_create_callback().ctx.run_init_node = False
-        await self.engine.start()
+    def _answers(self) -> str:
+        """Return where the server answers, "" while it does not."""
+        try:
+            url = (self._folder / "address").read_text().strip()
+            key = secrets.read(self._paths.key)
+            asked = urllib.request.Request(
+                f"{url.removesuffix('/v1')}/health", headers={"Authorization": f"Bearer {key}"}
+            )
+            context = secrets.believed(self._paths) if url.startswith("https:") else None
+            with urllib.request.urlopen(asked, timeout=_ASK_S, context=context):
+                return url
+        except OSError:  # HTTP's errors among them
+            return ""
+
+    def _last_words(self) -> str:
+        """What the log says of an end: the last error that is named in it, else its last line."""
+        lines = [line for line in read_tail(self._log, _TAIL).splitlines() if line.strip()]
+        errors = [line for line in lines if re.search(r"\w(Error|Exception)\b.*: ", line)]
+        return one_line(printable((errors or lines or ["it said nothing"])[-1]), 600)

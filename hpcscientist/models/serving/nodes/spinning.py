@@ -1,9 +1,15 @@
-"""How long vLLM's processes spin when they wait for each other: a plugin of vLLM.
+"""How vLLM's processes wait for each other: a plugin of vLLM.
 
 vLLM's engine and its workers tell each other what is next through shared memory. After each message
-they look for another without pause for a second, as suits an engine on GPUs, whose steps
-take milliseconds and leave the cores idle. On cores a step takes longer, and who looks takes
-from those that compute. On two cores that cost a fifth of the tokens.
+they look for another without pause for a second, and then sleep until a socket wakes them.
+
+To look without pause suits an engine on GPUs, whose steps take milliseconds and leave the cores
+idle. On cores a step takes longer, and who looks takes from those that compute: a fifth of the
+tokens on two cores. So there the look is shortened.
+
+The socket may lose a wake-up: it keeps one message and drops what comes while that is full. vLLM
+0.25 then sleeps for ever, on GPUs too, once an engine of several workers has been idle; 0.32 looks
+again after five seconds. Here everybody looks again after 20 ms, which costs next to nothing.
 
 vLLM loads every plugin that is installed beside it (entry points `vllm.general_plugins`), also
 in engines that are not ours; so this one does nothing unless a variable asks for it.
@@ -14,25 +20,38 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from typing import Any
+
+from hpcscientist.models.serving.nodes.caches import FOLDER
 
 VARIABLE = "HPCSCI_SPIN_S"
 SHORT_S = "0.002"
+LOOK_AGAIN_MS = 20
 _PARAMETER = "busy_loop_s"
 
 
 def register() -> None:
-    """Shorten the wait, where that is asked for and this vLLM has such a one. Idempotent.
-
-    Who has stopped looking is told of each message through a socket (vLLM's `SpinCondition`).
-    """
-    seconds = os.environ.get(VARIABLE)
-    if not seconds:
+    """Have processes of a plane wait so, where this vLLM waits in such a way. Idempotent."""
+    seconds, is_ours = os.environ.get(VARIABLE), os.environ.get(FOLDER)
+    if not seconds and not is_ours:
         return
     try:
         from vllm.distributed.device_communicators import shm_broadcast  # noqa: PLC0415
     except ImportError:
         return
     waiting = getattr(shm_broadcast, "SpinCondition", None)
-    if waiting is None or _PARAMETER not in inspect.signature(waiting.__init__).parameters:
+    if waiting is None:
         return
-    waiting.__init__ = functools.partialmethod(waiting.__init__, **{_PARAMETER: float(seconds)})
+    if seconds and _PARAMETER in inspect.signature(waiting.__init__).parameters:
+        waiting.__init__ = functools.partialmethod(waiting.__init__, **{_PARAMETER: float(seconds)})
+    wait = getattr(waiting, "wait", None)
+    if wait is None or hasattr(wait, "__wrapped__"):
+        return
+
+    @functools.wraps(wait)
+    def look_again(self: Any, timeout_ms: float | None = None) -> None:
+        """Wait as before, but for so long at most; whoever waits then looks, and waits again."""
+        wait(self, LOOK_AGAIN_MS if timeout_ms is None else min(timeout_ms, LOOK_AGAIN_MS))
+
+    if "timeout_ms" in inspect.signature(wait).parameters:
+        waiting.wait = look_again

@@ -1,6 +1,6 @@
 """Asked of the interpreter that serves: has it the engine, and what does that make of a model?
 
-Run as `python -m hpcscientist.models.serving.checking.supported ARCHITECTURE` with the model's
+Run as `python -m hpcscientist.models.serving.nodes.supported ARCHITECTURE` with the model's
 config.json as standard input; prints one line of JSON. It imports nothing of this package, so that
 its text can be given to any interpreter.
 """
@@ -10,12 +10,19 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+# Where vLLM has the server that is run for each replica: newer releases (0.29 and up), older ones.
+SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
+ARGUMENTS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+PARSERS = ("vllm.utils.argparse_utils",)
+# What else serving imports beside vLLM, which brings them all.
+BESIDE = ("aiohttp", "cryptography", "uvloop")
 # What classes compute, and leave out where they are written down.
 _COMPUTED = ("layers_block_type", "layer_types", "num_hidden_layers", "num_attention_heads")
 
@@ -30,6 +37,7 @@ def examine(architecture: str, config: str) -> dict[str, Any]:
         "ray": "",
         "known": False,
         "writes": False,
+        "lacks": [],
         "fault": "",
         "config": {},
     }
@@ -45,10 +53,29 @@ def examine(architecture: str, config: str) -> dict[str, Any]:
     else:
         said["vllm"] = vllm.__version__
         said |= _known(architecture, registry)
+        said["lacks"] = _lacking()
         # An engine that cannot read it says why when it starts; others are read without it.
         with contextlib.suppress(Exception):
             said["config"] = _read(config)
     return said
+
+
+def _lacking() -> list[str]:
+    """Return what serving needs and does not find there, by the names of modules."""
+    found = [any(map(_is_there, listed)) for listed in (SERVERS, ARGUMENTS, PARSERS)]
+    servers = [
+        listed[0]
+        for listed, is_there in zip((SERVERS, ARGUMENTS, PARSERS), found, strict=True)
+        if not is_there
+    ]
+    return [*servers, *(name for name in BESIDE if not _is_there(name))]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:  # nor is what it is a part of
+        return False
 
 
 def _known(architecture: str, registry: Any) -> dict[str, bool]:

@@ -1,0 +1,5 @@
+from hpcscientist.api import Campaign as Campaign
+from hpcscientist.api import launch as launch
+from hpcscientist.api import load_campaign as load_campaign
+
+__version__: str

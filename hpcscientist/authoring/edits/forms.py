@@ -1,0 +1,87 @@
+"""The form in which a model is asked for edits: text to be searched, or units by name.
+
+The recipe's files decide what can be offered, and which edits of this campaign could be applied
+decides what is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hpcscientist.authoring.edits.units import IMPORTS, SETTINGS, Unit, units_in
+from hpcscientist.models.reply_limits import Limit, Limits
+
+Form = Literal["search", "unit"]
+
+_RECORDS: dict[Form, str] = {"search": "Edit", "unit": "UnitEdit"}
+LONGEST = 120  # lines of a unit that a model writes anew; a longer one is edited by searching
+_MOST_UNITS = 150  # of a question; past it, constants are changed by the block of them
+_MOST_EDITS = 12  # of one reply; small models else write every unit anew
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a question lets edits be. `forms` has one or both; `units` may be named in the one."""
+
+    forms: tuple[Form, ...]
+    files: tuple[str, ...]
+    units: tuple[str, ...]
+
+    def limits(self, least: int | None = None, most: int = _MOST_EDITS) -> Limits:
+        """Hold a reply's edits to the offer: so many of them, of these files and units."""
+        form = _RECORDS[self.forms[0]] if len(self.forms) == 1 else None
+        found = {"edits": Limit(least=least, most=most, form=form)}
+        if "search" in self.forms:
+            found["edits.file"] = Limit(values=self.files)
+        if "unit" in self.forms:
+            found["edits.unit"] = Limit(values=self.units)
+        return found
+
+
+@dataclass
+class Forms:
+    """Chooses the form of a campaign's edits by what came of those before."""
+
+    setting: Literal["auto", "search", "unit"]
+    editable: Sequence[str]
+    _tried: Counter[Form] = field(default_factory=Counter)
+    _applied: Counter[Form] = field(default_factory=Counter)
+
+    def offer(self, files: Mapping[str, str], unlike: Offer | None = None) -> Offer:
+        """Return what is offered for some files; `unlike` another offer, if there is a choice.
+
+        Units come first. Text is searched where units are too long, and where that did better.
+        """
+        units = units_in(files, self.editable)
+        short = [unit for unit in units if unit.length <= LONGEST]
+        if len(short) > _MOST_UNITS:
+            short = [u for u in short if u.length > 1 or u.name == IMPORTS]
+        form: Form = "search" if self.setting == "search" else "unit"
+        if self.setting == "auto" and unlike is not None:
+            form = "unit" if unlike.forms == ("search",) else "search"
+        elif self.setting == "auto" and self._share("search") > self._share("unit"):
+            form = "search"
+        forms: tuple[Form, ...] = (form,)
+        if form == "unit" and (len(short) < len(units) or not short):
+            forms = ("search", "unit") if short else ("search",)
+        return Offer(forms, tuple(self.editable), tuple(unit.label for unit in short))
+
+    def record(self, offer: Offer, applied: bool) -> None:
+        """Learn whether edits in the form that was offered could be applied."""
+        if len(offer.forms) == 1:
+            self._tried[offer.forms[0]] += 1
+            self._applied[offer.forms[0]] += applied
+
+    def _share(self, form: Form) -> float:
+        """Return the share of edits that could be applied; one half of none (Laplace's rule)."""
+        return (self._applied[form] + 1) / (self._tried[form] + 2)
+
+
+def of_unit(unit: Unit, files: Mapping[str, str]) -> Offer:
+    """Offer one unit, with its file's imports and constants."""
+    beside = [u.label for u in units_in(files, [unit.file]) if u.name in (IMPORTS, SETTINGS)]
+    names = tuple(dict.fromkeys([unit.label, *beside]))
+    return Offer(("unit",), (unit.file,), names)

@@ -1,0 +1,106 @@
+"""The engine's own server, for one replica: what `vllm serve` runs, behind the key.
+
+    python -m hpcscientist.models.serving.nodes.server SERVER
+
+SERVER is a file that holds a `Server`. The process writes its address into a file once it has a
+port, ends with whoever holds the other end of its standard input, and takes its engine along.
+
+vLLM's server is asked for by the names that its own command line uses, and not through
+`ray.serve.llm`: each release of that goes with one vLLM (Ray 2.60 asks for exactly 0.29).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hpcscientist.errors import ServingError
+from hpcscientist.files.atomic import write_text
+from hpcscientist.models.serving.nodes import supported
+from hpcscientist.models.serving.nodes.gate import Gate
+from hpcscientist.models.serving.order import ServedModel
+from hpcscientist.records.base import Record
+
+
+class Server(Record):
+    """What one server serves. `host`: the address it listens on, by a port that is free there.
+
+    `certificate` and `certificate_key` are files, "" to speak without TLS; `address` is the file
+    that it writes its own into.
+    """
+
+    model: ServedModel
+    host: str
+    address: Path
+    certificate: str = ""
+    certificate_key: str = ""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve until whoever started this has gone."""
+    given = Server.model_validate_json(Path(arguments[0]).read_bytes())
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    serve, parsers, parser = (
+        _found("run_server", supported.SERVERS),
+        _found("make_arg_parser", supported.ARGUMENTS),
+        _found("FlexibleArgumentParser", supported.PARSERS),
+    )
+    args = parsers(parser()).parse_args([])
+    for name, value in _wanted(given).items():
+        if not hasattr(args, name):
+            raise ServingError(f"serving.engine.{name}: this vLLM has no such argument")
+        setattr(args, name, value)
+    scheme = "https" if given.certificate else "http"
+    write_text(given.address, f"{scheme}://{given.host}:{args.port}/v1\n", durable=False)
+    import uvloop  # noqa: PLC0415 (vLLM brings it)
+
+    uvloop.run(serve(args))
+
+
+def _wanted(given: Server) -> dict[str, Any]:
+    """The arguments of the engine and of its server, by their names."""
+    own = {
+        "model": given.model.folder,
+        "served_model_name": [given.model.name],
+        "host": given.host,
+        "port": _free_port(given.host),
+        "middleware": [f"{Gate.__module__}.{Gate.__qualname__}"],
+        "ssl_certfile": given.certificate or None,
+        "ssl_keyfile": given.certificate_key or None,
+        "disable_uvicorn_access_log": True,
+        "uvicorn_log_level": "warning",
+    }
+    return {**given.model.engine, **own}
+
+
+def _free_port(host: str) -> int:
+    # vLLM binds it some moments later, before it loads anything.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _found(name: str, modules: Sequence[str]) -> Any:
+    for module in modules:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise ServingError(f"this vLLM has no {name}: take one that pyproject.toml names")
+
+
+def _end_with_starter() -> None:
+    """End this process and its engine, which are a session of their own, with who started it."""
+    os.read(0, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
