@@ -5,6 +5,9 @@ driver writes there for good it copies too (see `files.trusted`), and compares w
 before it is used, and after each trial. What differs is restored from the copy, and the journal
 names the ideas whose trials ran meanwhile: one of them may have done it. None fails for that, for
 which one it was is not known, and nothing was measured by what was changed.
+
+What runs and scores trials may not be ours to restore: it belongs to an environment. Where a
+candidate without a sandbox may have changed it, the driver stops before another result counts.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts, tree_files
+from hpcscientist.files.own_code import own_code, own_code_mark
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig
@@ -54,6 +59,8 @@ class Integrity:
     _marks: dict[str, object] = field(default_factory=dict)  # of what was seen whole
     _ran: set[str] = field(default_factory=set)  # ideas whose trials ended since the last look
     _data_changes: int = 0
+    _own_code: Mapping[str, str] = field(default_factory=own_code)
+    _own_mark: object = field(default_factory=own_code_mark)
 
     @classmethod
     def of(
@@ -118,10 +125,30 @@ class Integrity:
     def data_changes(self) -> int:
         """Restore prepared data that are not those of the launch, for all candidates read them.
 
-        Returns how often they were not. Raises OSError.
+        Returns how often they were not. Raises OSError, and RunDirectoryError where the code that
+        runs and scores trials has changed: then results of trials under way are removed.
         """
+        self._check_own_code()
         self._tell(self._data())
         return self._data_changes
+
+    def _check_own_code(self) -> None:
+        if not self.exposed or self._own_mark == (mark := own_code_mark()):
+            return
+        found = own_code()
+        self._own_mark = mark
+        if found == self._own_code:
+            return
+        names = {*found, *self._own_code}
+        changed = sorted(n for n in names if found.get(n) != self._own_code.get(n))
+        self._tell(changed)
+        for trial_id in self.state.running:
+            folders.remove(self.paths.trial(trial_id).result)
+        raise RunDirectoryError(
+            f"{changed[0]}: was changed while candidates ran that have no sandbox, and it has a "
+            f"part in scoring; put it back, and see what {self.paths.root} says of tampering "
+            "before you resume"
+        )
 
     def look(self) -> None:
         """Compare all that may be used again, where candidates can reach it. Raises OSError."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 
 from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
@@ -23,7 +25,7 @@ from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.status import tampering
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.events import TamperingFound, TrialEnded
+from hpcscientist.records.events import Event, TamperingFound, TrialEnded
 from hpcscientist.records.found.finding import ResultRow
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
@@ -214,6 +216,33 @@ async def test_what_was_measured_with_changed_data_counts_for_nothing(
     assert shown[0] == shown[1]
     assert f"{data.parent}/validation/x.csv" in {n for event in found(bench) for n in event.changed}
     assert {idea for event in found(bench) for idea in event.suspects} >= {EVIL}
+
+
+async def test_where_code_that_scores_is_changed_the_driver_stops_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python runs a `.pth` file in every process that starts, in one that scores too."""
+    environment = tmp_path / "environment"
+    environment.mkdir()
+    monkeypatch.syspath_prepend(str(environment))
+    planted = environment / "odd.pth"
+    bench = a_bench(tmp_path / "run")
+    with pytest.raises(RunDirectoryError, match=re.escape(str(planted))):
+        await bench.drive(
+            attacking(bench.paths, lambda _: planted.write_text("import os")),
+            ScriptedProposer(*WORDS),
+        )
+    (event,) = found(bench)
+    assert (event.changed, event.suspects) == ((str(planted),), (EVIL,))
+    assert not [e for e in journal.read(bench.paths.journal) if is_end_of(e, EVIL)]
+    assert not list(bench.paths.trials.glob(f"{EVIL}*/result.arrow"))
+    planted.unlink()
+    await bench.drive(value, ScriptedProposer(*WORDS))
+    assert {row.idea_id: row.status for row in rows(bench)}[LAST] == "scored"
+
+
+def is_end_of(event: Event, idea_id: str) -> bool:
+    return isinstance(event, TrialEnded) and event.idea_id == idea_id
 
 
 async def test_trials_whose_folders_another_removed_run_again(tmp_path: Path) -> None:
