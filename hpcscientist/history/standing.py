@@ -96,7 +96,7 @@ class IdeaState:
     code_hashes: dict[int, str] = field(default_factory=dict)
     note_hashes: dict[int, str] = field(default_factory=dict)  # "": version 1 of the journal
     notes: dict[int, str] = field(default_factory=dict)  # while it is open
-    only_knobs: set[int] = field(default_factory=set)  # attempts that only set knobs
+    only_knobs: dict[int, bool] = field(default_factory=dict)  # whether attempts set knobs alone
     reviews: dict[int, AttemptReviewed] = field(default_factory=dict)
     readings: dict[int, RunsRead] = field(default_factory=dict)
     gave_up: dict[str, str] = field(default_factory=dict)  # task -> reason
@@ -121,11 +121,11 @@ class IdeaState:
     @property
     def only_sets_knobs(self) -> bool | None:
         """Whether its code, that of its end or else the latest, differs from the reference by
-        values of knobs alone; None where it has none.
+        values of knobs alone; None where it has none, or an earlier version recorded it.
         """
         ended = self.ended.attempt if self.ended is not None else None
         attempt = ended or max(self.code_hashes, default=0)
-        return attempt in self.only_knobs if attempt else None
+        return self.only_knobs.get(attempt)
 
     def give_up(self, event: AuthorGaveUp) -> None:
         """Take note that a task came to nothing; what was written for it was another's double."""
@@ -133,7 +133,7 @@ class IdeaState:
         self.code_hashes.pop(event.attempt, None)
         self.note_hashes.pop(event.attempt, None)
         self.notes.pop(event.attempt, None)
-        self.only_knobs.discard(event.attempt)
+        self.only_knobs.pop(event.attempt, None)
 
     def left_short(self, attempt: int) -> str | None:
         """Say why an attempt was left below the full budget, or with fewer seeds than it might

@@ -200,8 +200,8 @@ class CampaignState:
                 idea.note_hashes[event.attempt] = event.note_hash
                 if event.note is not None:
                     idea.notes[event.attempt] = event.note
-                if event.only_knobs:
-                    idea.only_knobs.add(event.attempt)
+                if event.only_knobs is not None:
+                    idea.only_knobs[event.attempt] = bool(event.only_knobs)
             case AuthorGaveUp():
                 self.ideas[event.idea_id].give_up(event)
             case AttemptReviewed():

@@ -21,7 +21,7 @@ from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.asked.replies import STAGES, unknown_stage
 
-_ALL = 10_000  # requests: answers are there
+_MANY = 10_000
 _NUMBER = re.compile(r"[0-9]+\Z")
 
 
@@ -52,8 +52,8 @@ class PlaybookModel:
 
     @property
     def idle(self) -> int:
-        """How many requests more it would answer at once: it holds whatever drafts were asked."""
-        return _ALL
+        """How many requests more it would answer at once: many if it holds drafts."""
+        return _MANY if any(draft for _, _, _, draft, _ in self._entries) else 0
 
     async def probe(self) -> None:
         """Nothing to reach: the file was read and checked."""

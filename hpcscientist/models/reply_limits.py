@@ -51,6 +51,7 @@ def in_forms(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     That much of the limits a model is told in its prompt; the rest stands there in words.
     """
     found = copy.deepcopy(dict(schema))
+    _say_any_of(found)
     definitions = found.get("$defs", {})
     chosen = {path: limit.form for path, limit in limits.items() if limit.form}
     for path, form in chosen.items():
@@ -60,6 +61,19 @@ def in_forms(schema: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         for name in [name for name in definitions if f'"#/$defs/{name}"' not in text]:
             del definitions[name]
     return found
+
+
+def _say_any_of(node: object) -> None:
+    """Say `anyOf` for `oneOf`, which grammars need not know; records exclude each other."""
+    if isinstance(node, dict):
+        if "oneOf" in node:
+            node["anyOf"] = node.pop("oneOf")
+            node.pop("discriminator", None)
+        for part in node.values():
+            _say_any_of(part)
+    elif isinstance(node, list):
+        for part in node:
+            _say_any_of(part)
 
 
 def _drop_lengths(node: object) -> None:

@@ -27,6 +27,7 @@ from hpcscientist.models.reply_limits import Limits, in_forms, narrowed
 from hpcscientist.models.text import prompt_hash
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.base import place_of
 from hpcscientist.records.bounds import misfit
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.scores import Scored
@@ -228,7 +229,7 @@ def _repeats(answer: str, torn: int) -> bool:
 def _first_problems(error: ValidationError) -> str:
     parts = []
     for problem in error.errors(include_url=False)[:3]:
-        where = ".".join(str(part) for part in problem["loc"])
+        where = place_of(problem["loc"])
         parts.append(f"{where}: {problem['msg']}" if where else problem["msg"])
     more = error.error_count() - len(parts)
     return one_line("; ".join(parts) + (f"; and {more} more" if more > 0 else ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -37,3 +38,11 @@ def _prose(text: str) -> str:
 # A text by a model for people and for later prompts: bounded, and as it looks. No part of a JSON
 # schema, which engines make grammars of: these would count the characters.
 Prose = Annotated[str, AfterValidator(_prose)]
+
+
+def place_of(location: Iterable[int | str]) -> str:
+    """Return where in an object a validation error is, keys joined by dots.
+
+    Names of records, which say as which of several forms a part was read, are no keys.
+    """
+    return ".".join(str(part) for part in location if not str(part)[:1].isupper())

@@ -163,7 +163,8 @@ class AttemptWritten(Record):
     """A version of an idea's code is snapshotted. `parent` is the attempt it was made from, 0 the
     reference; `kind` is why it was made. `note` is what was said of it; None where an earlier
     version recorded it: then note.md has it. `only_knobs` are the knobs by whose values alone it
-    differs from the reference, {} also where an earlier version recorded it.
+    differs from the reference, {} where anything else does; None where an earlier version recorded
+    it.
     """
 
     type: Literal["attempt_written"] = "attempt_written"
@@ -174,7 +175,7 @@ class AttemptWritten(Record):
     kind: AttemptKind
     note_hash: str
     note: str | None = None
-    only_knobs: dict[str, KnobValue] = Field(default={})
+    only_knobs: dict[str, KnobValue] | None = None
 
     @property
     def key(self) -> str:

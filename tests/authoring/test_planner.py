@@ -158,7 +158,8 @@ async def test_the_prompt_shows_idea_concepts_code_and_limits() -> None:
     prompt = said(model)
     for part in (
         "- Method: Double RATE.\n",
-        "### Concept 2\nMoves.\nFormula:\n```\nx_{t+1} = x_t\n```\nCode:\n```python\ndef shift()",
+        "### Concept 2\nMoves.\nFormula:\n```\nx_{t+1} = x_t\n```\nAn example of code by others, "
+        "which is in none of your files:\n```python\ndef shift()",
         "`experiment.py` (editable)\n```python\n",
         "def loss_and_gradients(",
         "20 seconds for one full run and 15 for a short pilot",

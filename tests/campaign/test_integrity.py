@@ -15,6 +15,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
 from hpcscientist.campaign.integrity import make_way
+from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
@@ -213,6 +214,58 @@ async def test_what_was_measured_with_changed_data_counts_for_nothing(
     assert shown[0] == shown[1]
     assert f"{data.parent}/validation/x.csv" in {n for event in found(bench) for n in event.changed}
     assert {idea for event in found(bench) for idea in event.suspects} >= {EVIL}
+
+
+async def test_trials_whose_folders_another_removed_run_again(tmp_path: Path) -> None:
+    """None of them is lost to the machine, and the campaign goes on."""
+    undisturbed, bench = a_bench(tmp_path / "undisturbed"), a_bench(tmp_path / "attacked")
+    for one in (undisturbed, bench):
+        one.config = one.config.model_copy(update={"in_flight": 3})
+        one.pace = random.Random(1)
+    await undisturbed.drive(value, ScriptedProposer(*WORDS))
+    hit: set[str] = set()
+
+    def judge(spec: TrialSpec) -> Outcome | None:
+        others = {bench.state.trials[trial].idea_id for trial in bench.state.running}
+        if EVIL not in others - {spec.idea_id} or spec.idea_id == BASELINE_ID or spec.run > 1:
+            return value(spec)
+        hit.add(spec.trial_id)
+        shutil.rmtree(bench.paths.trial(spec.trial_id).root)
+        return None  # its worker found no folder to write into
+
+    await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert hit
+    assert {status for status, _ in bench.ended().values()} == {"scored"}
+    assert [r.mean for r in rows(bench)] == [r.mean for r in rows(undisturbed)]
+    ends = [e for e in journal.read(bench.paths.journal) if isinstance(e, TrialEnded)]
+    failed = [e.report.outcome for e in ends if isinstance(e.report.outcome, MachineFailed)]
+    assert [outcome.failure for outcome in failed] == [MachineFailure.TAMPERED] * len(hit)
+
+
+async def test_a_folder_that_was_removed_before_its_trial_started_is_not_held_against_it(
+    tmp_path: Path,
+) -> None:
+    bench = a_bench(tmp_path)
+    hit: list[str] = []
+
+    def judge(spec: TrialSpec) -> Outcome | None:
+        if spec.trial_id in hit and spec.run == 1:
+            return None  # with nothing beside it
+        return value(spec)
+
+    started = TrialRunner._started
+
+    def removed(self: TrialRunner, spec: TrialSpec) -> None:
+        if spec.stage is not Stage.PILOT and spec.idea_id == LAST and spec.run == 1:
+            hit.append(spec.trial_id)
+            shutil.rmtree(bench.paths.trial(spec.trial_id).root)
+        started(self, spec)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrialRunner, "_started", removed)
+        await bench.drive(judge, ScriptedProposer(*WORDS))
+    assert hit
+    assert bench.ended()[LAST] == ("scored", None)
 
 
 async def test_in_a_sandbox_nobody_is_suspected_and_what_is_used_is_whole(tmp_path: Path) -> None:

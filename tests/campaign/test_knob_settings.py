@@ -81,7 +81,9 @@ async def test_a_journal_without_the_field_is_read(tmp_path: Path) -> None:
         fields = json.loads(event.model_dump_json())
         fields.pop("only_knobs", None)
         earlier.append(type(event).model_validate_json(json.dumps(fields)))
-    assert fold(earlier).count_knob_settings() == 0
+    state = fold(earlier)
+    assert state.count_knob_settings() == 0
+    assert {idea.only_sets_knobs for idea in state.ideas.values()} == {None}
 
 
 async def test_results_say_how_many_there_were(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]

@@ -106,7 +106,8 @@ def test_it_is_shown_resumed_and_ends_as_it_would_have(name: str, tmp_path: Path
     assert len(found) == len(expected)
     for row, wanted in zip(found, expected, strict=True):
         assert row.pop("parent_ids") == wanted.pop("parent_ids")
-        assert row == pytest.approx(wanted)  # BLAS and SciPy may round otherwise
+        # Later versions add fields. BLAS and SciPy may round otherwise.
+        assert {name: row[name] for name in wanted} == pytest.approx(wanted)
 
     assert campaign.paths.journal.read_bytes().startswith(before), "what was written stands"
     new = journal.read(campaign.paths.journal)[len(old) :]

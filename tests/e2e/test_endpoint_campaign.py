@@ -156,7 +156,8 @@ def test_campaign_through_an_endpoint(tmp_path: Path, server: Server) -> None:
     assert done.returncode == 0, done.stderr
     statuses = [row["status"] for row in campaign.findings()]
     assert statuses == ["baseline", "scored", "rejected", "scored", "failed"]
-    assert set(server.asked.values()) == {1}
+    twice = {call: times for call, times in server.asked.items() if times != 1}
+    assert twice == {(2, "propose"): 2}  # a look-alike goes back once
     status = json.loads(hpcsci("status", "run", "--json", cwd=tmp_path).stdout)
     calls = sum(server.asked.values())
     assert status["tokens"] == {"prompt": 7 * calls, "completion": 5 * calls}

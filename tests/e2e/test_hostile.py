@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from campaigns import TinyCampaign, hpcsci
 from cheats import FOLLOW, FORGE, SPOIL, adding
-from rules import judged_by
 from tiny_recipe import propose
 
 from hpcscientist.history import journal
@@ -50,18 +49,18 @@ def test_run_directory_leads_nobody_to_the_labels(tmp_path: Path) -> None:
     assert row_of(campaign)["delta"] == 0
 
 
-def test_changed_data_are_said_to_everybody(
+def test_changed_data_are_restored_and_who_changed_them_is_said_to_everybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPCSCI_PATHS_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("HPCSCI_PATHS_PRIVATE", str(tmp_path / "sealed"))
     campaign = campaign_of(tmp_path, SPOIL)
     done = hpcsci(*campaign.launch_arguments(1), cwd=tmp_path)
-    assert "no finding can be trusted" in done.stderr
-    assert "no finding can be trusted" in hpcsci("results", "run", cwd=tmp_path).stderr
-    judged = judged_by("point", campaign, tmp_path / "judged")
-    assert "no finding can be trusted" in hpcsci("results", "run", cwd=judged.folder).stderr
+    for shown in (done.stderr, hpcsci("results", "run", cwd=tmp_path).stderr):
+        told = [line for line in shown.splitlines() if "meanwhile" in line]
+        assert all("idea-0001" in line for line in told)
+        assert told
+    assert row_of(campaign)["status"] == "failed"
     assert journal.read(campaign.paths.journal)[-1].type == "campaign_ended"
-    refused = hpcsci(*campaign.launch_arguments(1)[:-2], "--run-dir", "other", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "changed on disk" in refused.stderr
+    again = [*campaign.launch_arguments(1)[:-2], "--run-dir", "other", "--dry-run"]
+    assert hpcsci(*again, cwd=tmp_path).returncode == 0  # the data are those of before

@@ -70,6 +70,8 @@ def test_every_kind_of_event_is_covered() -> None:
     elsewhere |= {"seeds_decided", "budget_decided"}
     # What is changed by somebody else: test_integrity, test_tampering.
     elsewhere |= {"tampering_found"}
+    # An idea that goes back to its proposer: test_sent_back.
+    elsewhere |= {"idea_revised"}
     assert kinds == set(MOMENTS) | set(OF_THE_WHOLE_LOOP) | elsewhere
 
 

@@ -71,6 +71,7 @@ class TrialRunner:
     pause_s: float
     data_changes: Callable[[], int] = lambda: 0
     _data_changes: dict[str, int] = field(default_factory=dict)  # as each trial started
+    _found: set[str] = field(default_factory=set)  # trials whose folder was there as they started
     _failures: Counter[str] = field(default_factory=Counter)  # of the machine, by node
     _beside: dict[str, set[str]] = field(default_factory=dict)  # by trial: ideas that ran meanwhile
 
@@ -175,6 +176,8 @@ class TrialRunner:
 
     def _started(self, spec: TrialSpec) -> None:
         self._data_changes[spec.trial_id] = self.data_changes()
+        if self.paths.trial(spec.trial_id).spec.exists():
+            self._found.add(spec.trial_id)
         others = [self.state.trials[trial] for trial in self.state.running]
         self._beside[spec.trial_id] = {trial.idea_id for trial in others}
         for trial in others:
@@ -197,11 +200,15 @@ class TrialRunner:
         report = ending.verdict(spec, ended, result)
         assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to mend"
         if report is not result:
-            if trial.result.exists() and ended.state is EndState.ENDED and result is None:
+            untold = ended.state is EndState.ENDED and result is None
+            if untold and spec.isolation is Isolation.NONE and not trial.spec.exists():
+                report = self._of_its_folder(spec, report)
+            elif untold and trial.result.exists():
                 report = _unsealed(spec, report)
             else:
                 keep_log(trial, _last_words(ended, report))
             self._keep_report(spec, report)
+        self._found.discard(spec.trial_id)
         report = self._cleared(spec, self._of_its_data(spec, self._blamed(spec, report)))
         outcome = report.outcome
         if isinstance(outcome, MachineFailed):
@@ -222,8 +229,20 @@ class TrialRunner:
         detail = f"lost {count} times, at last with nothing beside it: {report.outcome.detail}"
         failed = IdeaFailed(failure=IdeaFailure.WORKER_LOST, detail=detail)
         report = report.model_copy(update={"outcome": failed})
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
         return report
+
+    def _of_its_folder(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
+        """Return the report of a trial whose folder is gone, perhaps since before it started."""
+        detail = "its folder was removed"
+        outcome: IdeaFailed | MachineFailed = IdeaFailed(
+            failure=IdeaFailure.TAMPERING, detail=detail
+        )
+        if spec.trial_id not in self._found:
+            outcome = MachineFailed(
+                failure=MachineFailure.TAMPERED, detail=f"{detail} as it waited"
+            )
+        return report.model_copy(update={"outcome": outcome})
 
     def _of_its_data(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
         """Return the report of a trial, which counts for nothing where its data were changed."""
@@ -233,7 +252,7 @@ class TrialRunner:
         detail = "the prepared data, which all candidates read, were changed while it ran"
         failed = IdeaFailed(failure=IdeaFailure.TAMPERING, detail=detail)
         report = report.model_copy(update={"outcome": failed, "predictions_hash": None})
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
         return report
 
     def _cleared(self, spec: TrialSpec, report: TrialReport) -> TrialReport:
@@ -255,7 +274,7 @@ class TrialRunner:
             return report
         failed = MachineFailed(failure=MachineFailure.TAMPERED, detail=f"{outcome.detail}, {who}")
         report = report.model_copy(update={"outcome": failed, "predictions_hash": None})
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
         return report
 
     def _is_of_earlier_driver(self, spec: TrialSpec) -> bool:
@@ -266,7 +285,13 @@ class TrialRunner:
         """Write the result that the worker could not, unless the disk is the reason."""
         if self._free() < FULL_BYTES:
             self._stop_for_space(spec)
-        store.write_result(self.paths.trial(spec.trial_id), spec, report)
+        self._write(spec, report)
+
+    def _write(self, spec: TrialSpec, report: TrialReport) -> None:
+        """Write a result, whatever a candidate put in its folder's place, or took away."""
+        trial = self.paths.trial(spec.trial_id)
+        make_way(self.paths, trial.result)
+        store.write_result(trial, spec, report)
 
     def _is_full(self, report: TrialReport, outcome: MachineFailed) -> bool:
         """Whether the run directory is full; a full disk of another node is that node's failure."""

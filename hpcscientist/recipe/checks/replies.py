@@ -17,6 +17,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.recipe.checks.document import read_text
 from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
 from hpcscientist.records.asked.replies import STAGES, unknown_stage
+from hpcscientist.records.base import place_of
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.problem import Problem
 
@@ -81,7 +82,7 @@ def _line_problems(line: str, number: int, seen: dict[Call, int]) -> Iterator[st
 
 def _messages(error: ValidationError, schema: type[BaseModel]) -> Iterator[str]:
     for detail in error.errors(include_url=False):
-        where = ".".join(str(part) for part in detail["loc"])
+        where = place_of(detail["loc"])
         message = one_line(detail["msg"]).removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
             close = get_close_matches(str(detail["loc"][-1]), list(schema.model_fields), n=1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from hpcscientist.records.asked.vetting import (
     ConvergeReply,
@@ -50,12 +50,23 @@ class UnitEdit(Record):
     code: str = Field(description="The complete new source of the unit, or of what is added.")
 
 
+def _form(edit: Any) -> str:
+    """Return which form an edit has, so that what is wrong with it is said of that one."""
+    has_unit = "unit" in edit if isinstance(edit, dict) else isinstance(edit, UnitEdit)
+    return "UnitEdit" if has_unit else "Edit"
+
+
+AnyEdit = Annotated[
+    Annotated[Edit, Tag("Edit")] | Annotated[UnitEdit, Tag("UnitEdit")], Discriminator(_form)
+]
+
+
 # A docstring is part of the schema, and so of each prompt: left as it is, prompts stay the same.
 class CodeReply(Record):
     """The reply schema of stages `code`, `complete` and `extend`."""
 
     note: Prose = Field(description="What was changed, in one or two sentences.")
-    edits: tuple[Edit | UnitEdit, ...]
+    edits: tuple[AnyEdit, ...]
 
 
 class FixReply(Record):
@@ -63,7 +74,7 @@ class FixReply(Record):
 
     diagnosis: Prose = Field(description="The cause of the failure, in one or two sentences.")
     give_up: bool = Field(default=False, description="The idea cannot be made to work.")
-    edits: tuple[Edit | UnitEdit, ...] = ()
+    edits: tuple[AnyEdit, ...] = ()
 
 
 class StructureReply(Record):
