@@ -77,6 +77,6 @@ def test_the_array_task_is_killed(prepare: Prepare) -> None:
         trials.touch(name)
     trials.finish()
     trials.check_scored()
-    assert trials.failures("a") == ["cancelled"]  # so says Slurm of who scancel killed
+    assert trials.failures("a") == ["lost"]
     assert [len(trials.nodes(name)) for name in "ab"] == [2, 1]
     assert [report.run for report in trials.reports("b")] == [1]
