@@ -138,8 +138,8 @@ def test_says_that_there_is_no_slurm(
 def test_small_run_on_the_cluster(cluster: Cluster, shared: Path) -> None:
     sizes = ("--size", "2", "--size", "4")
     done = cluster.hpcsci(
-        *("bench", "slurm", "--json", "--part", "short", "--part", "candidates"),
-        *("--part", "driver", "--trials", "3", *sizes, "--dir", shared),
+        *("bench", "slurm", "--json", "--part", "short", "--part", "driver"),
+        *("--trials", "3", *sizes, "--dir", shared),
         cwd=shared,
     )
     assert done.returncode == 0, done.stderr
@@ -148,8 +148,6 @@ def test_small_run_on_the_cluster(cluster: Cluster, shared: Path) -> None:
         "makespan, packed, 3 trials of 1 s",
         "scheduler commands per 100 trials, 3 trials of 1 s",
         "inodes left per trial, 3 trials of 1 s",
-        "candidates, 3 of 1 s, 4 in flight",
-        "scheduler commands per 100 candidates, 3 of 1 s, 4 in flight",
         *(f"driver's CPU time, {size} trials" for size in (2, 4)),
         *(f"driver's peak memory, {size} trials" for size in (2, 4)),
     ]

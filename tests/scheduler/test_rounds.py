@@ -122,17 +122,6 @@ def test_rounds_go_on_while_sacct_is_slow(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_a_task_that_slurm_queues_again_is_given_nothing_more(tmp_path: Path) -> None:
-    slurm = Answers()
-    rounds, live = make(slurm, tmp_path, tasks=2)
-    slurm.squeue = queued("7", "0", "PENDING") + queued("7", "1", "PENDING")
-    live.tasks[0].started = True
-    for task in live.tasks:
-        task.message = 3
-    asyncio.run(rounds.ask(False))
-    assert [task.message for task in live.tasks] == [0, 3]
-
-
 def test_a_task_that_came_back_meanwhile_is_not_ended_by_an_old_answer(tmp_path: Path) -> None:
     slurm = Answers(sacct=account("7_0", "NODE_FAIL") + account("7_1", "TIMEOUT"))
     slurm.slow.clear()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcscientist.bench.figure import Figure
-from hpcscientist.bench.slurm import bare, candidates, driver, ours
+from hpcscientist.bench.slurm import bare, driver, ours
 from hpcscientist.bench.slurm.ground import Ground, marked
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
@@ -35,11 +35,10 @@ SWEEPS = {
     "short": Sweep("makespan, packed", 400, 1.0, 1.0),
 }
 SIZES = (50, 500, 5000)
-PARTS = (*SWEEPS, "candidates", "driver")
+PARTS = (*SWEEPS, "driver")
 
 COMMANDS = 0.3  # scheduler commands, of one sbatch a trial
 INODES = 0.05  # of those before compaction
-RATE = 2.0  # candidates an hour, of one job a candidate
 
 _DEADLINE_S = 120.0  # a trial's: nothing is to be ended for being slow
 _PATIENCE_S = 900.0  # an array's, beyond the time its trials take one after another
@@ -49,8 +48,7 @@ _PATIENCE_S = 900.0  # an array's, beyond the time its trials take one after ano
 class Options:
     """What to measure where. `folder` is on a file system that every node sees.
 
-    `trials` stands for the number of each sweep (None: their own); `in_flight` candidates are under
-    way at any time.
+    `trials` stands for the number of both sweeps (None: their own).
     """
 
     folder: Path
@@ -60,7 +58,6 @@ class Options:
     trials: int | None = None
     sizes: tuple[int, ...] = SIZES
     runs: int = 1
-    in_flight: int = 4
 
 
 def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
@@ -81,8 +78,6 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
                 sweep = SWEEPS[part]
                 sweep = replace(sweep, trials=options.trials or sweep.trials)
                 found += measure_sweep(options, root / part, sweep, tell)
-            elif part == "candidates":
-                found += measure_rate(options, root / part, tell)
             else:
                 tell(f"the driver, at {', '.join(map(str, options.sizes))} trials")
                 found += driver.figures(root, options.site, sorted(options.sizes))
@@ -125,34 +120,6 @@ def measure_sweep(options: Options, root: Path, sweep: Sweep, tell: Tell) -> lis
         _figure(
             f"inodes left per trial, {what}",
             *([after], "inodes", "before compaction", before, INODES),
-        ),
-    ]
-
-
-def measure_rate(options: Options, root: Path, tell: Tell) -> list[Figure]:
-    """Run candidates of a second as one job each, and as a campaign's, in turn."""
-    sweep = SWEEPS["short"]
-    count, own, other = options.trials or sweep.trials, list[ours.Ran](), list[ours.Ran]()
-    limit_s = count * sweep.seconds + _PATIENCE_S
-    what = f"{count} of {sweep.seconds:g} s, {options.in_flight} in flight"
-    for number in range(options.runs):
-        tell(f"candidates, {what}, as one job each")
-        with _ground(options, root / f"bare-{number}", sweep.seconds) as ground:
-            specs, slurm = ground.specs(count, _DEADLINE_S), Slurm.of(options.site)
-            other.append(candidates.run(ground, specs, options.in_flight, slurm, limit_s))
-        tell(f"candidates, {what}, as a campaign's")
-        with _ground(options, root / f"ours-{number}", sweep.seconds) as ground:
-            first, *rest = ground.specs(count + 1, _DEADLINE_S)
-            own.append(ours.run(ground, rest, [first], in_flight=options.in_flight))
-    rate, beside = ([3600 * count / ran.seconds for ran in side] for side in (own, other))
-    commands, asked = ([100 * ran.commands / count for ran in side] for side in (own, other))
-    words = "one job a candidate, polled by squeue"
-    figure = _figure(f"candidates, {what}", rate, "an hour", words, statistics.median(beside), RATE)
-    return [
-        replace(figure, at_least=True),
-        _figure(
-            f"scheduler commands per 100 candidates, {what}",
-            *(commands, "commands", words, statistics.median(asked), COMMANDS),
         ),
     ]
 

@@ -15,7 +15,7 @@ from hpcscientist.cli.shared.signals import interruptible, unwind_on
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed.place import expanded
 
-_SLURM = ("long", "short", "candidates", "driver")
+_SLURM = ("long", "short", "driver")
 _SERVING = ("throughput", "start", "replicas")
 
 
@@ -24,20 +24,13 @@ _SERVING = ("throughput", "start", "replicas")
 @site_options
 @dir_option("Where nodes see what lies here [this folder].")
 @click.option("--part", "parts", multiple=True, type=click.Choice(_SLURM), help="Only this [all].")
-@click.option("--trials", type=click.IntRange(1), help="Trials of a part [100, 400 and 400].")
+@click.option("--trials", type=click.IntRange(1), help="Trials of a makespan [100 and 400].")
 @click.option(
     "--size",
     "sizes",
     multiple=True,
     type=click.IntRange(1),
     help="Trials for the driver [50, 500 and 5000].",
-)
-@click.option(
-    "--in-flight",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Candidates at a time.",
 )
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True)
 def slurm(
@@ -46,16 +39,14 @@ def slurm(
     parts: tuple[str, ...],
     trials: int | None,
     sizes: tuple[int, ...],
-    in_flight: int,
     runs: int,
     **given: Any,
 ) -> None:
     """Trials on Slurm, beside a bare array of the same container commands.
 
     The parts: `long`, 100 trials of 10 s, one an array task; `short`, 400 of 1 s, packed;
-    `candidates`, 400 of 1 s, each asked for as one before it has ended, --in-flight at a time,
-    beside one job a candidate; `driver`, what driving trials takes. Without --image (or
-    HPCSCI_TEST_IMAGE) there is no container.
+    `driver`, what driving trials takes. Without --image (or HPCSCI_TEST_IMAGE) there is no
+    container.
     """
     from hpcscientist.bench.slurm import figures as found  # noqa: PLC0415 (imports pyarrow)
     from hpcscientist.config.site import load_site  # noqa: PLC0415 (imports pydantic)
@@ -71,7 +62,6 @@ def slurm(
         trials=trials,
         sizes=sizes or found.SIZES,
         runs=runs,
-        in_flight=in_flight,
     )
     if options.image is not None and not Path(options.image).exists():
         raise UsageError(f"--image {options.image}: does not exist; see containers/README.md")
