@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
@@ -25,8 +24,6 @@ class Backend(Protocol):
       batch has ended; queue time is not run time. An end with a valid result is `ENDED`, however
       its job ended; any other is told once the scheduler's word is final and no file system hides
       a result any more. What the scheduler itself will run again has not ended.
-    - A batch may be given to elements that are under way, behind what they have. What comes too
-      late for that ends as `NOT_SUBMITTED`. A later driver follows what was given, and that alone.
     - Of the trials of an element, the one that was under way when the element was lost ends as
       that says, and those after it as `NOT_RUN`.
     - `changes` waits for something to tell. What was not taken when it is cancelled is told by the
@@ -60,11 +57,8 @@ class Backend(Protocol):
         """Take over what earlier drivers left; return the runs that are followed from now on."""
         ...
 
-    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
-        """Say what may be submitted now, of trials like this one.
-
-        `expect_s`: how many seconds it is expected to take.
-        """
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say what may be submitted now, of trials like this one."""
         ...
 
     async def submit(self, batch: Batch) -> Answer:

@@ -5,7 +5,6 @@ Times are seconds since the epoch.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,14 +24,12 @@ class Batch:
     """One submission: trials that ask for the same. `batch_id` has never been one before.
 
     The trials of an element run one after another, elements side by side. `avoid`: nodes that
-    failed repeatedly; where others can be had, those are used. `expect_s`: how many seconds one of
-    the trials is expected to take.
+    failed repeatedly; where others can be had, those are used.
     """
 
     batch_id: str
     elements: tuple[tuple[TrialSpec, ...], ...]
     avoid: tuple[str, ...] = ()
-    expect_s: float = math.inf
 
     @property
     def runs(self) -> tuple[tuple[RunId, ...], ...]:

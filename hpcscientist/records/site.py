@@ -49,11 +49,9 @@ class SlurmSite(Record):
     instead of `--gres=gpu:a100:2`. `memory` says how memory is asked for, `memory_margin_mb` what
     is added for the worker beside the candidate. `at_once` is the array's %N (0: no throttle).
     `pack_s`: trials expected to be shorter are put into one array task until it is about that
-    long (0: never). An array task of trials shorter than half of that takes further ones as they
-    come, until it is `stay_s` old (0: it takes none). `max_array` and `max_submit` 0: read from
-    Slurm. `max_minutes` bounds the time limit of a packed array task (0: the partition's). `extra`
-    are further sbatch options, written as on its command line; see `config.sbatch` for what they
-    may be.
+    long (0: never). `max_array` and `max_submit` 0: read from Slurm. `max_minutes` bounds the
+    time limit of a packed array task (0: the partition's). `extra` are further sbatch options,
+    written as on its command line; see `config.sbatch` for what they may be.
     """
 
     cluster: Word = ""
@@ -67,7 +65,6 @@ class SlurmSite(Record):
     memory_margin_mb: int = Field(default=512, ge=0)
     at_once: int = Field(default=0, ge=0)
     pack_s: float = Field(default=60.0, ge=0)
-    stay_s: float = Field(default=300.0, ge=0)
     max_array: int = Field(default=0, ge=0)
     max_submit: int = Field(default=0, ge=0)
     max_minutes: int = Field(default=0, ge=0)

@@ -1,4 +1,4 @@
-"""What an array task runs: its trials, one after another, and those it is given meanwhile.
+"""What an array task runs: its trials, one after another.
 
 `python -m hpcscientist.worker.element BATCH_FOLDER`, with the task's number in
 SLURM_ARRAY_TASK_ID. A task that Slurm starts again leaves finished trials alone.
@@ -25,12 +25,11 @@ def run_element(folder: Path, task: int) -> int:
     """
     with without("numpy", "cloudpickle"):
         from hpcscientist.worker.entry import run_trial  # noqa: PLC0415
-    place = BatchFolder(folder)
-    batch = place.read()
+    batch = BatchFolder(folder).read()
     if batch is None:
         sys.exit(f"hpcsci worker: there is no batch in {folder}; is it on a shared file system?")
     failed = 0
-    for slot in place.runs(batch, task):
+    for slot in batch.tasks[task]:
         try:
             run_trial(str(Path(batch.trials_folder) / slot.trial_id), slot.run)
         except Exception:  # noqa: BLE001 (the driver sees the missing result, people the log)

@@ -19,10 +19,9 @@ MODULE = "hpcscientist.bench.slurm.instant"
 
 def run_element(folder: Path, task: int) -> None:
     """Write what a worker writes for each trial of an array task."""
-    place = BatchFolder(folder)
-    batch = place.read()
+    batch = BatchFolder(folder).read()
     assert batch is not None
-    for slot in place.runs(batch, task):
+    for slot in batch.tasks[task]:
         paths = TrialPaths(Path(batch.trials_folder) / slot.trial_id)
         spec = TrialSpec.model_validate_json(paths.spec.read_bytes())
         presence.announce(paths, slot.run)

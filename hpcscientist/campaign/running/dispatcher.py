@@ -270,8 +270,7 @@ class Dispatcher:
         """Submit what there is room for, in as few batches as possible."""
         while self._waiting:
             first = self._waiting[0].spec
-            expect_s = self._durations.expect(first)
-            capacity = await self.backend.capacity(first, expect_s)
+            capacity = await self.backend.capacity(first)
             group = [entry for entry in self._waiting if shape(entry.spec) == shape(first)]
             elements = arrange([entry.spec for entry in group], capacity, self._durations.expect)
             if not group:
@@ -280,7 +279,7 @@ class Dispatcher:
                 self._hold(capacity.pause_s)
                 return
             taken = group[: sum(len(element) for element in elements)]
-            batch = make_batch(elements, self._avoided, expect_s)
+            batch = make_batch(elements, self._avoided)
             self._on_batch(batch)
             if not await self._send(batch, taken):
                 return

@@ -49,17 +49,12 @@ def arrange(
     return [list(specs[begin:end]) for begin, end in pairwise(ends)]
 
 
-def make_batch(
-    elements: Sequence[Sequence[TrialSpec]],
-    avoid: Sequence[str] = (),
-    expect_s: float = math.inf,
-) -> Batch:
+def make_batch(elements: Sequence[Sequence[TrialSpec]], avoid: Sequence[str] = ()) -> Batch:
     """Return a batch of these elements, with an id that no other has: when, and a nonce."""
     return Batch(
         batch_id=f"{int(time.time()):x}{secrets.token_hex(3)}",
         elements=tuple(tuple(element) for element in elements),
         avoid=tuple(avoid),
-        expect_s=expect_s,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -58,7 +57,7 @@ class CrowdBackend(ABC):
         """Nothing yet: what was left of a run is met when that is submitted again."""
         return ()
 
-    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
+    async def capacity(self, like: TrialSpec) -> Capacity:
         """Say how many places are free; see the port."""
         room = max(0, self._places - len(self._tasks))
         return Capacity(room=room, batch_max=1, at_once=self._places, pause_s=_IDLE_S)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from collections.abc import Collection, Iterator, Sequence
 
@@ -21,15 +20,12 @@ from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,
     InQueue,
-    at_once,
-    kept_open,
     need_of,
     need_of_limits,
     record_of,
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.handover import Handover
 from hpcscientist.execution.backends.slurm.jobs.submit import Sender
 from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
@@ -57,7 +53,6 @@ from hpcscientist.records.runs import (
     Capacity,
     Change,
     Ended,
-    EndState,
     Freed,
     Held,
     Intent,
@@ -67,7 +62,7 @@ from hpcscientist.records.runs import (
     Unknown,
 )
 from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import Limits, TrialSpec
+from hpcscientist.records.trial import TrialSpec
 
 _STOP_POLL_S = 1.0
 _STOP_PATIENCE_S = 90.0
@@ -106,7 +101,6 @@ class SlurmBackend:
         )
         self._backoff = Backoff(site.watch.round_min_s, site.watch.round_max_s)
         self._stops = Stops(self.slurm, self._ledger)
-        self._handover = Handover(self._ledger)
         self._wake, self._turn = asyncio.Event(), asyncio.Lock()
         self._stepped = asyncio.Event()  # for those who wait now
         self._tending: asyncio.Task[None] | None = None
@@ -118,27 +112,23 @@ class SlurmBackend:
     @property
     def gather_s(self) -> float:
         """How long trials are best gathered; see the port."""
-        return self._handover.gather_s(self._site.watch.gather_s)
+        return self._site.watch.gather_s
 
     async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
         """Take arrays over from their records; those without one are looked for by their names."""
-        given = adopt(self._ledger, self._paths.submission)
+        adopt(self._ledger, self._paths.submission)
         for intent in intents:
-            if intent.batch_id not in given:
-                adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
+            adopt_by_name(self._ledger, self._paths.submission, self._campaign_id, intent)
         self._left_any = bool(self._ledger.batches)
         self._tending = asyncio.create_task(self._tend(), name="slurm")
         return self._ledger.runs()
 
-    async def capacity(self, like: TrialSpec, expect_s: float = math.inf) -> Capacity:
-        """Say what running tasks take, or else how many array tasks fit now, by all limits.
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say how many array tasks fit now, by all limits; see the port.
 
-        See the port. Raises SiteError for trials that no partition of the profile takes.
+        Raises SiteError for trials that no partition of the profile takes.
         """
         site = choose(self._site, need_of_limits(self._site.slurm, like.limits))
-        taken = self._handover.capacity(like, expect_s, self._most(site, like.limits))
-        if taken is not None:
-            return taken
         async with self._turn:
             pause = self._not_before - clock.now()
             if pause <= 0 and self._limits.are_due(site, clock.now()):
@@ -152,27 +142,17 @@ class SlurmBackend:
             slots = min(self._slots, self._learned.most)
             found = room(limits, site, queue, slots, like)
         if found.room:
-            return self._handover.beside(found, like.limits)
+            return found
         self._looked_for_room = clock.now()
         self._wake.set()
         return _paused(_LIMIT_PAUSE_S)
 
     async def submit(self, batch: Batch) -> Answer:
         """Submit an array; see the port. Raises DiskFull, OSError."""
-        late = self._handover.give(batch)
-        if late is not None:
-            for run in late:
-                self._tell(Ended(run, EndState.NOT_SUBMITTED, ended_at=time.time()))
-            self._wake.set()
-            return Accepted()
         is_first = not self._ledger.batches
         folder = BatchFolder(self._paths.submission.absolute() / batch.batch_id)
         record = record_of(self._campaign_id, self._paths.trials.absolute(), batch, time.time())
-        if self._site.slurm.stay_s and 2 * batch.expect_s <= self._site.slurm.pack_s:
-            limits = self._limits.last(self._site_of(record))
-            record = kept_open(record, self._site, limits.max_minutes if limits else 0)
         live = live_batch(record, folder, None)
-        live.expect_s = batch.expect_s
         self._ledger.add(live)  # before its turn comes: who cancels a run of it must find it
         async with self._turn:
             answer = await self._submit(live, batch.avoid)
@@ -286,11 +266,6 @@ class SlurmBackend:
             return False
         return len(record.tasks) > min(limits.max_array, limits.max_submit)
 
-    def _most(self, site: SlurmSite, limits: Limits) -> int:
-        """Return how many array tasks of trials with these limits run side by side at most."""
-        known, slots = self._limits.last(site), min(self._slots, self._learned.most)
-        return at_once(known, site, slots, limits.cpus) if known else slots
-
     def _site_of(self, record: ArrayRecord) -> SlurmSite:
         """Return where an array goes: the profile's partition that takes it."""
         return choose(self._site, need_of(self._site.slurm, record))
@@ -325,7 +300,6 @@ class SlurmBackend:
         if (answered := self._rounds.heed_accounting()) is not None:
             self._heed(answered)
         self._progress.look()
-        self._handover.close_idle()
         self._ledger.drop()
         self._tell_waiting()
 

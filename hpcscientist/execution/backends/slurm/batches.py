@@ -8,22 +8,18 @@ is read from the same record, so that the array needs nothing else from its driv
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.config.partitions import Need, choose
-from hpcscientist.errors import SiteError
-from hpcscientist.execution.backends.slurm.inbox import Inbox
+from hpcscientist.config.partitions import Need
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.records.base import Record
 from hpcscientist.records.runs import Batch, Capacity, RunId
-from hpcscientist.records.site import Site, SlurmSite
+from hpcscientist.records.site import SlurmSite
 from hpcscientist.records.trial import Limits, TrialSpec
 
 # What an array task may need beside its trials' deadlines: to start, to score, to be slow.
@@ -34,18 +30,11 @@ _SPARED_S = 90.0
 # Short trials are spread over at most this many array tasks before any is packed.
 SPREAD = 100
 
-# An array task that has nothing to do waits so long for further trials: about as long as it would
-# take to start another. Its time limit has room for so many trials that run to their deadlines.
-LINGER_S = 6.0
-AHEAD = 2
-
 
 class ArrayRecord(Record):
     """One array: `tasks[k]` are the trials that array task k runs, one after another.
 
-    `minutes` is the time limit; `created_at` seconds since the epoch. `each_s` is the most that a
-    trial may take. A task that is younger than `open_s` takes further trials, and waits `linger_s`
-    for them; see `inbox`. Seconds.
+    `minutes` is the time limit; `created_at` seconds since the epoch.
     """
 
     batch_id: str
@@ -57,14 +46,6 @@ class ArrayRecord(Record):
     memory_mb: int
     minutes: int
     created_at: float
-    each_s: float = 0.0
-    open_s: float = 0.0
-    linger_s: float = 0.0
-
-    def takes(self, limits: Limits) -> bool:
-        """Tell whether its tasks ask for what a trial with these limits needs."""
-        asked = self.cpus, self.gpus, self.memory_mb, self.each_s
-        return asked == (limits.cpus, limits.gpus, limits.memory_mb, _bound_s(limits))
 
 
 class Submitted(Record):
@@ -97,17 +78,6 @@ class BatchFolder:
     def log(self, job_id: str, task: int) -> Path:
         """What an array task printed; exists once it has started. The name is submitit's."""
         return self.root / f"{job_id}_{task}_0_log.out"
-
-    def inbox(self, task: int) -> Inbox:
-        """Where an array task is given further trials while it runs."""
-        return Inbox(self.root / f"inbox-{task}")
-
-    def runs(self, batch: ArrayRecord, task: int) -> Iterator[RunId]:
-        """Yield what an array task has to run, as the task: waits for further trials."""
-        until = time.monotonic() + batch.open_s
-        yield from batch.tasks[task]
-        if batch.open_s:
-            yield from self.inbox(task).given(until, batch.linger_s)
 
     def read(self) -> ArrayRecord | None:
         """Return the batch; None if it is unreadable. Raises OSError but for a missing file."""
@@ -165,19 +135,14 @@ def room(
     `slots` bounds the campaign's own tasks, the submit limit all of the user's.
     """
     left = min(slots - queue.own, limits.max_submit - queue.total)
+    fit = max(1, limits.cpus // like.limits.cpus) if limits.cpus else SPREAD
     return Capacity(
         room=max(0, left),
         batch_max=limits.max_array,
-        at_once=at_once(limits, site, slots, like.limits.cpus),
+        at_once=min(SPREAD, site.at_once or SPREAD, slots, fit),
         each=max(1, math.floor((limits.max_minutes * 60 - START_S) / _bound_s(like.limits))),
         pack_s=site.pack_s,
     )
-
-
-def at_once(limits: SlurmLimits, site: SlurmSite, slots: int, cpus: int) -> int:
-    """Return how many array tasks of `cpus` each can run side by side."""
-    fit = max(1, limits.cpus // cpus) if limits.cpus else SPREAD
-    return min(SPREAD, site.at_once or SPREAD, slots, fit)
 
 
 def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -> ArrayRecord:
@@ -194,32 +159,7 @@ def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -
         memory_mb=first.memory_mb,
         minutes=_minutes(max(bounds)),
         created_at=now,
-        each_s=max(_bound_s(spec.limits) for task in batch.elements for spec in task),
     )
-
-
-def kept_open(record: ArrayRecord, site: Site, max_minutes: int) -> ArrayRecord:
-    """Return an array whose tasks take further trials, with the time limit that this needs.
-
-    The limit is no longer than `max_minutes`, and than what the same partition takes.
-    """
-    open_s = site.slurm.stay_s
-    held_s = max(record.minutes * 60 - START_S, AHEAD * record.each_s)
-    minutes = max(record.minutes, min(_minutes(open_s + held_s), max_minutes))
-    update = {"minutes": minutes, "open_s": open_s, "linger_s": LINGER_S}
-    longer = record.model_copy(update=update)
-    if site.partitions:
-        usual, other = (_place(site, one) for one in (record, longer))
-        if usual != other:
-            return longer.model_copy(update={"minutes": record.minutes})
-    return longer
-
-
-def _place(site: Site, record: ArrayRecord) -> SlurmSite | None:
-    try:
-        return choose(site, need_of(site.slurm, record))
-    except SiteError:
-        return None
 
 
 def _bound_s(limits: Limits) -> float:

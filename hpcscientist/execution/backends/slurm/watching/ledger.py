@@ -7,9 +7,8 @@ one at `at`. Everything here is memory; what must survive the driver is in the b
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,9 +42,6 @@ class ArrayTask:
     stopping: bool = False
     absences: int = 0  # answers in a row in which Slurm did not know it
     missed_at: float | None = None  # when squeue began to know nothing of it
-    message: int = 0  # the number of the next one for its inbox; 0: it takes none
-    started_at: float = math.inf  # when it was seen to have started
-    idle_since: float | None = None  # when it was seen to have nothing to do
 
     def end(self, cause: EndState, state: str) -> None:
         """Note that the task will never run again under its job id."""
@@ -76,7 +72,6 @@ class LiveBatch:
     hopeless_at: float = 0.0
     confirmed: bool = False
     by_name: bool = False
-    expect_s: float = math.inf  # what one of its trials takes
 
     def live_tasks(self) -> list[ArrayTask]:
         """Return the tasks that have not ended."""
@@ -89,8 +84,7 @@ class LiveBatch:
 
 def live_batch(batch: ArrayRecord, folder: BatchFolder, job_id: str | None) -> LiveBatch:
     """Return a batch as it is right after submission."""
-    first = 1 if batch.open_s else 0
-    tasks = [ArrayTask(number, runs, message=first) for number, runs in enumerate(batch.tasks)]
+    tasks = [ArrayTask(number, runs) for number, runs in enumerate(batch.tasks)]
     return LiveBatch(batch, folder, job_id, tasks)
 
 
@@ -107,14 +101,6 @@ class Ledger:
         for task in live.tasks:
             for position, run in enumerate(task.runs):
                 self._index[run] = (task, position)
-
-    def give(self, task: ArrayTask, runs: Sequence[RunId]) -> None:
-        """Note that a task was given further trials."""
-        for position, run in enumerate(runs, len(task.runs)):
-            self._index[run] = (task, position)
-        task.runs += tuple(runs)
-        task.message += 1
-        task.idle_since = None
 
     def remove(self, live: LiveBatch) -> None:
         """Forget a batch."""
@@ -176,26 +162,13 @@ class Ledger:
         return sum(task.cause is None for _, task in self.tasks())
 
 
-def adopt(ledger: Ledger, submission: Path) -> set[str]:
-    """Take the arrays of earlier drivers over from their folders.
-
-    Returns the batches that were given to tasks of these. Inboxes are closed: what an earlier
-    driver may still be writing comes too late.
-    """
-    given: set[str] = set()
+def adopt(ledger: Ledger, submission: Path) -> None:
+    """Take the arrays of earlier drivers over from their folders."""
     for path in sorted(submission.glob("*/batch.json")):
         folder = BatchFolder(path.parent)
         batch = folder.read()
         if batch is not None:
-            live = live_batch(batch, folder, folder.job_id())
-            ledger.add(live)
-            for task in live.tasks:
-                if task.message:
-                    for message in folder.inbox(task.number).close():
-                        ledger.give(task, message.runs)
-                        given.add(message.batch_id)
-                    task.message = 0
-    return given
+            ledger.add(live_batch(batch, folder, folder.job_id()))
 
 
 def adopt_by_name(ledger: Ledger, submission: Path, campaign_id: str, intent: Intent) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable
@@ -22,8 +21,6 @@ _LOG_TAIL = 16 * 1024
 _HIDDEN_S = 3.0
 _NO_LOG = "its node does not see the run directory, or may not write there: it left no log"
 _TASKS_A_LOOK = 500  # with more running than this, files are looked at less often
-# Where tasks take further trials their ends are seen within a part of what trials take.
-_PART, _SOONEST_S, _TASKS_A_QUICK_LOOK = 1 / 8, 0.1, 50
 
 
 class Progress:
@@ -66,18 +63,8 @@ class Progress:
                 self._advance(live, task)
                 if task.cause is not None and task.remaining():
                     self._settle(live, task)
-        self._next = now + self._interval_s()
+        self._next = now + self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
         self._raise_if_unseen()
-
-    def _interval_s(self) -> float:
-        usual = self._watch.files_s * max(1.0, self._running / _TASKS_A_LOOK)
-        expected = (
-            live.expect_s
-            for live, task in self._ledger.tasks()
-            if task.message and task.started and task.cause is None
-        )
-        quick = max(_SOONEST_S, _PART * min(expected, default=math.inf))
-        return min(usual, quick * max(1.0, self._running / _TASKS_A_QUICK_LOOK))
 
     def _raise_if_unseen(self) -> None:
         """Stop where nothing comes of any task: every further one would only be lost as well.
@@ -239,9 +226,7 @@ def _note_started(live: LiveBatch) -> bool:
         if name.startswith(prefix) and name.endswith("_0_log.out"):
             number = name[len(prefix) :].partition("_")[0]
             if number.isdigit() and int(number) < len(live.tasks):
-                task = live.tasks[int(number)]
-                if not task.started:
-                    task.started, task.started_at = True, clock.now()
+                live.tasks[int(number)].started = True
     return any(task.started for task in live.tasks)
 
 

@@ -230,8 +230,6 @@ def _apply(live: LiveBatch, rows: list[QueueRow], found: Findings, is_busy: bool
                 found.unwanted.append(f"{live.job_id}_{number}")
                 task.end(EndState.NODE_FAIL, row.state)
             elif row.phase is Phase.WAITING:
-                if task.started:
-                    task.message = 0  # queued again: nobody knows when it goes on
                 waiting[row.reason] = patience_s(row.reason, row.partition, is_busy)
             elif row.phase is Phase.ENDED:
                 task.end(cause(row.state), row.state)
