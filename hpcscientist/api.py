@@ -4,7 +4,7 @@
 
     campaign = hpcscientist.launch(recipe="digits", ideas=3, model="search", allow_unsandboxed=True)
     campaign.to_pandas()[["idea_id", "status", "delta", "confirmed"]]
-    hpcscientist.load_campaign("scratch/runs/digits-1b2c").findings
+    hpcscientist.load_campaign("scratch/digits-1b2c").findings
 
 Errors are those of `hpcscientist.errors`, each one line that names the mend.
 """

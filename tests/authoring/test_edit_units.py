@@ -202,6 +202,16 @@ def test_a_method_is_replaced_within_its_class() -> None:
         assert methods == ["__init__", "forward", "twice"]
 
 
+def test_a_method_is_indented_as_its_file_is_and_its_strings_stay() -> None:
+    old = "class A:\n\tdef f(self):\n\t\treturn 1\n\n\tdef g(self):\n\t\treturn 2\n"
+    new = 'def f(self):\n\t"""Say it.\n\n\tTwice."""\n\treturn """a\nb\n"""\n'
+    text = edited(f"{NAME}: A.f", new, text=old)
+    names: dict[str, type] = {}
+    exec(compile(text, NAME, "exec"), names)
+    assert names["A"]().f() == "a\nb\n"
+    assert "\n\t\tTwice." in text
+
+
 def test_what_has_no_name_is_replaced_as_it_is() -> None:
     text = edited(f"{NAME}: lines 29-30", 'for name in "abc":\n    print(name)\n\nprint("end")')
     assert 'for name in "abc":' in text

@@ -95,7 +95,7 @@ def units_of(file: str, text: str | None) -> tuple[Unit, ...]:
         found.append(Unit(file, _name(node) or where, first, last))
         if isinstance(node, ast.ClassDef):
             found += [
-                Unit(file, f"{node.name}.{m.name}", _first(m), _end(m), " " * m.col_offset)
+                Unit(file, f"{node.name}.{m.name}", _first(m), _end(m), _indent(text, m))
                 for m in node.body
                 if isinstance(m, _FUNCTION)
             ]
@@ -377,5 +377,29 @@ def _end(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
+def _indent(text: str, node: ast.stmt) -> str:
+    line = text.split("\n")[node.lineno - 1]
+    return line[: len(line) - len(line.lstrip())]  # tabs too
+
+
 def _indented(lines: Sequence[str], indent: str) -> list[str]:
-    return [f"{indent}{line}" if line.strip() else line for line in lines]
+    """Return lines further in; but for those within strings, which would change."""
+    inside = _within_strings("\n".join(lines)) if indent else frozenset()
+    return [
+        f"{indent}{line}" if line.strip() and number not in inside else line
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _within_strings(code: str) -> frozenset[int]:
+    """Return the lines that a string's first line precedes; a docstring's may be moved."""
+    tree = _tree(code) or ast.Module([], [])
+    texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return frozenset(
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+        if id(node) not in texts
+        for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+    )
