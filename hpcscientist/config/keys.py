@@ -70,11 +70,19 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
+REMOVED = {"serving.fan_out": "requests go to all replicas without it"}
+"""Settings of earlier releases, which run directories of theirs may hold, and why they went."""
+
+
 def known(key: str, keys: Iterable[str], origin: str) -> str:
     """Return the key if it is one. Raises ConfigError with the nearest."""
     valid = list(keys)
     if key in valid:
         return key
+    if key in REMOVED:
+        raise ConfigError(
+            f"{origin}: there is no setting {key} any more; remove it: {REMOVED[key]}"
+        )
     near = difflib.get_close_matches(key, valid, n=1, cutoff=0.0)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{origin}: unknown key {key!r}{hint}")

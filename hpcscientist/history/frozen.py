@@ -13,6 +13,7 @@ import tomli_w
 from pydantic import Field, ValidationError
 
 from hpcscientist import __version__
+from hpcscientist.config.keys import REMOVED
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
@@ -209,8 +210,10 @@ def _upcast(data: dict[str, Any]) -> None:
     if not isinstance(settings, dict):
         return
     settings.setdefault("authoring", _NO_AUTHORING)
-    if isinstance(settings.get("serving"), dict):  # requests went out as tasks of Ray, if asked for
-        settings["serving"].pop("fan_out", None)
+    for key in REMOVED:
+        section, _, name = key.partition(".")
+        if isinstance(settings.get(section), dict):
+            settings[section].pop(name, None)
     loop = settings.setdefault("loop", {})
     if "propose" in settings and isinstance(loop, dict):  # the first release
         settings.setdefault("ideation", settings.pop("propose"))

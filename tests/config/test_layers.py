@@ -88,6 +88,12 @@ def test_bad_file_is_refused_by_name(text: str, says: str, tmp_path: Path) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_a_setting_that_there_is_no_longer_is_told_from_an_unknown_one(tmp_path: Path) -> None:
+    (tmp_path / "hpcsci.toml").write_text('[serving]\nfan_out = "auto"\n')
+    with pytest.raises(ConfigError, match=r"no setting serving\.fan_out any more; remove it"):
+        resolve({}, {"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path)
+
+
 def test_unknown_variable_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="HPCSCI_IDEAS"):
         resolve({}, {"HPCSCI_IDAES": "3"}, tmp_path)
