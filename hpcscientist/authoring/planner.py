@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Planned", "Planner", "problems"]
 
 REPAIRS = 2
+AGAIN = 2  # plans that may repeat a refused one, which is then no try
 _PARTS, _PACKAGES = 8, 10  # the prompt says eight parts
 _REASON = 1000  # characters of an endpoint's or a library's own words
 
@@ -61,21 +62,23 @@ class Planner:
             "parts": Limit(least=1, most=_PARTS),
             "ablations": Limit(most=_PARTS),
             "files": Limit(values=editable, least=1, most=len(editable)),
-            "packages": Limit(most=_PACKAGES),
+            "packages": Limit(values=self._packages, most=_PACKAGES),
         }
 
     async def plan(self, idea: Idea, concepts: Sequence[ConceptRecord] = ()) -> Planned:
         """Return a plan within the recipe's limits, or why there is none.
 
-        A plan that breaks a limit goes back with every problem. One that is still at odds with
+        A plan that breaks a limit goes back with every problem; one that repeats a refused one is
+        asked for once more. One that is still at odds with
         itself alone after the last repair (a part named twice, an ablation of no part) is used
         without what is odd. Raises EndpointError.
         """
         asked = prompt = self._prompt(idea, concepts)
         plan: ExperimentPlan | None = None
         found: tuple[str, ...] = ()
-        for ordinal in range(1, REPAIRS + 2):
-            call = Call(idea.idea_id, idea.number, "plan", ordinal)
+        refused = set[ExperimentPlan]()
+        for ordinal in range(1, 1 + REPAIRS + AGAIN + 1):
+            call = Call(idea.idea_id, idea.number, "plan", ordinal, again=ordinal - 1)
             try:
                 plan = await self._voice.ask(call, ExperimentPlan, prompt, self._limits)
             except UNANSWERED as error:
@@ -83,6 +86,9 @@ class Planner:
             found = problems(plan, self._recipe)
             if not found:
                 return Planned(plan=trimmed(plan))
+            refused.add(plan)
+            if len(refused) > REPAIRS:
+                break
             # The latest plan alone is shown, so the prompt does not grow with each repair.
             said = render("replan", problems=found)
             prompt = asked.answered((plan.model_dump_json(), GONE), said)

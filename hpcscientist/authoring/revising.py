@@ -51,7 +51,6 @@ GIVEN_BACK = "the edits give back the unchanged reference"
 
 TRIES = 3  # the first reply and two repairs
 AGAIN = 2  # replies that may repeat a refused one
-WARMER = 0.2  # by which the temperature rises from one reply to the next
 _PROBLEMS = 20  # of a version, as many as go back to the model
 
 
@@ -108,7 +107,7 @@ class Reviser:
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
         for again, ordinal in enumerate(asked.ordinals):
-            call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again)
+            call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again=again)
             drafts = 1 if again else max(1, self._drafts())
             reply, found = await self._first_usable(voice, asked, now, call, drafts, problem)
             if isinstance(found, GaveUp) and not (reply and _gives_up(reply)):
@@ -160,9 +159,8 @@ class Reviser:
     async def _answer(
         self, voice: Voice, asked: Question, now: _Asking, call: Call, problem: str
     ) -> _Answer:
-        warmth = (call.sample + call.draft) * WARMER
         try:
-            reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits, warmth)
+            reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits)
         except PlaybookExhausted:
             return _Answer(None, GaveUp(reason=_exhausted(call, problem)))
         except ReplyError as error:

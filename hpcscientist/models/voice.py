@@ -12,7 +12,7 @@ from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.structured import ask, warmer
+from hpcscientist.models.structured import WARMER, ask, warmer
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelRequest, Role
 from hpcscientist.records.idea import idea_seed
@@ -28,8 +28,10 @@ UNANSWERED = (ReplyError, PlaybookExhausted)
 class Call:
     """What a request is for; `number` is the idea's, 0 for the campaign as a whole.
 
-    Calls that ask the same of a model more than once have a `sample` each, and so a seed each;
-    those that ask it side by side have a `draft` each besides.
+    Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
+    Those that ask it side by side have a `draft` each, and those after a reply that was refused
+    say how many there were (`again`): either has a seed of its own and is asked warmer, for asked
+    in the same way small models give the same reply.
     """
 
     idea_id: str
@@ -38,12 +40,14 @@ class Call:
     ordinal: int = 1
     sample: int = 0
     draft: int = 0
+    again: int = 0
 
     def seed(self, campaign: int) -> int:
-        """Return the call's seed, from the campaign's, the idea's number, sample and draft."""
-        of_idea = idea_seed(campaign, self.number)
-        of_call = idea_seed(of_idea, self.sample) if self.sample else of_idea
-        return idea_seed(of_call, self.draft) if self.draft else of_call
+        """Return its seed, from the campaign's, the idea's number and which reply it is."""
+        seed = idea_seed(campaign, self.number)
+        for place in filter(None, (self.sample, self.again, self.draft)):
+            seed = idea_seed(seed, place)
+        return seed
 
 
 class Voice:
@@ -61,18 +65,12 @@ class Voice:
         self._window = window or Window(settings.context)
 
     async def ask(
-        self,
-        call: Call,
-        reply_type: type[T],
-        prompt: Prompt,
-        limits: Limits | None = None,
-        warmer_by: float = 0.0,
+        self, call: Call, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
     ) -> T:
         """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
 
         `limits` say what its fields may hold for this one question, where a server heeds a schema.
-        `warmer_by` is added to the role's temperature. Raises ReplyError where there is no usable
-        reply, and what the model raises.
+        Raises ReplyError where there is no usable reply, and what the model raises.
         """
         settings = self._settings
         request = ModelRequest(
@@ -82,7 +80,7 @@ class Voice:
             ordinal=call.ordinal,
             draft=call.draft,
             messages=(),
-            temperature=warmer(settings.temperature, warmer_by),
+            temperature=warmer(settings.temperature, (call.again + call.draft) * WARMER),
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=call.seed(self._seed),

@@ -184,20 +184,38 @@ async def test_what_breaks_a_limit_goes_back_and_is_mended() -> None:
 
 async def test_there_is_no_plan_where_the_last_one_breaks_a_limit_still() -> None:
     bad = PLAN | {"packages": ["torch"]}
-    result, model = await planned(bad, PLAN | {"seconds": 90}, bad, PLAN)
+    last = bad | {"model": "Two layers."}
+    result, model = await planned(bad, PLAN | {"seconds": 90}, last, PLAN)
     assert result == Planned(plan=None, problems=(f"imports torch; {GIVEN}",))
     assert model.keys == ["plan/1", "plan/2", "plan/3"]
 
 
 async def test_what_is_odd_alone_is_mended_without_a_plan_being_lost() -> None:
     odd = PLAN | {"parts": [*PLAN["parts"], "none"], "ablations": ["No dropout", "no shifts"]}
-    result, model = await planned(odd, odd, odd)
+    result, model = await planned(*[odd] * 9)
     assert result.plan == plan(ablations=["no shifts"])
     assert [text.split(":")[0] for text in result.problems] == [
         "part 3 of 3 is empty",
         "leaves out what is no part",
     ]
-    assert len(model.asked) == 3
+    assert len(model.asked) == 5
+
+
+async def test_a_plan_that_repeats_a_refused_one_is_no_try_and_each_is_asked_warmer() -> None:
+    bad = PLAN | {"packages": ["torch"]}
+    result, model = await planned(bad, bad, bad, bad | {"model": "Two layers."}, PLAN)
+    assert result.plan == plan()
+    assert model.keys == [f"plan/{n}" for n in range(1, 6)]
+    warmth = [request.temperature for request in model.asked]
+    assert warmth == sorted(set(warmth))
+    assert len({request.seed for request in model.asked}) == 5
+
+
+async def test_packages_are_those_that_can_be_imported() -> None:
+    _, model = await planned(PLAN)
+    schema = model.asked[0].reply_schema
+    assert schema is not None
+    assert schema["properties"]["packages"]["items"]["enum"] == ["numpy"]
 
 
 async def test_an_ablation_of_nothing_is_not_kept() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
+from hpcscientist.authoring import planner
 from hpcscientist.authoring.coder import MOST_DRAFTS, REPLIES
-from hpcscientist.authoring.planner import REPAIRS as PLAN_REPAIRS
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.steps import Step
 from hpcscientist.launching.costs.versions import RUNS, versions
@@ -106,7 +106,7 @@ def _of_one_idea(
         case "feasibility":
             return [Calls("feasibility", ideas, 2 * ideas * _TRIES)]  # a doubt is asked for twice
         case "plan":
-            return [Calls("plan", ideas, ideas * _TRIES * (1 + PLAN_REPAIRS))]
+            return [Calls("plan", ideas, ideas * _TRIES * (1 + planner.REPAIRS + planner.AGAIN))]
         case "advise":
             return _of_advice(settings)
         case "analyse":
