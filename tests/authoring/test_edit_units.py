@@ -177,9 +177,8 @@ def test_a_constant_that_calls_a_function_comes_after_it() -> None:
 
 
 def test_imports_are_added_once_and_the_future_first() -> None:
-    text = edited(
-        f"{NAME}: imports", "import json\nimport random\nfrom __future__ import annotations"
-    )
+    used = "import json\nimport random\nfrom __future__ import annotations\nFIRST = random.random()"
+    text = edited(f"{NAME}: imports", used)
     tree = ast.parse(text)
     found = [
         ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
@@ -190,6 +189,22 @@ def test_imports_are_added_once_and_the_future_first() -> None:
     ]
     compile(text, NAME, "exec")
     assert edited("imports", "import a", text="x = 1\n").startswith("import a\n")
+
+
+def test_an_import_of_which_nothing_is_used_is_left_out() -> None:
+    """By the end of all edits: the first may bring what the second uses."""
+    edits = [
+        UnitEdit(
+            unit="imports", code="import torch\nimport random\nfrom os import *\n", action="add"
+        ),
+        UnitEdit(unit="start", code="import numpy as np\n\ndef start(n):\n    return [random]\n"),
+    ]
+    found = apply({NAME: FILE}, edits, [NAME])
+    assert isinstance(found, dict)
+    assert "import random\nfrom os import *\n" in found[NAME]
+    assert "torch" not in found[NAME]
+    assert "numpy" not in found[NAME]
+    assert "import json\nimport math\n" in found[NAME]  # what the file has stays
 
 
 def test_a_method_is_replaced_within_its_class() -> None:
@@ -278,7 +293,13 @@ def test_the_unit_of_a_line_and_of_a_text() -> None:
 
 
 SOURCES = st.sampled_from(
-    ["def start(size):\n    return 0", "RATE = 3", "import os", "class Net:\n    pass", "x = 2"]
+    [
+        "def start(size):\n    return 0",
+        "RATE = 3",
+        "import os\nHOME = os.curdir",
+        "class Net:\n    pass",
+        "x = 2",
+    ]
 )
 
 

@@ -14,7 +14,7 @@ from hpcscientist.authoring.edits.finding.explaining import not_found
 from hpcscientist.authoring.edits.markup import has_entities
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
 from hpcscientist.authoring.edits.syntax import fault, is_python
-from hpcscientist.authoring.edits.units import apply_unit
+from hpcscientist.authoring.edits.units import apply_unit, without_idle_imports
 from hpcscientist.records.asked.replies import Edit, UnitEdit
 
 NO_TEXT = "the new text holds characters that cannot be written as UTF-8"
@@ -59,6 +59,8 @@ def apply_noted(
                 beside=result.beside,
             )
         )
+    for file in {note.file for note in notes if note.matched == "unit"}:
+        changed[file] = without_idle_imports(files.get(file, ""), changed[file])
     return Applied(files=changed, notes=tuple(notes))
 
 

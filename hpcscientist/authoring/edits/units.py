@@ -166,6 +166,27 @@ def apply_unit(
     return unit.file, replace(bare, text=merged, matched="unit", first=unit.first, last=unit.last)
 
 
+def without_idle_imports(old: str, new: str) -> str:
+    """Return a new text without imports that the old one lacks and of which nothing is used.
+
+    Small models import what they know, whether it can be imported here or not.
+    """
+    tree = _tree(new)
+    if tree is None:
+        return new
+    there = {ast.dump(node) for node in _body(old)}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"*", "annotations"}
+    begun = Counter(node.lineno for node in tree.body)
+    lines = new.split("\n")
+    for node in reversed(tree.body):
+        if not isinstance(node, _IMPORT) or ast.dump(node) in there or begun[node.lineno] > 1:
+            continue
+        bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        if not bound & used:
+            del lines[node.lineno - 1 : _end(node)]
+    return "\n".join(lines)
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """A statement of new code with the comments before it."""
