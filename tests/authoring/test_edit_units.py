@@ -188,7 +188,7 @@ def test_imports_are_added_once_and_the_future_first() -> None:
         *("from pathlib import Path", "import json", "import math", "import random")
     ]
     compile(text, NAME, "exec")
-    assert edited("imports", "import a", text="x = 1\n").startswith("import a\n")
+    assert edited("imports", "import a", text="x = a\n").startswith("import a\n")
 
 
 def test_an_import_of_which_nothing_is_used_is_left_out() -> None:
