@@ -36,7 +36,11 @@ class Compactor:
         assert len(ready) == settled, "what is compacted is what is counted to see when to"
         loose = {file.parent.name for file in loose_files(self.paths)}
         self.results.restore_loose(ready & loose)  # a changed one would be compacted for good
-        await asyncio.to_thread(compact, self.paths, ready)
+        moving = asyncio.create_task(asyncio.to_thread(compact, self.paths, ready))
+        try:
+            await asyncio.shield(moving)
+        finally:  # a thread goes on when its task is cancelled: no driver leaves one behind
+            await asyncio.wait([moving])
         self.journal.record(ResultsCompacted(trials=settled))
 
     def _ready(self) -> set[str]:
