@@ -96,6 +96,7 @@ class Limits(Record):
     output_mb: int = Field(gt=0)
     cpus: int = Field(ge=1)
     gpus: int = Field(ge=0)
+    gpu_type: str = ""  # specs of earlier versions lack it
     processes: int = Field(default=1024, ge=16)
     open_files: int = Field(default=4096, ge=64)
     scorer_s: float = Field(default=120.0, gt=0)  # specs of earlier versions lack these two
