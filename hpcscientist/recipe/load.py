@@ -32,7 +32,18 @@ from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import Proposal
 
 # The recipes that come with the package; others in the same folder are somebody's own.
-SHIPPED = frozenset({"digits"})
+SHIPPED = frozenset(
+    {
+        "char-lm",
+        "diffusion2d",
+        "digits",
+        "graph",
+        "grokking",
+        "image-classification",
+        "recommender",
+        "text-classification",
+    }
+)
 
 
 @dataclass(frozen=True)
