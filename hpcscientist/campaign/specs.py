@@ -209,6 +209,7 @@ class SpecFactory:
                 predictions=spec.predictions,
                 python=config.python,
                 image=config.image,
+                processes=spec.processes,
             ),
             isolation=config.isolation,
             host=config.site.host,

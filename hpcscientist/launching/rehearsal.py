@@ -90,6 +90,7 @@ def _run(
                 predictions=recipe.spec.predictions,
                 python=here.home(settings).python,
                 image=image,
+                processes=recipe.spec.processes,
             ),
             isolation=here.isolation(image),
             host=here.profile.host,

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue
-from hpcscientist.records.trial import Budget, MetricSpec, StepName
+from hpcscientist.records.trial import Budget, MetricSpec, ProcessSpec, StepName
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 _PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # of more no file system makes a name
@@ -174,6 +174,7 @@ class RecipeSpec(Record):
     editable: tuple[FileName, ...] = ("experiment.py",)
     predictions: FileName = "predictions.csv"
     image: str | None = None
+    processes: tuple[ProcessSpec, ...] = Field(default=(), max_length=8)
     published: Published | None = None
     data: DataSpec | None = None
     knobs: tuple[Knob, ...] = ()
@@ -190,10 +191,25 @@ class RecipeSpec(Record):
         return self.metrics[0]
 
     @model_validator(mode="after")
+    def _processes_follow_each_other(self) -> RecipeSpec:
+        handed: set[str] = set()
+        for process in self.processes:
+            if process.name in ("train", "validation", "test"):
+                raise ValueError(f"a process cannot be named {process.name!r}: data are called so")
+            if lacking := set(process.reads) - handed:
+                raise ValueError(
+                    f"process {process.name!r} reads {min(lacking)!r}, which is no earlier process "
+                    "that hands a file on"
+                )
+            handed |= {process.name} if process.file else set()
+        return self
+
+    @model_validator(mode="after")
     def _names_are_unique(self) -> RecipeSpec:
         for what, names in (
             ("metric", [m.name for m in self.metrics]),
             ("knob", [k.name for k in self.knobs]),
+            ("process", [p.name for p in self.processes]),
         ):
             doubled = sorted({n for n in names if names.count(n) > 1})
             if doubled:

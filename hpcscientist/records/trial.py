@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_serializer
 
@@ -103,6 +103,22 @@ class Limits(Record):
     scorer_mb: int = Field(default=4096, gt=0)
 
 
+class ProcessSpec(Record):
+    """One of the processes of a trial that run one after another; it is told its name.
+
+    Below its `--data` it sees the parts of the data that `sees` names (`split`: the inputs asked
+    for), and a folder NAME for each earlier process in `reads`, with the `file` that this one
+    handed on. Nothing else passes from one to the next. `file` is "" where nothing is handed on,
+    and has at most `max_bytes`: a scorer's promise about the size of a code rests on it.
+    """
+
+    name: StepName
+    sees: tuple[Literal["train", "split"], ...] = ()
+    reads: tuple[StepName, ...] = ()
+    file: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
+    max_bytes: int = Field(default=2**20, ge=1, le=2**40)
+
+
 class Sources(Record):
     """Where a trial finds things: absolute paths, or keys of `files.vault`, as `labels` always is.
 
@@ -118,6 +134,7 @@ class Sources(Record):
     predictions: str
     python: str
     image: str | None = None
+    processes: tuple[ProcessSpec, ...] = ()  # specs of earlier versions lack it
 
 
 class TrialSpec(Record):

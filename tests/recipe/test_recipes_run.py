@@ -1,4 +1,4 @@
-"""`recipe check --run` on shipped recipes: those that need NumPy alone here, the others with torch."""
+"""`recipe check --run` on shipped recipes: with NumPy alone here, the others where torch is."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from hpcscientist.recipe import schema
 from hpcscientist.recipe.checks.locate import Key, error_line, key_lines, line_of
 from hpcscientist.records.bounds import misfit
 from hpcscientist.records.problem import Problem
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import MetricSpec, ProcessSpec
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -36,6 +36,7 @@ _TABLES: dict[tuple[str, ...], type[BaseModel]] = {
     ("knobs",): schema.Knob,
     ("published",): schema.Published,
     ("data",): schema.DataSpec,
+    ("processes",): ProcessSpec,
 }
 _SETUPS, _SETUP = "setups", "setup"
 
