@@ -42,6 +42,7 @@ SHIPPED = frozenset(
         "image-classification",
         "recommender",
         "text-classification",
+        "vq",
     }
 )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from trialkit import Bench
+from container_kit import image, needs_container
+from trialkit import Bench, contained
 
 from hpcscientist.execution import trial
 from hpcscientist.records.outcome import IdeaFailed, Outcome, Scored
@@ -41,8 +42,9 @@ def bench(tmp_path: Path) -> Bench:
     return made
 
 
-def run(bench: Bench, body: str) -> Outcome:
+def run(bench: Bench, body: str, in_image: str = "") -> Outcome:
     spec = bench.trial(body)
+    spec = contained(spec, in_image) if in_image else spec
     sources = spec.sources.model_copy(update={"processes": CODED})
     spec = spec.model_copy(update={"sources": sources})
     return trial.run(spec, bench.run.trial(spec.trial_id)).outcome
@@ -60,6 +62,25 @@ def test_each_sees_what_it_should_and_what_was_handed_on(bench: Bench) -> None:
     out = bench.run.trial("trial-1").out
     assert sorted(path.name for path in out.iterdir()) == ["predictions.csv", "progress.jsonl"]
     assert (out / "progress.jsonl").read_text() == "{}\n" * 3
+
+
+class TestInAContainer:
+    pytestmark = needs_container
+
+    def test_each_sees_what_it_should(self, bench: Bench) -> None:
+        outcome = run(bench, GOOD, image())
+        assert isinstance(outcome, Scored), outcome
+
+    def test_the_last_has_no_way_to_the_inputs(self, bench: Bench) -> None:
+        body = """
+        if ARGS.process == "decode":
+            found = [p for p in pathlib.Path("/data").rglob("*") if p.is_file()]
+            assert [p.name for p in found if p.name == "x"] == [], found
+            predict()
+        else:
+            note({"fit": "model", "encode": "code"}[ARGS.process], "1")
+        """
+        assert isinstance(run(bench, body, image()), Scored)
 
 
 @pytest.mark.parametrize(

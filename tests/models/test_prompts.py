@@ -284,7 +284,7 @@ def test_propose_says_what_counts() -> None:
     text = render("propose", **CONTEXTS["propose"])
     for part in (
         "number 3",
-        "- Decisive: `accuracy`, to maximize; a change below 0.005 does not matter\n",
+        "- Decisive: `accuracy`, to maximize; a change below 0.01 does not matter\n",
         "- Also reported: `loss`, to minimize\n",
         "45.5 seconds",
         "`experiment.py` (editable)",

@@ -14,7 +14,7 @@ from hpcscientist.records.trial import Split
 
 BAD_PREDICTIONS = 3
 NAMES = sorted(load.SHIPPED)
-PLAIN = ("digits", "graph", "recommender", "text-classification")  # need NumPy alone
+PLAIN = ("digits", "graph", "recommender", "text-classification", "vq")  # need NumPy alone
 TORCH = tuple(name for name in NAMES if name not in PLAIN)
 
 

@@ -9,13 +9,18 @@ import csv
 import io
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from recipes_kit import BAD_PREDICTIONS, NAMES, Topic
+from recipes_kit import BAD_PREDICTIONS, NAMES, Topic, folder_of
 
+from hpcscientist.config.settings import PathSettings, Settings
+from hpcscientist.launching.rehearsal import rehearse
+from hpcscientist.recipe import load
+from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome, Scored
 from hpcscientist.records.trial import Split
 
 Find = Callable[[str], Topic]
@@ -208,6 +213,54 @@ class TestClassification:
         images = [np.load(part / "images.npy") for part in (found.train, found.asked)]
         texts = [image.tobytes() for part in images for image in part]
         assert len(texts) == len(set(texts))
+
+
+CODER = """
+import argparse
+from pathlib import Path
+import numpy as np
+parser = argparse.ArgumentParser()
+for name in ("data", "out", "seed", "budget", "split", "process"):
+    parser.add_argument("--" + name)
+args = parser.parse_args()
+data, out = Path(args.data), Path(args.out)
+if args.process == "fit":
+    (out / "model.npz").write_bytes(b"x")
+elif args.process == "encode":
+    pixels = np.load(data / args.split / "images.npy").tobytes()
+    (out / "code.bin").write_bytes(pixels[:SHARE])
+else:
+    known = (data / "encode" / "code.bin").read_bytes()
+    images = np.full(500 * 16 * 16 * 3, 128, np.uint8)
+    images[: len(known)] = np.frombuffer(known, np.uint8)
+    np.save(out / "reconstructions.npy", images.reshape(500, 16, 16, 3))
+"""
+
+
+class TestVq:
+    def coded(self, tmp_path: Path, share: str) -> Outcome:
+        """What a candidate gets that hands on the images themselves, as much as `share` says."""
+        copy = tmp_path / "vq"
+        load.copy(folder_of("vq"), copy)
+        script = copy / "reference" / "experiment.py"
+        knobs = "".join(re.findall(r"^[A-Z_]+ = .*\n", script.read_text(), re.MULTILINE))
+        script.write_text(knobs + CODER.replace("SHARE", share))
+        paths = PathSettings(data=str(tmp_path / "data"), private=str(tmp_path / "labels"))
+        (rehearsal,) = rehearse(load.load(copy), Settings(paths=paths))
+        return rehearsal.report.outcome
+
+    def test_a_copy_of_the_input_is_refused(self, tmp_path: Path) -> None:
+        outcome = self.coded(tmp_path, "None")
+        assert isinstance(outcome, IdeaFailed)
+        assert outcome.failure is IdeaFailure.BAD_PREDICTIONS and "code.bin" in outcome.detail
+
+    def test_as_much_of_it_as_goes_in_is_of_no_use(self, tmp_path: Path) -> None:
+        outcome = self.coded(tmp_path, "6000")
+        assert isinstance(outcome, Scored) and outcome.metrics["rmse"] > 45
+
+    def test_one_grey_for_all_is_far_off(self, topic: Find) -> None:
+        metrics = topic("vq").score(array(np.full((500, 16, 16, 3), 128, np.uint8)))
+        assert isinstance(metrics, dict) and metrics["rmse"] > 45
 
 
 def test_what_is_trained_on_twice_is_prepared_alike(topic: Find, tmp_path: Path) -> None:
