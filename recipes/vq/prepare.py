@@ -27,15 +27,16 @@ def generated(rng, count):
     """Return images of blobs of any colour, over a gradient that an edge cuts."""
     y, x = (np.mgrid[:SIZE, :SIZE] + 0.5) / SIZE
     images = np.empty((count, SIZE, SIZE, 3))
-    for image in images:
+    for number in range(count):
         slope, colours = rng.normal(0, 60, (2, 3)), rng.uniform(40, 215, (2, 3))
         angle, offset = rng.uniform(0, 2 * np.pi), rng.uniform(-0.3, 0.3)
         side = (x - 0.5) * np.cos(angle) + (y - 0.5) * np.sin(angle) > offset
-        image[:] = colours[side.astype(int)] + np.stack([x - 0.5, y - 0.5], axis=-1) @ slope
+        image = colours[side.astype(int)] + np.stack([x - 0.5, y - 0.5], axis=-1) @ slope
         for _ in range(BLOBS):
             place, width = rng.uniform(0, 1, 2), rng.uniform(0.06, 0.2)
             soft = np.exp(-((x - place[0]) ** 2 + (y - place[1]) ** 2) / (2 * width**2))
-            image += soft[..., None] * rng.uniform(-150, 150, 3)
+            image = image + soft[..., None] * rng.uniform(-150, 150, 3)
+        images[number] = image
     return np.clip(np.rint(images), 0, 255).astype(np.uint8)
 
 
