@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -13,60 +14,85 @@ from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
-from hpcscientist.history.status import read_state
-from hpcscientist.judgement import arms
-from hpcscientist.judgement.summary import read_rows
-from hpcscientist.launching.costs import spending
+from hpcscientist.judgement.summary import Summary, read_rows
+from hpcscientist.report.table import table
+from hpcscientist.report.words import headline
 from hpcscientist.results import export, logs
+from hpcscientist.views import campaign
+from hpcscientist.views.campaign import CampaignView
 
 
 @click.command()
 @run_directory
 @click.option(
-    "--format", "form", type=click.Choice(export.FORMATS), default="table", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["table", *export.FORMATS]),
+    default="table",
+    show_default=True,
 )
+@click.option("--verbose", is_flag=True, help="Show every column, title and reason whole.")
 @click.option("--log", "trial_id", metavar="TRIAL", help="Print what one trial wrote instead.")
-def results(directory: Path, form: export.Format, trial_id: str | None) -> None:
+def results(
+    directory: Path, form: Literal["table"] | export.Format, verbose: bool, trial_id: str | None
+) -> None:
     """Print the ideas of the campaign in DIR and what came of them.
 
     A trial is named by idea, attempt, stage and number: idea-0001-a1-pilot-0.
     """
     paths = RunPaths(directory.absolute())
-    if trial_id is None:
-        print_results(paths, form)
-        return
-    frozen.read(paths)  # else it is no campaign's folder, and that is what there is to say
-    log = logs.read(paths, trial_id)
-    click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
+    if trial_id is not None:
+        frozen.read(paths)  # else it is no campaign's folder, and that is what there is to say
+        log = logs.read(paths, trial_id)
+        click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
+    elif form == "table":
+        print_table(paths, str(directory), verbose=verbose)
+    else:
+        summary = read_rows(paths)
+        export.write(summary.rows, form, sys.stdout.buffer)
+        sys.stdout.flush()
+        _say_rule(summary)
+        _say_notes(summary)
 
 
-def print_results(paths: RunPaths, form: export.Format) -> None:
-    """Print the results on stdout, and on stderr what a reader must know to trust them."""
-    summary = read_rows(paths)
-    export.write(summary.rows, form, sys.stdout, sys.stdout.buffer)
+def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
+    """Print the table on stdout, and on stderr what a reader must know to trust it.
+
+    `folder` is the run directory as commands name it.
+    """
+    view = campaign.read(paths, folder)
+    table(view.rows, sys.stdout, verbose=verbose, last=headline(view.rows, view.next_command))
     sys.stdout.flush()
+    _say_rule(view.summary)
+    _say_more(view)
+    _say_notes(view.summary)
+
+
+def _say_rule(summary: Summary) -> None:
     click.echo(f"sandbox: {isolation.statement(summary.isolation, summary.host)}", err=True)
     click.echo(f"findings: {summary.rule}", err=True)
-    if form == "table" and summary.confirmation:
+
+
+def _say_more(view: CampaignView) -> None:
+    summary = view.summary
+    if summary.confirmation:
         click.echo(f"confirmed: {summary.confirmation}", err=True)
-    if form == "table" and summary.quality is not None:
+    if summary.quality is not None:
         click.echo(f"code: {summary.quality}", err=True)
-    if form == "table" and summary.knob_settings:
+    if summary.knob_settings:
         said = "sets" if summary.knob_settings == 1 else "set"
         click.echo(
             f"ideas: {summary.knob_settings} of the model's {said} only knobs, as the control arm "
             "does",
             err=True,
         )
-    if form == "table":
-        found = spending.Counted.of(summary.rows, confirms=bool(summary.confirmation))
-        for line in footer(spending.read(paths, found)):
-            click.echo(f"cost: {line}", err=True)
-        # Events of earlier versions do not tell whose idea it is.
-        alone = frozen.read(paths).model_spec == "search"
-        contest = None if alone else arms.compare(summary.rows, read_state(paths))
-        for line in contest.lines() if contest else ():
-            click.echo(f"arms: {line}", err=True)
+    for line in footer(view.spending):
+        click.echo(f"cost: {line}", err=True)
+    for line in view.contest.lines() if view.contest else ():
+        click.echo(f"arms: {line}", err=True)
+
+
+def _say_notes(summary: Summary) -> None:
     for note in summary.notes:
         click.echo(f"note: {note}", err=True)
     if summary.missing.count:

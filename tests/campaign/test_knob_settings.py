@@ -9,7 +9,7 @@ from pathlib import Path
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
 from hpcscientist.bench.model.reading import read
-from hpcscientist.cli.results import print_results
+from hpcscientist.cli.results import print_table
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.state import fold
@@ -19,7 +19,7 @@ from hpcscientist.recipe.knobs import set_constants
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.results.table import table
+from hpcscientist.report.table import table
 
 SUMMARIES = ("a larger setting", "other code and that setting", "nothing but a remark")
 
@@ -88,6 +88,6 @@ async def test_a_journal_without_the_field_is_read(tmp_path: Path) -> None:
 
 async def test_results_say_how_many_there_were(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     bench = await campaign(tmp_path)
-    print_results(RunPaths(bench.paths.root), "json")
+    print_table(RunPaths(bench.paths.root), "json")
     rows = json.loads(capsys.readouterr().out)
     assert [row["only_knobs"] for row in rows] == [None, True, False, False]
