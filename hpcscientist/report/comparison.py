@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any, Final
 
 from hpcscientist.files.text import printable
-from hpcscientist.report.data import finite
 from hpcscientist.report.page import head, json_block, main, notes_list, tail, topline
 from hpcscientist.results.export import plain
 from hpcscientist.views.comparison import ComparisonView, Part, Side
@@ -18,6 +16,8 @@ VIEWS: Final = (
     ("bests", "How large is the best effect of each?", "Best effects"),
     ("settings", "In what do the campaigns differ?", "Differences"),
 )
+
+_PART: Final = ("ideas", "improved", "share", "confirmed", "hours", "tokens")
 
 
 def comparison_page(view: ComparisonView) -> Iterator[str]:
@@ -43,7 +43,7 @@ def comparison_page(view: ComparisonView) -> Iterator[str]:
     yield main(VIEWS)
     yield notes_list([f"{caution}." for caution in view.cautions])
     yield "</main></div>\n"
-    yield json_block("comparison", finite(_data(view)))
+    yield json_block("comparison", _data(view))
     yield tail("comparison.js")
 
 
@@ -62,14 +62,14 @@ def _data(view: ComparisonView) -> dict[str, Any]:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    shown = {
-        name: printable(getattr(side, name))
-        for name in ("folder", "name", "model", "recipe", "state", "rule")
+    names = ("folder", "name", "model", "recipe", "state", "rule")
+    return {name: printable(getattr(side, name)) for name in names} | {
+        "whole": _part(side.whole),
+        "equal": _part(side.equal),
+        "curve": side.curve,
     }
-    parts = {"whole": _part(side.whole), "equal": _part(side.equal)}
-    return shown | parts | {"curve": [list(point) for point in side.curve]}
 
 
 def _part(part: Part) -> dict[str, Any]:
-    found = asdict(part)
-    return found | {"best": plain(part.best) if part.best else None}
+    best = plain(part.best) if part.best else None
+    return {name: getattr(part, name) for name in _PART} | {"best": best}

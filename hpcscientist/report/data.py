@@ -7,13 +7,14 @@ Rows of `results` are embedded as `hpcsci results --format json` prints them. Wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
+
+from pydantic import BaseModel
 
 from hpcscientist.files.text import printable
 from hpcscientist.launching.costs.spending import Spending
-from hpcscientist.report.words import best_words
 from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.papers import PaperUse
 from hpcscientist.views.provenance import Source
@@ -23,15 +24,14 @@ PACK: Final = 100  # ideas whose cards are unpacked together
 
 
 def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]) -> dict[str, Any]:
-    """Return what the page draws, but for rows and cards. Times: seconds since the launch."""
+    """Return what the page draws, but for rows and cards, for `as_json`. Times: seconds since the
+    launch.
+    """
     zero = view.timeline.first or 0.0
     # A running campaign goes on until now, another one until the last thing that happened.
     until = view.read_at if view.is_driven else (view.timeline.last or zero)
     trials, nodes = _trials(view.trials, zero)
     config = view.config
-    best = asdict(view.best)
-    for point in best["points"]:
-        point["id"] = point.pop("idea_id")
     return {
         "id": view.state.campaign_id,
         "pack": PACK,
@@ -43,19 +43,19 @@ def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]
         "metric": {"name": view.metric.name, "direction": view.metric.direction.value},
         "rule": view.summary.rule,
         "only_search": config.model_spec == "search",
-        "best_words": _sentence(best_words(view.rows)),
+        "confirms": config.settings.loop.confirm,
         "figures": figures(view.spending),
-        "best": best,
+        "best": view.best,
         "ideas": _ideas(view),
         "trials": trials,
         "nodes": nodes,
-        "failures": [asdict(f) | {"example": printable(f.example)} for f in view.failures],
-        "tokens": [asdict(stage) for stage in view.tokens],
-        "stages": [asdict(stage) for stage in view.stages],
-        "waiting": view.waiting.model_dump() if view.waiting else None,
+        "failures": view.failures,
+        "tokens": view.tokens,
+        "stages": view.stages,
+        "waiting": view.waiting,
         "contest": _contest(view),
-        "papers": [asdict(paper) for paper in papers],
-        "sources": [asdict(source) for source in found],
+        "papers": papers,
+        "sources": found,
     }
 
 
@@ -73,15 +73,19 @@ def figures(spent: Spending) -> dict[str, Any]:
     }
 
 
-def finite(value: Any) -> Any:
-    """Return JSON values with null in place of numbers that no JSON holds."""
+def as_json(value: Any) -> Any:
+    """Return view models as JSON values, with null in place of numbers that no JSON holds."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return value
+    if isinstance(value, BaseModel):
+        return as_json(value.model_dump())
+    if is_dataclass(value):
+        return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: as_json(inner) for name, inner in value.items()}
+    return [as_json(inner) for inner in value]
 
 
 def _sentence(text: str) -> str:
@@ -92,9 +96,9 @@ def _contest(view: CampaignView) -> dict[str, Any] | None:
     if view.contest is None:
         return None
     return {
-        "whole": {arm: asdict(tally) for arm, tally in view.contest.whole.items()},
-        "equal": {arm: asdict(tally) for arm, tally in view.contest.equal.items()},
-        "curves": {arm: [list(p) for p in own] for arm, own in view.contest.curves.items()},
+        "whole": view.contest.whole,
+        "equal": view.contest.equal,
+        "curves": view.contest.curves,
         "hours": view.contest.hours,
         "words": _sentence(view.contest.lines()[1]),
     }

@@ -13,7 +13,6 @@ import hashlib
 import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -21,8 +20,8 @@ from time import gmtime, strftime
 from typing import Any, Final
 
 from hpcscientist.files.text import printable
-from hpcscientist.report.data import PACK, data, finite
-from hpcscientist.report.words import duration, headline
+from hpcscientist.report.data import PACK, as_json, data
+from hpcscientist.report.words import best_words, duration, worked
 from hpcscientist.results.export import plain
 from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.cards import Card
@@ -59,10 +58,10 @@ def page(
     yield notes_list([note for note in notes if note])
     yield "</main></div>\n"
     yield json_block("results", [plain(row) for row in view.rows])
-    yield json_block("campaign", finite(data(view, papers, sources)))
+    yield json_block("campaign", data(view, papers, sources))
     left, number = iter(cards), 0
     while pack := list(islice(left, PACK)):
-        yield packed_block(f"cards-{number}", [finite(asdict(card)) for card in pack])
+        yield packed_block(f"cards-{number}", pack)
         number += 1
     yield tail("report.js")
 
@@ -106,7 +105,7 @@ def tail(script: str) -> str:
 
 def json_block(name: str, value: Any) -> str:
     """Return a block of data. No text in it can end it: there is no `<` in it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _dumped(value)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f'<script type="application/json" id="{name}">{text}</script>\n'
@@ -114,10 +113,15 @@ def json_block(name: str, value: Any) -> str:
 
 def packed_block(name: str, value: Any) -> str:
     """Return a block of data that is unpacked when it is looked at: gzip, as base64."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _dumped(value)
     packed = gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)
     inside = base64.b64encode(packed).decode()
     return f'<script type="application/octet-stream" id="{name}">{inside}</script>\n'
+
+
+def _dumped(value: Any) -> str:
+    whole = as_json(value)
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def figures_list(figures: Sequence[tuple[str, str]]) -> str:
@@ -143,13 +147,23 @@ def notes_list(notes: Sequence[str]) -> str:
     )
 
 
-def topline(title: str, under: str, lead: str, figures: Sequence[tuple[str, str]]) -> str:
-    """Return a page's header: its title, what is below it, the answer in a sentence, figures."""
+def topline(
+    title: str,
+    under: str,
+    lead: str,
+    figures: Sequence[tuple[str, str]],
+    command: str = "",
+) -> str:
+    """Return a page's header: its title, what is below it, the answer in a sentence, figures, and
+    the command that goes on from there.
+    """
+    following = f'<p class="next">Next: <code>{html.escape(printable(command))}</code></p>'
     return (
         f'<header class="top"><div class="titles"><h1>{html.escape(printable(title))}</h1>'
         '<button type="button" id="theme">light or dark</button></div>'
         f'<p class="soft">{html.escape(printable(under))}</p>'
-        f'<p class="lead">{html.escape(printable(lead))}</p>{figures_list(figures)}</header>\n'
+        f'<p class="lead">{html.escape(printable(lead))}</p>{following if command else ""}'
+        f"{figures_list(figures)}</header>\n"
     )
 
 
@@ -171,7 +185,7 @@ def _header(view: CampaignView) -> str:
         f"model {view.config.model_name}",
         f"seen {stamp(view.read_at)}",
     ]
-    lead = headline(view.rows, view.next_command)
+    lead = best_words(view.rows)
     found = spent.found
     shown = [
         ("ideas ended", f"{ended} of {view.config.settings.ideas}"),
@@ -179,12 +193,13 @@ def _header(view: CampaignView) -> str:
         ("confirmed", "–" if found.confirmed is None else str(found.confirmed)),
         ("trials", f"{trials['scored'] + trials['failed']:,}"),
         *([("running now", f"{trials['running']:,}")] if view.is_driven else []),
-        (view.best.unit, f"{spent.gpu_hours or spent.cpu_hours:.3g}"),
+        (f"{view.best.unit[:3]} time", worked(spent.gpu_hours or spent.cpu_hours)),
         ("tokens", f"{spent.tokens:,}"),
         ("elapsed", lasted),
     ]
-    lead = f"{lead[:1].upper()}{lead[1:]}"
-    return topline(view.recipe.topic.title, " · ".join(under), lead, shown)
+    lead = f"{lead[:1].upper()}{lead[1:]}."
+    title, about = view.recipe.topic.title, " · ".join(under)
+    return topline(title, about, lead, shown, view.next_command)
 
 
 def _without_script(view: CampaignView) -> str:

@@ -45,3 +45,8 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def worked(hours: float) -> str:
+    """Say processor time: small ones in seconds or minutes, others in hours."""
+    return duration(hours * 3600) if hours < 1 else f"{hours:,.4g} h"

@@ -197,4 +197,8 @@ def _without_a_trial(idea: IdeaView) -> str | None:
     if idea.status == "rejected":
         return "repeats an earlier idea" if idea.like else "rejected before a trial"
     failed = any(attempt.outcome == "failed" for attempt in idea.attempts)
-    return "no usable code" if idea.status == "failed" and not failed else None
+    return (
+        "its code did nothing, or there was none"
+        if idea.status == "failed" and not failed
+        else None
+    )

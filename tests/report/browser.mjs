@@ -97,6 +97,13 @@ if (has("axe")) {
   });
   found.axe = JSON.parse(result.value);
 }
+if (has("sections")) {  // a picture of each view
+  for (const section of await page.$$("header.top, section.view")) {
+    await section.scrollIntoViewIfNeeded();
+    await page.waitForTimeout(150);
+    await section.screenshot({ path: `${given("sections")}-${(await section.getAttribute("id")) ?? (await section.getAttribute("class"))}.png` });
+  }
+}
 if (has("shot")) {
   await page.waitForTimeout(300);
   await page.screenshot({ path: given("shot"), fullPage: has("full") });

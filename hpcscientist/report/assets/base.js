@@ -22,7 +22,6 @@ const interval = (low, high) =>
 const whole = (value) => (value ?? 0).toLocaleString("en");
 const short = (value) => Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value);
 const percent = (value) => `${Math.round(100 * value)} %`;
-const hours = (value) => `${value ? fixed(value, 3) : "0"} h`;
 const lasts = (seconds) => {
   if (seconds === null || seconds === undefined) return NONE;
   if (seconds < 1) return seconds < 0.05 ? "0 s" : `${seconds.toFixed(1)} s`;
@@ -32,6 +31,9 @@ const lasts = (seconds) => {
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 };
+// Processor time, given in hours.
+const worked = (value) => (!value ? "0" : value < 1 ? lasts(value * 3600) : `${fixed(value, value < 100 ? 3 : 6)} h`);
+const plainly = (value) => tidy(String(Number(value.toPrecision(6))));  // at ticks: no zeros behind
 const many = (count, one, more = `${one}s`) => `${whole(count)} ${count === 1 ? one : more}`;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -62,7 +64,7 @@ const mark = (outcome, confirmed, r = 5) =>
 const icon = (outcome, confirmed) =>
   s("svg", { viewBox: "-8 -8 16 16", class: "mark", "aria-hidden": "true" }, mark(outcome, confirmed));
 const legend = (...entries) =>
-  h("ul", { class: "legend" }, entries.map(([outcome, confirmed, text]) => h("li", {}, icon(outcome, confirmed), text)));
+  h("ul", { class: "legend" }, entries.filter(Boolean).map(([outcome, confirmed, text]) => h("li", {}, icon(outcome, confirmed), text)));
 const outcomeOf = (row) => row.finding ?? (row.status === "scored" ? "undecided" : row.status);
 
 // Axes: round ticks, and a scale from data to pixels.
@@ -155,9 +157,16 @@ const table = (caption, columns, rows) =>
   h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", { class: "hidden" }, caption),
-      h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind === "n" ? "n" : null }, name)))),
+      h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", { scope: "col", class: kind === "n" ? "n" : null }, name || h("span", { class: "hidden" }, "drawn"))))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) =>
         i ? h("td", { class: columns[i][1] }, cell) : h("th", { scope: "row", class: columns[i][1] }, cell)))))));
+
+// What few people open is made when they do.
+const folded = (summary, make) => {
+  const place = h("details", {}, h("summary", {}, summary));
+  place.addEventListener("toggle", () => { if (place.open && place.children.length === 1) place.append(make()); });
+  return place;
+};
 
 const choice = (name, legendText, options, chosen, onchange) =>
   h("fieldset", { class: "switch" }, h("legend", {}, legendText), options.map(([value, text]) =>

@@ -3,6 +3,7 @@ const rows = block("results");
 const campaign = block("campaign");
 const rowOf = new Map(rows.map((row) => [row.idea_id, row]));
 const { metric, unit } = campaign;
+for (const point of campaign.best.points) point.id = point.idea_id;
 const baseline = rows.find((row) => row.status === "baseline");
 
 const unpack = ({ columns, values, names }) => {
@@ -35,11 +36,12 @@ const bestView = () => {
     tokens: ["tokens", (p) => p.tokens, short, byTime],
   };
   if (!points.some((p) => p.tokens)) delete axes.tokens;
+  const steps = new Set(byTime.concat(byNumber).map((at) => points[at]));
   let axis = "number";
   const place = chart(`${metric.name} of each idea and the best improvement so far`, (into, width, label) => {
     const [name, x, form, order] = axes[axis];
     const height = Math.max(260, Math.min(380, width * 0.45));
-    const left = 64, right = 20, top = 14, bottom = 44;
+    const narrow = width < 560, left = 56, right = narrow ? 16 : 104, top = 22, bottom = 44;
     const xs = [0, Math.max(...points.map(x)) * 1.02 || 1];
     const [low, high] = padded([...points.map((p) => p.mean), base - (band ?? 0), base + (band ?? 0)]);
     const sx = scale(xs[0], xs[1], left, width - right), sy = scale(low, high, height - bottom, top);
@@ -47,23 +49,25 @@ const bestView = () => {
     if (band) svg.append(s("rect", { class: "band", x: left, width: width - left - right, y: sy(base + band), height: sy(base - band) - sy(base + band) }));
     for (const at of ticks(low, high, height / 56)) svg.append(
       s("line", { class: "grid", x1: left, x2: width - right, y1: sy(at), y2: sy(at) }),
-      s("text", { x: left - 8, y: sy(at) + 4, "text-anchor": "end" }, number(at)));
+      s("text", { x: left - 8, y: sy(at) + 4, "text-anchor": "end" }, plainly(at)));
     const marks = axis === "seconds" ? timeTicks(xs[1], width / 100) : ticks(xs[0], xs[1], width / 90).filter((v) => axis !== "number" || Number.isInteger(v));
     for (const at of marks) svg.append(s("text", { x: sx(at), y: height - bottom + 20, "text-anchor": "middle" }, form(at)));
     svg.append(
       s("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }),
       s("line", { class: "zero", x1: left, x2: width - right, y1: sy(base), y2: sy(base) }),
-      s("text", { x: width - right, y: sy(base) + (better > 0 ? 16 : -6), "text-anchor": "end" }, `baseline ${number(base)}`),
+      narrow ? "" : s("text", { x: width - right + 6, y: sy(base) + 4 }, `baseline ${number(base)}`),
       s("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, name),
       s("text", { x: 4, y: 10, class: "strong" }, `${metric.name}, ${better > 0 ? "higher" : "lower"} is better`));
     if (order.length) {
       let d = `M${sx(xs[0])} ${sy(base)}`;
       for (const at of order) d += `H${sx(x(points[at]))}V${sy(points[at].mean)}`;
       svg.append(s("path", { class: "best", d: `${d}H${width - right}` }));
+      const last = points[order.at(-1)].mean;
+      if (!narrow && Math.abs(sy(last) - sy(base)) > 14) svg.append(s("text", { x: width - right + 6, y: sy(last) + 4, class: "strong" }, `best ${number(last)}`));
     }
     const drawn = points.map((p) => ({
       x: sx(x(p)), y: sy(p.mean), id: p.id, kind: p.finding ?? "undecided", confirmed: p.confirmed === true,
-      keep: p.finding === "improvement" || p.confirmed !== null,
+      keep: steps.has(p),
       text: `${saying(ideaOf.get(p.id))}\n${metric.name} ${number(p.mean)}, ${signed(p.delta)} ${interval(rowOf.get(p.id).ci_low, rowOf.get(p.id).ci_high)}${p.test === null ? "" : `\non the test split ${signed(p.test)}`}`,
     }));
     for (const p of thinned(drawn)) { const m = mark(p.kind, p.confirmed); m.setAttribute("transform", `translate(${p.x} ${p.y})`); svg.append(m); }
@@ -71,28 +75,29 @@ const bestView = () => {
     hover(into, (px, py) => nearest(drawn, px, py), open);
   });
   const records = byNumber.map((at) => points[at]);
-  view("best", campaign.best_words,
+  const improved = ideas.filter((i) => i.outcome === "improvement"), held = improved.filter((i) => i.confirmed);
+  view("best", `${whole(improved.length)} of ${many(ideas.length, "idea")} improved on the baseline${campaign.confirms ? `; ${whole(held.length)} of these ${held.length === 1 ? "was" : "were"} confirmed on fresh data` : ""}.`,
     h("div", { class: "tools" }, choice("axis", "Over", Object.entries(axes).map(([key, [name]]) => [key, key === "number" ? "ideas" : key === "seconds" ? "time" : name]), axis, (value) => { axis = value; place.redraw(); })),
     place,
-    legend(["improvement", true, "confirmed on fresh data"], ["improvement", false, "improved on validation"], ["maintenance", false, "no clear change"], ["decline", false, "declined"], ["undecided", false, "no finding"]),
+    legend(...[["improvement", true, "confirmed on fresh data"], ["improvement", false, "improved on validation"], ["maintenance", false, "no clear change"], ["decline", false, "declined"], ["undecided", false, "no finding"]]
+      .filter(([kind, confirmed]) => points.some((p) => (p.finding ?? "undecided") === kind && (p.confirmed === true) === confirmed))),
     h("p", { class: "soft" }, band
-      ? `Line: the best improvement so far. Grey band: ± ${number(band)}, within which the baseline's own code differs from itself in 95 % of cases (${baseline.n} seeds each).`
+      ? `Line: the best improvement so far. Grey band: ± ${fixed(band, 2)}, within which the baseline's own code differs from itself in 95 % of cases (${baseline.n} seeds each).`
       : "Line: the best improvement so far."),
-    h("details", {}, h("summary", {}, "The steps of the line as a table"),
+    folded("The steps of the line as a table", () =>
       table("Best improvements in order of their numbers", [["idea", ""], ["title", "wrap"], [metric.name, "n"], ["difference", "n"], ["confirmed", ""], ["after", "n"]],
         records.map((p) => [link(p.id), titleOf(p.id), number(p.mean), signed(p.delta), p.confirmed === null ? NONE : p.confirmed ? "yes" : "no", lasts(p.seconds)]))));
 };
 
 // 2. All ideas: a table of which only the rows in sight exist.
 const COLUMNS = [
-  ["id", "idea", (i) => i.number, (i) => link(i.id), "", "7.2rem"],
+  ["id", "idea", (i) => i.number, (i) => link(i.id), "", "6.6rem"],
   ["title", "title", (i) => i.title.toLowerCase(), (i) => h("bdi", {}, i.title.slice(0, 300)), "", "auto"],
-  ["outcome", "outcome", (i) => ["improvement", "maintenance", "undecided", "decline", "failed", "rejected", "open"].indexOf(i.outcome) - (i.confirmed ? 0.5 : 0), (i) => [icon(i.outcome, i.confirmed), i.confirmed ? "confirmed" : i.outcome], "", "9.2rem"],
-  ["delta", "difference", (i) => i.row?.delta ?? null, (i) => signed(i.row?.delta ?? null), "n", "7.2rem"],
-  ["interval", "95 % interval", (i) => i.row?.ci_low ?? null, (i) => interval(i.row?.ci_low ?? null, i.row?.ci_high ?? null), "n wide", "11.5rem"],
-  ["mean", metric.name, (i) => i.row?.mean ?? null, (i) => number(i.row?.mean ?? null), "n wide", "7rem"],
-  ["test", "on test", (i) => i.row?.test_delta ?? null, (i) => signed(i.row?.test_delta ?? null), "n wide", "6rem"],
-  ["cost", unit, (i) => unitHours(i.cpu, i.gpu), (i) => fixed(unitHours(i.cpu, i.gpu) / 3600, 2), "n wide", "7.2rem"],
+  ["outcome", "outcome", (i) => ["improvement", "maintenance", "undecided", "decline", "failed", "rejected", "open"].indexOf(i.outcome) - (i.confirmed ? 0.5 : 0), (i) => [icon(i.outcome, i.confirmed), i.confirmed ? "confirmed" : i.outcome], "", "8.8rem"],
+  ["delta", "difference", (i) => i.row?.delta ?? null, (i) => signed(i.row?.delta ?? null), "n narrow", "6.5rem"],
+  ["effect", "difference, 95 % interval", (i) => i.row?.delta ?? null, (i) => (i.row && i.row.delta !== null ? [h("b", {}, signed(i.row.delta)), ` ${interval(i.row.ci_low, i.row.ci_high)}`] : NONE), "n wide", "15.5rem"],
+  ["test", "on test", (i) => i.row?.test_delta ?? null, (i) => signed(i.row?.test_delta ?? null), "n wide", "5.4rem"],
+  ["cost", `${unit.slice(0, 3)} time`, (i) => unitHours(i.cpu, i.gpu), (i) => worked(unitHours(i.cpu, i.gpu) / 3600), "n wide", "6rem"],
 ];
 const ideasView = () => {
   const height = 36, sorting = { by: "id", down: false };
@@ -100,12 +105,12 @@ const ideasView = () => {
   const body = h("tbody");
   const grid = h("table", { class: "virtual", "aria-rowcount": ideas.length + 1 },
     h("caption", { class: "hidden" }, "All ideas; Enter opens the card of one, arrow keys move between them"),
-    h("colgroup", {}, COLUMNS.map(([, , , , kind, width]) => { const col = h("col", { class: kind.includes("wide") ? "wide" : null }); col.style.width = width; return col; })),
+    h("colgroup", {}, COLUMNS.map(([, , , , kind, width]) => { const col = h("col", { class: kind.replace("n ", "") || null }); col.style.width = width; return col; })),
     h("thead", {}, h("tr", {}, COLUMNS.map(([key, name, , , kind]) =>
       h("th", { scope: "col", class: kind, "data-key": key }, h("button", { type: "button", onclick: () => sort(key) }, name))))), body);
   const scroller = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of ideas" }, grid);
   const said = h("span", { class: "soft", role: "status" });
-  const space = (count) => { const row = h("tr", { class: "space", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length })); row.firstChild.style.height = `${count * height}px`; return row; };
+  const space = (count) => { const row = h("tr", { class: "space", "aria-hidden": "true" }, h("td")); row.firstChild.style.height = `${count * height}px`; return row; };
   const lineOf = (idea, at) => h("tr", { "aria-rowindex": at + 2, "data-id": idea.id }, COLUMNS.map(([, , , cell, kind], i) => h(i ? "td" : "th", { class: kind || null, scope: i ? null : "row", title: i === 1 ? idea.title.slice(0, 1000) : null }, cell(idea))));
   let first = -1, last = -1;
   const paint = (force) => {
@@ -135,7 +140,7 @@ const ideasView = () => {
     paint(true);
   };
   const sort = (key) => {
-    const numeric = ["delta", "interval", "mean", "test", "cost"].includes(key);
+    const numeric = ["delta", "effect", "test", "cost"].includes(key);
     if (sorting.by === key) sorting.down = !sorting.down;
     else Object.assign(sorting, { by: key, down: numeric && (key === "cost" || better > 0) });
     order();
@@ -196,7 +201,7 @@ const lineageView = () => {
   const height = 30, list = h("ul"), place = h("div", { class: "lineage", tabindex: "0", role: "region", "aria-label": "Lineage of ideas" }, list);
   const edges = (line) => {
     const width = 14 * Math.min(line.depth, 12) + 4;
-    const svg = s("svg", { width, "aria-hidden": "true" });
+    const svg = s("svg", { width, height, class: "edges", "aria-hidden": "true" });
     const trail = line.trail.slice(-12);
     trail.forEach((goesOn, i) => {
       const x = 14 * i + 8, isOwn = i === trail.length - 1;
@@ -232,7 +237,7 @@ const lineageView = () => {
   place.addEventListener("scroll", () => { if (Math.abs(place.scrollTop - drawnAt) > 120) { drawnAt = place.scrollTop; requestAnimationFrame(paint); } }, { passive: true });
   const attempts = ideas.reduce((sum, idea) => sum + idea.attempts.length, 0), failed = ideas.reduce((sum, idea) => sum + failing(idea), 0);
   const bred = ideas.filter((idea) => idea.parents.length).length;
-  view("lineage", `${many(bred, "idea")} of ${whole(ideas.length)} build on an earlier one. ${many(attempts, "version")} of code ${attempts === 1 ? "was" : "were"} written, of which ${whole(failed)} failed.`,
+  view("lineage", `${whole(bred)} of ${many(ideas.length, "idea")} ${bred === 1 ? "builds" : "build"} on an earlier one. ${many(attempts, "version")} of code ${attempts === 1 ? "was" : "were"} written, of which ${whole(failed)} failed.`,
     h("div", { class: "tools" }, choice("lineage", "Show", [["all", "all"], ["bred", "with parents or children"], ["failed", "with failures"]], only, choose)), place,
     h("p", { class: "soft" }, "Each idea stands below the first idea it builds on. Beside it are the versions of its code, in order: what each was made for, and whether its trials were scored (✓) or failed (✕)."));
   choose("all");
@@ -251,7 +256,7 @@ const effectsView = () => {
     const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     for (const at of ticks(low, high, (width - left) / 90)) svg.append(
       s("line", { class: "grid", x1: sx(at), x2: sx(at), y1: top - 6, y2: height - 34 }),
-      s("text", { x: sx(at), y: height - 16, "text-anchor": "middle" }, signed(at)));
+      s("text", { x: sx(at), y: height - 16, "text-anchor": "middle" }, `${at > 0 ? "+" : ""}${plainly(at)}`));
     svg.append(s("line", { class: "zero", x1: sx(0), x2: sx(0), y1: top - 6, y2: height - 34 }),
       s("text", { x: sx(0), y: 14, "text-anchor": "middle", class: "strong" }, "baseline"));
     const spots = [];
@@ -291,7 +296,7 @@ const effectsView = () => {
     svg.style.width = `${side}px`;
     for (const at of ticks(low, high, side / 90)) svg.append(
       s("line", { class: "grid", x1: sx(at), x2: sx(at), y1: top, y2: height - bottom }), s("line", { class: "grid", x1: left, x2: side - right, y1: sy(at), y2: sy(at) }),
-      s("text", { x: sx(at), y: height - bottom + 18, "text-anchor": "middle" }, signed(at)), s("text", { x: left - 8, y: sy(at) + 4, "text-anchor": "end" }, signed(at)));
+      s("text", { x: sx(at), y: height - bottom + 18, "text-anchor": "middle" }, `${at > 0 ? "+" : ""}${plainly(at)}`), s("text", { x: left - 8, y: sy(at) + 4, "text-anchor": "end" }, `${at > 0 ? "+" : ""}${plainly(at)}`));
     svg.append(s("line", { class: "zero", x1: sx(low), y1: sy(low), x2: sx(high), y2: sy(high) }),
       s("text", { x: (left + side) / 2, y: height - 6, "text-anchor": "middle" }, "found on validation"),
       s("text", { x: 4, y: 10, class: "strong" }, "on the test split"));
@@ -307,7 +312,7 @@ const effectsView = () => {
     legend(["improvement", false, "improved"], ["maintenance", false, "no clear change"], ["decline", false, "declined"], ["improvement", true, "on the test split, confirmed"]),
     h("p", { class: "soft" }, `Difference in ${metric.name} to the baseline with its 95 % interval, best first.${rule}`),
     scatter ? [h("h3", {}, "Does the gain hold on fresh data?"), h("p", { class: "soft" }, "Below the dashed line the test split gave less than the search had promised: some of that is always luck in picking."), scatter] : null,
-    h("details", {}, h("summary", {}, "As a table"), table("Effects with intervals", [["idea", ""], ["title", "wrap"], ["difference", "n"], ["95 % interval", "n"], ["p adj.", "n"], ["on test", "n"], ["95 % interval", "n"], ["confirmed", ""]],
+    folded("As a table", () => table("Effects with intervals", [["idea", ""], ["title", "wrap"], ["difference", "n"], ["95 % interval", "n"], ["p adj.", "n"], ["on test", "n"], ["95 % interval", "n"], ["confirmed", ""]],
       judged.slice(0, 500).map(({ id, title, row }) => [link(id), title.slice(0, 300), signed(row.delta), interval(row.ci_low, row.ci_high), fixed(row.p_adjusted, 2), signed(row.test_delta), interval(row.test_ci_low, row.test_ci_high), row.confirmed === null ? NONE : row.confirmed ? "yes" : "no"]))));
 };
 
@@ -318,12 +323,12 @@ const failuresView = () => {
   const cost = (f) => unitHours(f.cpu_hours, f.gpu_hours), most = Math.max(...failures.map(cost), 1e-12);
   const total = failures.reduce((sum, f) => sum + cost(f), 0), all = unitHours(campaign.figures.cpu_hours, campaign.figures.gpu_hours);
   const whose = { idea: "the idea's code", machine: "the machine", none: "no trial" };
-  view("failures", `Failures took ${hours(total)} of ${hours(all)} (${unit})${all ? `, ${percent(total / all)}` : ""}.`,
-    table("Failures by cause", [["cause", ""], ["whose", ""], ["trials", "n"], ["ideas", "n"], [unit, "n"], ["", ""], ["tokens", "n"], ["for example", "wrap"]],
+  view("failures", `Failures took ${worked(total)} of ${worked(all)} of ${unit.slice(0, 3)} time${all ? `, ${percent(total / all)}` : ""}.`,
+    table("Failures by cause", [["cause", ""], ["whose", ""], ["trials", "n"], ["ideas", "n"], [`${unit.slice(0, 3)} time`, "n"], ["", ""], ["tokens", "n"], ["for example", "wrap"]],
       failures.map((f) => {
         const bar = h("span", { class: `bar ${f.whose}` });
         bar.style.width = `${(100 * cost(f)) / most}%`;
-        return [f.cause.replaceAll("_", " "), whose[f.whose], whole(f.trials), whole(f.ideas), cost(f) ? fixed(cost(f), 3) : "0", h("div", { class: "bars" }, bar), f.tokens ? short(f.tokens) : NONE, [link(f.example_id), f.example ? `: ${f.example.slice(0, 240)}` : ""]];
+        return [f.cause.replaceAll("_", " "), h("span", { class: "pill" }, whose[f.whose]), whole(f.trials), whole(f.ideas), worked(cost(f)), h("div", { class: "bars" }, bar), f.tokens ? short(f.tokens) : NONE, [link(f.example_id), f.example ? `: ${f.example.slice(0, 240)}` : ""]];
       })),
     h("p", { class: "soft" }, "A machine's failures are never held against an idea: such trials run again. Ideas without a failed trial were not let in, or no usable code came of them."));
 };
@@ -374,7 +379,7 @@ const timeView = () => {
     });
     pen.fillStyle = colour("--soft"); pen.textAlign = "right";
     for (const tick of ticks(0, most, 3).filter(Number.isInteger)) pen.fillText(whole(tick), left - 8, sy(tick) + 4);
-    pen.fillText("trials", left - 8, 10 + (height - 24) / 2 - 14);
+    pen.textAlign = "left"; pen.fillStyle = colour("--ink"); pen.font = "600 12px system-ui, sans-serif"; pen.fillText("trials", 0, 12);
     into.append(node);
     hover(into, (x) => { const i = Math.floor(x - left); return sums[i] ? { x, y: 20, text: `after ${lasts((i / count) * now)}: ${many(sums[i][0], "trial")} running, ${whole(sums[i][1])} waiting` } : null; });
   });
@@ -419,15 +424,15 @@ const costView = () => {
   const sum = tokens.reduce((total, t) => total + t.read + t.written, 0), most = Math.max(...tokens.map((t) => t.read + t.written), 1);
   const asked = stages.reduce((total, t) => total + t.asked_hours, 0), used = stages.reduce((total, t) => total + t.used_hours, 0), peak = Math.max(...stages.map((t) => t.asked_hours), 1e-12);
   const bar = (share, kind) => { const node = h("span", { class: `bar ${kind}` }); node.style.width = `${Math.min(100, 100 * share)}%`; return node; };
-  view("cost", `${short(sum)} tokens; trials used ${hours(used)} of ${hours(asked)} asked for${asked ? ` (${percent(used / asked)})` : ""}.`,
+  view("cost", `${short(sum)} tokens; trials used ${worked(used)} of the ${worked(asked)} they asked for${asked ? ` (${percent(used / asked)})` : ""}.`,
     h("h3", {}, "Tokens by stage"),
     tokens.length ? table("Tokens by stage", [["stage", ""], ["role", ""], ["calls", "n"], ["read", "n"], ["written", "n"], ["", ""], ["time a call", "n"]],
-      tokens.map((t) => [t.stage, t.role, whole(t.calls), whole(t.read), whole(t.written), h("div", { class: "bars" }, bar((t.read + t.written) / most, "")), lasts(t.seconds / t.calls)])) : h("p", {}, "No model was asked."),
+      tokens.map((t) => [t.stage, t.role, whole(t.calls), whole(t.read), whole(t.written), h("div", { class: "bars" }, bar((t.read + t.written) / most, "")), t.seconds ? lasts(t.seconds / t.calls) : NONE])) : h("p", {}, "No model was asked."),
     h("h3", {}, "Hours and memory of trials, asked against used"),
     table("Hours and memory by stage", [["stage", ""], ["trials", "n"], ["asked", "n"], ["used", "n"], ["", ""], ["CPU busy", "n"], ["memory asked", "n"], ["largest used", "n"]],
-      stages.map((t) => [t.stage, whole(t.trials), hours(t.asked_hours), hours(t.used_hours), h("div", { class: "bars" }, bar(t.asked_hours / peak, "asked"), bar(t.used_hours / peak, "used")), hours(t.cpu_hours), `${whole(t.asked_mb)} MiB`, `${whole(Math.round(t.peak_mb))} MiB`])),
+      stages.map((t) => [t.stage, whole(t.trials), worked(t.asked_hours), worked(t.used_hours), h("div", { class: "bars" }, bar(t.asked_hours / peak, "asked"), bar(t.used_hours / peak, "used")), worked(t.cpu_hours), `${whole(t.asked_mb)} MiB`, `${whole(Math.round(t.peak_mb))} MiB`])),
     h("p", { class: "soft" }, "Asked: deadlines times processors, which is what a scheduler plans for. Trials that use little of it wait longer in the queue than they need to: give budgets.seconds of the recipe less."),
-    figures.serving_gpu_hours === null ? null : h("p", {}, `Models were served for ${hours(figures.serving_gpu_hours)} of GPU time; a request was in flight ${percent(figures.busy ?? 0)} of that.`));
+    figures.serving_gpu_hours === null ? null : h("p", {}, `Models were served for ${worked(figures.serving_gpu_hours)} of GPU time; a request was in flight ${percent(figures.busy ?? 0)} of that.`));
 };
 
 // 8. Model against search.
@@ -435,7 +440,7 @@ const armsView = () => {
   const { contest } = campaign;
   if (!contest) return view("arms", campaign.only_search ? "This campaign has no model: it is the search itself." : "There is nothing to compare: launch with --control 0.2, and every fifth idea comes from a search over the recipe's knobs.");
   const names = { model: "model", control: "search" };
-  const record = (title, tallies) => Object.entries(tallies).map(([arm, t]) => [`${names[arm]}, ${title}`, whole(t.ideas), whole(t.scored), whole(t.improved), whole(t.confirmed), signed(t.best), hours(t.hours), t.tokens ? short(t.tokens) : NONE]);
+  const record = (title, tallies) => Object.entries(tallies).map(([arm, t]) => [`${names[arm]}, ${title}`, whole(t.ideas), whole(t.scored), whole(t.improved), whole(t.confirmed), signed(t.best), worked(t.hours), t.tokens ? short(t.tokens) : NONE]);
   const curves = Object.entries(contest.curves);
   const place = chart("Improvements found against hours spent, model and search", (into, width, label) => {
     const height = 260, left = 48, right = 72, top = 16, bottom = 42;
@@ -467,10 +472,10 @@ const sourcesView = () => {
   view("sources", `Every number here is computed from the trials' result files. ${papers.length ? `${many(papers.length, "paper")} ${papers.length === 1 ? "was" : "were"} read, of which ${used} led to an idea or ruled one out.` : "No paper was read."}`,
     sources.length ? [h("h3", {}, "Which trials stand behind each finding"),
       table("Trials behind findings", [["idea", ""], ["split", ""], ["mean", "n"], ["difference", "n"], ["seeds", "n"], ["trials", "wrap"], ["code", ""]],
-        sources.map((q) => [link(q.idea_id), q.split, number(q.mean), signed(q.delta), whole(q.trials.length), h("span", { class: "mono" }, q.trials.slice(0, 3).join(", ") + (q.trials.length > 3 ? ` … ${q.trials.at(-1)}` : "")), h("code", { title: q.code_hash }, q.code_hash.slice(0, 12))])),
-      h("p", { class: "soft" }, `Recipe ${campaign.recipe_hash.slice(0, 12)}, data ${campaign.data_hash.slice(0, 12)}, hpcscientist ${campaign.version}. A row of a trial is in trials/TRIAL/result.arrow, or in results/part-*.parquet once it was compacted; a claim runs again with the command on the idea's card.`)] : null,
+        sources.map((q) => [link(q.idea_id), q.split, number(q.mean), signed(q.delta), whole(q.trials.length), h("span", { class: "mono" }, q.trials.length > 2 ? `${q.trials[0]} … ${q.trials.at(-1)}` : q.trials.join(", ")), h("code", { title: q.code_hash }, q.code_hash.slice(0, 12))])),
+      h("p", { class: "soft" }, `The findings that gained most; the card of each idea has its own. Recipe ${campaign.recipe_hash.slice(0, 12)}, data ${campaign.data_hash.slice(0, 12)}, hpcscientist ${campaign.version}. A row of a trial is in trials/TRIAL/result.arrow, or in results/part-*.parquet once it was compacted; a claim runs again with the command on the idea's card.`)] : null,
     papers.length ? [h("h3", {}, "What each paper led to"), table("Papers", [["paper", "wrap"], ["year", "n"], ["relevance", "n"], ["shown to", "n"], ["built on by", "wrap"], ["held against", "wrap"], ["ruled out", "wrap"]],
-      papers.map((p) => [[p.title || p.paper_id, p.title ? h("span", { class: "soft" }, ` ${p.paper_id}`) : null, p.kept === false ? h("span", { class: "pill" }, "on another task") : null], p.year ?? NONE, p.topic ?? NONE, many(p.shown.length, "idea"), links(p.built_on), links(p.against), links(p.ruled_out)]))] : null);
+      papers.map((p) => [[p.title || p.paper_id, p.title && !p.paper_id.startsWith("title:") ? h("span", { class: "soft" }, ` ${p.paper_id}`) : null, p.kept === false ? [" ", h("span", { class: "pill" }, "on another task")] : null], p.year ?? NONE, p.topic ?? NONE, many(p.shown.length, "idea"), links(p.built_on), links(p.against), links(p.ruled_out)]))] : null);
 };
 
 // The card of an idea: packed by the hundred, unpacked when one is opened.
@@ -497,7 +502,7 @@ const showCard = async (id) => {
   const idea = ideaOf.get(id), at = ideas.indexOf(idea), { row } = idea;
   if (!dialog.open) cameFrom = document.activeElement;
   const step = (by) => h("button", { type: "button", disabled: !ideas[at + by], onclick: () => open(ideas[at + by].id) }, by < 0 ? "← previous" : "next →");
-  const body = h("div", { class: "in" }, h("h2", { id: "card-title" }, h("bdi", {}, idea.title)), h("p", {}, icon(idea.outcome, idea.confirmed), ` ${idea.confirmed ? "confirmed improvement" : idea.outcome} `, h("span", { class: "pill" }, idea.arm === "control" ? "from the search" : "from the model")));
+  const body = h("div", { class: "in" }, h("h2", { id: "card-title", tabindex: "-1", autofocus: true }, h("bdi", {}, idea.title)), h("p", {}, icon(idea.outcome, idea.confirmed), ` ${idea.confirmed ? "confirmed improvement" : idea.outcome} `, h("span", { class: "pill" }, idea.arm === "control" ? "from the search" : "from the model")));
   dialog.replaceChildren(h("div", { class: "bar-top" }, h("span", { class: "mono" }, id), h("span", {}, step(-1), " ", step(1), " ", h("button", { type: "button", onclick: () => dialog.close() }, "close"))), body);
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
@@ -512,7 +517,7 @@ const showCard = async (id) => {
   body.append(...[
     row?.reason ? h("p", { class: "warning" }, row.reason) : null,
     row && row.mean !== null ? pairs([metric.name, `${number(row.mean)} (baseline ${number(row.baseline_mean)})`], ["difference", `${signed(row.delta)} ${interval(row.ci_low, row.ci_high)}`], ["p adjusted", row.p_adjusted === null ? null : fixed(row.p_adjusted, 2)], ["on the test split", row.test_delta === null ? null : `${signed(row.test_delta)} ${interval(row.test_ci_low, row.test_ci_high)}`], ["confirmed", row.confirmed === null ? null : row.confirmed ? "yes" : "no"]) : null,
-    pairs(["cost", `${hours(idea.cpu / 3600)} CPU, ${hours(idea.gpu / 3600)} GPU, ${short(idea.tokens)} tokens`], ["trials", `${card.trials}; waited ${lasts(card.wait_s)}, ran ${lasts(card.run_s)} together`], ["builds on", idea.parents.length ? h("span", {}, links(idea.parents)) : null], ["settings", card.knobs || null], ["papers", card.papers.join("; ") || null]),
+    pairs(["cost", `${worked(idea.cpu / 3600)} CPU, ${worked(idea.gpu / 3600)} GPU, ${short(idea.tokens)} tokens`], ["trials", `${card.trials}; waited ${lasts(card.wait_s)}, ran ${lasts(card.run_s)} together`], ["builds on", idea.parents.length ? h("span", {}, links(idea.parents)) : null], ["settings", card.knobs || null], ["papers", card.papers.join("; ") || null]),
     prose("Hypothesis", card.hypothesis || card.summary), prose("Method", card.method), prose("Expected", card.expected),
     card.novelty ? [h("h3", {}, `Novelty: ${card.novelty}`), h("p", { class: "prose" }, card.novelty_reason), card.evidence.length ? h("ul", {}, card.evidence.map((e) => h("li", {}, `${e.title || e.paper_id}${e.title ? ` (${e.paper_id})` : ""}: ${e.why}`))) : null] : null,
     card.fits === null ? null : prose(card.fits ? "Feasibility: fits the recipe" : "Feasibility: does not fit the recipe", card.fit_reason),
