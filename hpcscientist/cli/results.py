@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -51,8 +53,8 @@ def results(
         summary = read_rows(paths)
         export.write(summary.rows, form, sys.stdout.buffer)
         sys.stdout.flush()
-        _say_rule(summary)
-        _say_notes(summary)
+        for line in (*_rule(summary), *_notes(summary)):
+            _say(line, whole=True)
 
 
 def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
@@ -63,39 +65,40 @@ def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
     view = campaign.read(paths, folder)
     table(view.rows, sys.stdout, verbose=verbose, last=headline(view.rows, view.next_command))
     sys.stdout.flush()
-    _say_rule(view.summary)
-    _say_more(view)
-    _say_notes(view.summary)
+    for line in (*_rule(view.summary), *_more(view), *_notes(view.summary)):
+        _say(line, whole=verbose or not sys.stderr.isatty())
 
 
-def _say_rule(summary: Summary) -> None:
-    click.echo(f"sandbox: {isolation.statement(summary.isolation, summary.host)}", err=True)
-    click.echo(f"findings: {summary.rule}", err=True)
+def _say(line: str, *, whole: bool) -> None:
+    """Print a line on stderr, cut to the terminal unless it is to be `whole`."""
+    columns = shutil.get_terminal_size().columns
+    click.echo(line if whole or len(line) <= columns else f"{line[: columns - 2]}..", err=True)
 
 
-def _say_more(view: CampaignView) -> None:
+def _rule(summary: Summary) -> Iterator[str]:
+    yield f"sandbox: {isolation.statement(summary.isolation, summary.host)}"
+    yield f"findings: {summary.rule}"
+
+
+def _more(view: CampaignView) -> Iterator[str]:
     summary = view.summary
     if summary.confirmation:
-        click.echo(f"confirmed: {summary.confirmation}", err=True)
+        yield f"confirmed: {summary.confirmation}"
     if summary.quality is not None:
-        click.echo(f"code: {summary.quality}", err=True)
+        yield f"code: {summary.quality}"
     if summary.knob_settings:
         said = "sets" if summary.knob_settings == 1 else "set"
-        click.echo(
+        yield (
             f"ideas: {summary.knob_settings} of the model's {said} only knobs, as the control arm "
-            "does",
-            err=True,
+            "does"
         )
-    for line in footer(view.spending):
-        click.echo(f"cost: {line}", err=True)
-    for line in view.contest.lines() if view.contest else ():
-        click.echo(f"arms: {line}", err=True)
+    yield from (f"cost: {line}" for line in footer(view.spending))
+    yield from (f"arms: {line}" for line in (view.contest.lines() if view.contest else ()))
 
 
-def _say_notes(summary: Summary) -> None:
-    for note in summary.notes:
-        click.echo(f"note: {note}", err=True)
+def _notes(summary: Summary) -> Iterator[str]:
+    yield from (f"note: {note}" for note in summary.notes)
     if summary.missing.count:
-        click.echo(f"warning: {summary.missing.warning}", err=True)
+        yield f"warning: {summary.missing.warning}"
     if summary.unreadable:
-        click.echo(f"warning: {summary.unreadable} result files cannot be read", err=True)
+        yield f"warning: {summary.unreadable} result files cannot be read"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.waiting import said
-from hpcscientist.report.words import duration, effect
+from hpcscientist.report.words import duration, effect, worked
 from hpcscientist.views.live import Snapshot
 
 _LABEL: Final = 9
@@ -77,7 +77,7 @@ def _facts(shot: Snapshot, columns: int) -> Iterable[Text]:
     yield _fact("tokens", f"{shot.tokens:,}{pace}; {shot.model}", columns)
     if shot.plane and shot.plane != "ready":
         yield _fact("models", shot.plane, columns)
-    yield _fact("hours", f"{shot.cpu_hours:.3g} CPU, {shot.gpu_hours:.3g} GPU", columns)
+    yield _fact("used", f"CPU {worked(shot.cpu_hours)}, GPU {worked(shot.gpu_hours)}", columns)
     yield _fact("best", _best(shot), columns)
     if shot.note:
         yield _fact("note", shot.note, columns)

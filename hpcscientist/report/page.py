@@ -188,9 +188,9 @@ def _header(view: CampaignView) -> str:
     lead = best_words(view.rows)
     found = spent.found
     shown = [
-        ("ideas ended", f"{ended} of {view.config.settings.ideas}"),
-        ("improved", str(found.improvements)),
-        ("confirmed", "–" if found.confirmed is None else str(found.confirmed)),
+        ("ideas ended", f"{ended:,} of {view.config.settings.ideas:,}"),
+        ("improved", f"{found.improvements:,}"),
+        ("confirmed", "–" if found.confirmed is None else f"{found.confirmed:,}"),
         ("trials", f"{trials['scored'] + trials['failed']:,}"),
         *([("running now", f"{trials['running']:,}")] if view.is_driven else []),
         (f"{view.best.unit[:3]} time", worked(spent.gpu_hours or spent.cpu_hours)),

@@ -64,8 +64,8 @@ def table(
     reasons = (f"{row.idea_id} {row.status}: {row.reason}" for row in rows if row.reason)
     was_cut = [say(reason, whole=not folds) for reason in reasons]
     if left_out or any(was_cut):
-        lacking = f"left out: {', '.join(left_out)}; " if left_out else ""
-        say(f"{lacking}--verbose shows all", whole=True)
+        lacking = f", also what is left out: {', '.join(left_out)}" if left_out else ""
+        say(f"--verbose shows all{lacking}", whole=not folds)
     if last:
         say(last, whole=True)
 

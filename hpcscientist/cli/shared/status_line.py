@@ -29,6 +29,7 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import Direction, MetricSpec
 
 _EVERY_S: Final = 1.0
+_WIDE: Final = 110  # columns
 _CLEAR: Final = "\r\x1b[K"
 
 
@@ -79,9 +80,9 @@ class StatusLine:
         self._write(_CLEAR)
 
     def above(self, text: str) -> None:
-        """Print a line above it."""
+        """Print a line above it, cut to the terminal: `results --verbose` tells reasons whole."""
         with self._turn:
-            self._write(f"{_CLEAR}{text}\n")
+            self._write(f"{_CLEAR}{fitted((text,), _columns())}\n")
             self._draw()
 
     def update(self, event: Event, state: CampaignState) -> None:
@@ -113,7 +114,8 @@ class StatusLine:
             return
         if self._state is not None:
             with contextlib.suppress(RuntimeError):  # it grows meanwhile: the next look will do
-                self._parts = parts(self.planned, self._state, self._best)
+                short = _columns() < _WIDE
+                self._parts = parts(self.planned, self._state, self._best, short=short)
         elapsed = clock(time.monotonic() - self._start)
         loading = self._engine()
         shown = fitted((elapsed, *((loading,) if loading else ()), *self._parts), _columns())
@@ -141,7 +143,9 @@ class StatusLine:
             self._gone = True  # the terminal was closed; the campaign goes on
 
 
-def parts(planned: int, state: CampaignState, best: tuple[float, str] | None) -> tuple[str, ...]:
+def parts(
+    planned: int, state: CampaignState, best: tuple[float, str] | None, *, short: bool = False
+) -> tuple[str, ...]:
     """Return what there is to say of a campaign, the most important first."""
     counts: Mapping[str, int] = {
         "scored": state.count_ideas("scored"),
@@ -149,27 +153,26 @@ def parts(planned: int, state: CampaignState, best: tuple[float, str] | None) ->
         "rejected": state.count_ideas("rejected"),
     }
     ended = sum(counts.values())
-    by_state = {"open": len(state.ideas) - ended, **counts}
+    by_state = {"open": len(state.ideas) - ended} | ({} if short else dict(counts))
     said = ", ".join(f"{count} {name}" for name, count in by_state.items() if count)
     queued = state.count_trials("queued")
-    trials = f"{state.count_trials('running')} running" + (f", {queued} queued" if queued else "")
+    trials = "" if short else "trials "
     tokens = state.prompt_tokens + state.completion_tokens
     return (
-        f"ideas {ended}/{planned}" + (f" ({said})" if said else ""),
-        f"trials {trials}",
+        f"{ended}/{planned} ideas" + (f" ({said})" if said else ""),
+        f"{trials}{state.count_trials('running')} running" + (f", {queued} queued" * bool(queued)),
         f"best {best[1]} {best[0]:+.3g}" if best else "",
         f"{tokens:,} tokens" if tokens else "",
     )
 
 
 def fitted(said: tuple[str, ...], columns: int) -> str:
-    """Return as many parts as fit into a terminal's width; the first is cut if it must be."""
+    """Return the parts that fit into a terminal's width; the first is cut if it must be."""
     line = ""
     for part in filter(None, said):
         longer = f"{line} | {part}" if line else part
-        if line and cell_len(longer) > columns:
-            break
-        line = longer
+        if not line or cell_len(longer) <= columns:
+            line = longer
     return line if cell_len(line) <= columns else set_cell_size(line, columns)
 
 

@@ -25,14 +25,13 @@ const percent = (value) => `${Math.round(100 * value)} %`;
 const lasts = (seconds) => {
   if (seconds === null || seconds === undefined) return NONE;
   if (seconds < 1) return seconds < 0.05 ? "0 s" : `${seconds.toFixed(1)} s`;
-  const s = Math.round(seconds);
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60 ? `${s % 60} s` : ""}`.trim();
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  const all = Math.round(seconds);
+  const [size, one, next, other] = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"], [1, "s", 1, ""]].find(([most]) => all >= most);
+  const rest = Math.floor((all % size) / next);
+  return `${Math.floor(all / size)} ${one}${rest && other ? ` ${rest} ${other}` : ""}`;
 };
 // Processor time, given in hours.
-const worked = (value) => (!value ? "0" : value < 1 ? lasts(value * 3600) : `${fixed(value, value < 100 ? 3 : 6)} h`);
+const worked = (value) => (!value ? "0" : value < 1 ? lasts(value * 3600) : `${value < 1000 ? fixed(value, 3) : whole(Math.round(value))} h`);
 const plainly = (value) => tidy(String(Number(value.toPrecision(6))));  // at ticks: no zeros behind
 const many = (count, one, more = `${one}s`) => `${whole(count)} ${count === 1 ? one : more}`;
 

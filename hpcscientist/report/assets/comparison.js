@@ -6,8 +6,10 @@ const ink = (i) => INKS[i % INKS.length];
 const dash = (i) => DASHES[Math.floor(i / INKS.length + i) % DASHES.length];
 const share = (part) => (part.share ? `${percent(part.share[0])} [${percent(part.share[1])}, ${percent(part.share[2])}]` : NONE);
 
-const COLUMNS = [["campaign", ""], ["model", "wrap"], ["ideas", "n"], ["improved", "n"], ["share that improved", "n"], ["confirmed", "n"], ["best, validation", "n"], ["best, test", "n"], [unit, "n"], ["tokens", "n"]];
-const line = (side, part) => [side.name, side.model, whole(part.ideas), whole(part.improved), share(part), whole(part.confirmed),
+const models = new Set(sides.map((side) => side.model)).size > 1;
+const cut = (text, most) => (text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text);
+const COLUMNS = [["campaign", ""], ...(models ? [["model", "wrap"]] : []), ["ideas", "n"], ["improved", "n"], ["share that improved", "n"], ["confirmed", "n"], ["best, validation", "n"], ["best, test", "n"], [unit, "n"], ["tokens", "n"]];
+const line = (side, part) => [side.name, ...(models ? [side.model] : []), whole(part.ideas), whole(part.improved), share(part), whole(part.confirmed),
   part.best ? `${signed(part.best.delta)} ${interval(part.best.ci_low, part.best.ci_high)}` : NONE,
   part.best && part.best.test_delta !== null ? `${signed(part.best.test_delta)} ${interval(part.best.test_ci_low, part.best.test_ci_high)}` : NONE, fixed(part.hours, 3), part.tokens ? short(part.tokens) : NONE];
 
@@ -18,7 +20,7 @@ const shares = () => chart("Share of ideas that improved, with 95 % intervals, a
   for (const at of [0, 0.25, 0.5, 0.75, 1]) svg.append(s("line", { class: "grid", x1: sx(at), x2: sx(at), y1: top, y2: height - 30 }), s("text", { x: sx(at), y: height - 12, "text-anchor": "middle" }, percent(at)));
   sides.forEach((side, i) => {
     const y = top + i * step + step / 2;
-    svg.append(s("text", { x: 0, y: y + 4, class: "strong" }, side.name.slice(0, Math.floor(left / 7))));
+    svg.append(s("text", { x: 0, y: y + 4, class: "strong" }, cut(side.name, Math.floor(left / 7))));
     if (!side.equal.share) return;
     const [at, low, high] = side.equal.share;
     const whisker = s("line", { x1: sx(low), x2: sx(high), y1: y, y2: y, "stroke-width": 2 }), dot = s("circle", { cx: sx(at), cy: y, r: 5 });
@@ -38,7 +40,7 @@ const curves = (title, at, form) => chart(title, (into, width, label) => {
   const sx = scale(0, maxX, left, width - right), sy = scale(0, maxY, height - bottom, top);
   const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   for (const tick of ticks(0, maxY, 4)) svg.append(s("line", { class: "grid", x1: left, x2: width - right, y1: sy(tick), y2: sy(tick) }), s("text", { x: left - 8, y: sy(tick) + 4, "text-anchor": "end" }, form(tick)));
-  for (const tick of ticks(0, maxX, width / 120)) svg.append(s("text", { x: sx(tick), y: height - bottom + 20, "text-anchor": "middle" }, fixed(tick, 2)));
+  for (const tick of ticks(0, maxX, width / 120)) svg.append(s("text", { x: sx(tick), y: height - bottom + 20, "text-anchor": "middle" }, plainly(tick)));
   svg.append(s("line", { class: "axis", x1: left, x2: width - right, y1: sy(0), y2: sy(0) }), s("line", { class: "zero", x1: sx(equalHours), x2: sx(equalHours), y1: top, y2: height - bottom }),
     s("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, `${unit} of trials; dashed: equal cost`), s("text", { x: 4, y: 10, class: "strong" }, title.split(" against")[0]));
   const names = [];
@@ -61,7 +63,7 @@ const key = h("ul", { class: "legend" }, sides.map((side, i) => {
   return h("li", {}, svg, `${side.name} (${side.model})`);
 }));
 view("curves", "Improvements found, and the largest gain so far, against the hours that trials took.", key,
-  curves("improvements against hours", 1, whole), curves(`best gain in ${metric} against hours`, 2, (v) => fixed(v, 2)));
+  curves("improvements against hours", 1, whole), curves(`best gain in ${metric} against hours`, 2, plainly));
 
 const best = sides.map((side, i) => ({ side, i, row: side.whole.best })).filter((b) => b.row);
 view("bests", best.length ? "Each campaign's best idea against its own baseline: on validation, and where it was tried, on the test split." : "No campaign found an improvement.",
@@ -69,11 +71,11 @@ view("bests", best.length ? "Each campaign's best idea against its own baseline:
     const left = Math.min(260, width * 0.42), right = 20, step = 44, top = 8, height = top + best.length * step + 36;
     const [low, high] = padded([0, ...best.flatMap(({ row }) => [row.ci_low ?? row.delta, row.ci_high ?? row.delta, row.test_ci_low, row.test_ci_high])], 0.05), sx = scale(low, high, left, width - right);
     const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-    for (const at of ticks(low, high, (width - left) / 90)) svg.append(s("line", { class: "grid", x1: sx(at), x2: sx(at), y1: top, y2: height - 30 }), s("text", { x: sx(at), y: height - 12, "text-anchor": "middle" }, signed(at)));
+    for (const at of ticks(low, high, (width - left) / 90)) svg.append(s("line", { class: "grid", x1: sx(at), x2: sx(at), y1: top, y2: height - 30 }), s("text", { x: sx(at), y: height - 12, "text-anchor": "middle" }, `${at > 0 ? "+" : ""}${plainly(at)}`));
     svg.append(s("line", { class: "zero", x1: sx(0), x2: sx(0), y1: top, y2: height - 30 }));
     best.forEach(({ side, row }, n) => {
       const y = top + n * step + step / 2;
-      svg.append(s("text", { x: 0, y: y - 2, class: "strong" }, side.name.slice(0, Math.floor(left / 7))), s("text", { x: 0, y: y + 13 }, `${row.idea_id} ${row.title}`.slice(0, Math.floor(left / 6.5))));
+      svg.append(s("text", { x: 0, y: y - 2, class: "strong" }, cut(side.name, Math.floor(left / 7))), s("text", { x: 0, y: y + 13 }, cut(`${row.idea_id} ${row.title}`, Math.floor(left / 6.8))));
       const draw = (value, from, to, at, confirmed) => {
         if (value === null) return;
         if (from !== null && to !== null) svg.append(s("line", { class: "m improvement", x1: sx(from), x2: sx(to), y1: at, y2: at }));

@@ -70,7 +70,7 @@ const bestView = () => {
       keep: steps.has(p),
       text: `${saying(ideaOf.get(p.id))}\n${metric.name} ${number(p.mean)}, ${signed(p.delta)} ${interval(rowOf.get(p.id).ci_low, rowOf.get(p.id).ci_high)}${p.test === null ? "" : `\non the test split ${signed(p.test)}`}`,
     }));
-    for (const p of thinned(drawn)) { const m = mark(p.kind, p.confirmed); m.setAttribute("transform", `translate(${p.x} ${p.y})`); svg.append(m); }
+    for (const p of thinned(drawn)) { const m = mark(p.kind, p.confirmed, drawn.length > 800 ? 3 : 5); m.setAttribute("transform", `translate(${p.x} ${p.y})`); svg.append(m); }
     into.append(svg);
     hover(into, (px, py) => nearest(drawn, px, py), open);
   });
@@ -302,12 +302,12 @@ const effectsView = () => {
       s("text", { x: 4, y: 10, class: "strong" }, "on the test split"));
     const drawn = both.map((idea) => ({ x: sx(idea.row.delta), y: sy(idea.row.test_delta), id: idea.id, kind: idea.outcome, confirmed: idea.confirmed, keep: true,
       text: `${saying(idea)}\nvalidation ${signed(idea.row.delta)}, test ${signed(idea.row.test_delta)}` }));
-    for (const p of drawn) { const m = mark(p.kind, p.confirmed); m.setAttribute("transform", `translate(${p.x} ${p.y})`); svg.append(m); }
+    for (const p of drawn) { const m = mark(p.kind, p.confirmed, drawn.length > 800 ? 3 : 5); m.setAttribute("transform", `translate(${p.x} ${p.y})`); svg.append(m); }
     into.append(svg);
     hover(into, (x, y) => nearest(drawn, x, y), open);
   }) : null;
   const rule = campaign.rule ? ` Findings: ${campaign.rule}.` : "";
-  view("effects", both.length ? `${held} of ${many(both.length, "improvement")} tried on fresh data ${both.length === 1 ? "was" : "were"} confirmed.` : "No improvement has been tried on fresh data yet.",
+  view("effects", both.length ? `${whole(held)} of ${many(both.length, "improvement")} tried on fresh data ${both.length === 1 ? "was" : "were"} confirmed.` : "No improvement has been tried on fresh data yet.",
     forest, h("div", { class: "tools" }, moreButton),
     legend(["improvement", false, "improved"], ["maintenance", false, "no clear change"], ["decline", false, "declined"], ["improvement", true, "on the test split, confirmed"]),
     h("p", { class: "soft" }, `Difference in ${metric.name} to the baseline with its 95 % interval, best first.${rule}`),
@@ -362,15 +362,19 @@ const timeView = () => {
   const load = chart("Trials that wait and trials that run, over time", (into, width, label) => {
     const height = 150, sx = scale(0, now || 1, left, width - right);
     const count = Math.max(2, Math.floor(width - left - right));
-    const waiting = new Int32Array(count + 1), running = new Int32Array(count + 1);
-    const at = (time) => Math.max(0, Math.min(count - 1, Math.floor((time / (now || 1)) * count)));
-    for (const t of trials) {
-      const begun = t.started ?? now, ended = t.ended ?? now;
-      waiting[at(t.queued)] += 1; waiting[at(begun)] -= 1;
-      if (t.started !== null) { running[at(begun)] += 1; running[Math.max(at(ended), at(begun) + 1)] -= 1; }
-    }
-    let w = 0, r = 0, most = 1;
-    const sums = Array.from({ length: count }, (_, i) => { w += waiting[i]; r += running[i]; most = Math.max(most, w + r); return [r, w]; });
+    // On average over what a pixel stands for: most trials may be shorter than that.
+    const summed = (spans) => {
+      const within = new Float64Array(count + 1), steps = new Float64Array(count + 2);
+      for (const [from, to] of spans) {
+        const a = Math.max(0, (from / (now || 1)) * count), b = Math.min(count, (to / (now || 1)) * count), i = Math.floor(a), j = Math.floor(b);
+        if (i === j) within[i] += b - a;
+        else { within[i] += i + 1 - a; within[j] += b - j; steps[i + 1] += 1; steps[j] -= 1; }
+      }
+      let open = 0;
+      return Array.from({ length: count }, (_, i) => { open += steps[i]; return open + within[i]; });
+    };
+    const running = summed(done.map((t) => [t.started, t.ended ?? now])), waiting = summed(trials.map((t) => [t.queued, t.started ?? t.ended ?? now]));
+    const sums = running.map((r, i) => [r, waiting[i]]), most = Math.max(1, ...sums.map(([r, w]) => r + w));
     const sy = scale(0, most, height - 24, 12), [node, pen] = canvas(width, height, label);
     axis(pen, width, height, sx);
     sums.forEach(([r, w], i) => {
@@ -381,7 +385,7 @@ const timeView = () => {
     for (const tick of ticks(0, most, 3).filter(Number.isInteger)) pen.fillText(whole(tick), left - 8, sy(tick) + 4);
     pen.textAlign = "left"; pen.fillStyle = colour("--ink"); pen.font = "600 12px system-ui, sans-serif"; pen.fillText("trials", 0, 12);
     into.append(node);
-    hover(into, (x) => { const i = Math.floor(x - left); return sums[i] ? { x, y: 20, text: `after ${lasts((i / count) * now)}: ${many(sums[i][0], "trial")} running, ${whole(sums[i][1])} waiting` } : null; });
+    hover(into, (x) => { const i = Math.floor(x - left); return sums[i] ? { x, y: 20, text: `after ${lasts((i / count) * now)}: ${fixed(sums[i][0], 2)} running, ${fixed(sums[i][1], 2)} waiting` } : null; });
   });
   const lanes = nodes.map(([, count]) => count), rowsTotal = lanes.reduce((a, b) => a + b, 0) || 1;
   const gantt = chart("Trials on each node over time", (into, width, label) => {

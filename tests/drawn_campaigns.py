@@ -18,6 +18,7 @@ from event_kit import driver_started
 from hpcscientist.campaign.specs import fresh_seeds, trial_seeds
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.history.chain import Chain
 from hpcscientist.history.upcasting import Line, group, text_of
 from hpcscientist.records.asked.vetting import Citation, NoveltyVerdict
@@ -82,6 +83,7 @@ class Drawing:
     control: float = 0.0
     titles: tuple[str, ...] = ()
     files: bool = True
+    name: str = "drawn-1"
     _lines: list[bytes] = field(default_factory=list)
     _rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -89,6 +91,8 @@ class Drawing:
         """Write the campaign; return its paths."""
         self.bench = CampaignBench(self.folder, self.ideas)
         self.paths = self.bench.paths
+        self.bench.config = self.bench.config.model_copy(update={"campaign_id": self.name})
+        frozen.write(self.paths, self.bench.config)
         self.spec = self.bench.recipe.spec
         self._random = random.Random(self.seed)
         self._now = START
@@ -143,7 +147,7 @@ class Drawing:
         level = 0.90 + draw.choice((0.0, 0.0, 0.0, 0.02, -0.02, 0.035)) * (arm == "model" or 0.6)
         for index, seed in enumerate(self._searched):
             self._run(idea_id, attempt, Stage.SEEDS, index, seed, level)
-        if level > 0.91:
+        if level > 0.915:
             self._spend(idea_id, level - draw.choice((0.0, 0.004, 0.02)), attempt)
         self._end(idea_id, "scored", None, attempt)
 
