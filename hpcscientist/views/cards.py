@@ -223,7 +223,9 @@ def _seeds(
             for span in baseline
             if span.stage in theirs and span.attempt == BASELINE_ATTEMPT and span.value is not None
         }
-        runs = {s.seed: s for s in own if s.stage in ours and s.attempt == attempt}
+        # By run and not by time: nodes' clocks differ.
+        by_run = sorted(own, key=lambda span: span.run)
+        runs = {s.seed: s for s in by_run if s.stage in ours and s.attempt == attempt}
         found += [
             Seed(split, seed, reference.get(seed), span.value, span.trial_id, printable(span.node))
             for seed, span in sorted(runs.items())
