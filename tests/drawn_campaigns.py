@@ -355,7 +355,7 @@ class Drawing:
             reason="No paper of the library does this.",
             evidence=(Citation(paper_id=cited, why="It anneals, but by steps."),),
         )
-        write_text(place.novelty, novelty.model_dump_json(), durable=False)
+        write_text(place.verdict("novelty"), novelty.model_dump_json(), durable=False)
 
     def _write(self) -> None:
         chain = Chain()

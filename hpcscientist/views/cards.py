@@ -132,7 +132,7 @@ def read_idea(place: IdeaPaths) -> Idea | None:
 
 def read_novelty(place: IdeaPaths) -> NoveltyVerdict | None:
     """Return what the literature has of an idea; None where nobody looked."""
-    return _record(place.novelty, NoveltyVerdict)
+    return _record(place.verdict("novelty"), NoveltyVerdict)
 
 
 def _card(
@@ -145,7 +145,7 @@ def _card(
 ) -> Card:
     place, own = paths.idea(idea.idea_id), trials.get(idea.idea_id, ())
     proposed, novelty = read_idea(place), read_novelty(place)
-    fits = _record(place.feasibility, FeasibilityVerdict)
+    fits = _record(place.verdict("feasibility"), FeasibilityVerdict)
     proposal = proposed.proposal if proposed else None
     knobs = proposed.knobs if proposed else None
     state = view.state.ideas[idea.idea_id]

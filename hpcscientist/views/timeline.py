@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from hpcscientist.records.asked.model import role_of
 from hpcscientist.records.events import (
     AttemptWritten,
     DriverStarted,
@@ -139,7 +138,7 @@ class Timeline:
                         at=at,
                         seconds=event.latency_s,
                         idea_id=event.idea_id,
-                        role=event.role or role_of(stage),
+                        role=event.role,
                         stage=stage,
                         read=event.prompt_tokens,
                         written=event.completion_tokens,

@@ -141,7 +141,7 @@ def test_a_damaged_or_missing_file_leaves_its_part_empty(tmp_path: Path) -> None
     paths = draw(tmp_path, 6)
     idea = paths.idea("idea-0001")
     idea.idea.write_text("{")
-    idea.novelty.unlink()
+    idea.verdict("novelty").unlink()
     (idea.attempt(1) / "diff.patch").unlink()
     (idea.attempt(1) / "diff.patch").symlink_to("/etc/passwd")
     card = next(iter(cards(campaign.read(paths), paths)))

@@ -91,13 +91,13 @@ const bestView = () => {
 
 // 2. All ideas: a table of which only the rows in sight exist.
 const COLUMNS = [
-  ["id", "idea", (i) => i.number, (i) => link(i.id), "", "6.6rem"],
-  ["title", "title", (i) => i.title.toLowerCase(), (i) => h("bdi", {}, i.title.slice(0, 300)), "", "auto"],
-  ["outcome", "outcome", (i) => ["improvement", "maintenance", "undecided", "decline", "failed", "rejected", "open"].indexOf(i.outcome) - (i.confirmed ? 0.5 : 0), (i) => [icon(i.outcome, i.confirmed), i.confirmed ? "confirmed" : i.outcome], "", "8.8rem"],
-  ["delta", "difference", (i) => i.row?.delta ?? null, (i) => signed(i.row?.delta ?? null), "n narrow", "6.5rem"],
-  ["effect", "difference, 95 % interval", (i) => i.row?.delta ?? null, (i) => (i.row && i.row.delta !== null ? [h("b", {}, signed(i.row.delta)), ` ${interval(i.row.ci_low, i.row.ci_high)}`] : NONE), "n wide", "15.5rem"],
-  ["test", "on test", (i) => i.row?.test_delta ?? null, (i) => signed(i.row?.test_delta ?? null), "n wide", "5.4rem"],
-  ["cost", `${unit.slice(0, 3)} time`, (i) => unitHours(i.cpu, i.gpu), (i) => worked(unitHours(i.cpu, i.gpu) / 3600), "n wide", "6rem"],
+  ["id", "idea", (i) => i.number, (i) => link(i.id), ""],
+  ["title", "title", (i) => i.title.toLowerCase(), (i) => h("bdi", {}, i.title.slice(0, 300)), ""],
+  ["outcome", "outcome", (i) => ["improvement", "maintenance", "undecided", "decline", "failed", "rejected", "open"].indexOf(i.outcome) - (i.confirmed ? 0.5 : 0), (i) => [icon(i.outcome, i.confirmed), h("span", { class: "word" }, i.confirmed ? "confirmed" : i.outcome)], ""],
+  ["delta", "difference", (i) => i.row?.delta ?? null, (i) => signed(i.row?.delta ?? null), "n narrow"],
+  ["effect", "difference, 95 % interval", (i) => i.row?.delta ?? null, (i) => (i.row && i.row.delta !== null ? [h("b", {}, signed(i.row.delta)), ` ${interval(i.row.ci_low, i.row.ci_high)}`] : NONE), "n wide"],
+  ["test", "on test", (i) => i.row?.test_delta ?? null, (i) => signed(i.row?.test_delta ?? null), "n wide"],
+  ["cost", `${unit.slice(0, 3)} time`, (i) => unitHours(i.cpu, i.gpu), (i) => worked(unitHours(i.cpu, i.gpu) / 3600), "n wide"],
 ];
 const ideasView = () => {
   const height = 36, sorting = { by: "id", down: false };
@@ -105,7 +105,7 @@ const ideasView = () => {
   const body = h("tbody");
   const grid = h("table", { class: "virtual", "aria-rowcount": ideas.length + 1 },
     h("caption", { class: "hidden" }, "All ideas; Enter opens the card of one, arrow keys move between them"),
-    h("colgroup", {}, COLUMNS.map(([, , , , kind, width]) => { const col = h("col", { class: kind.replace("n ", "") || null }); col.style.width = width; return col; })),
+    h("colgroup", {}, COLUMNS.map(([key, , , , kind]) => h("col", { class: `${kind.replace("n ", "")} of-${key}`.trim() }))),
     h("thead", {}, h("tr", {}, COLUMNS.map(([key, name, , , kind]) =>
       h("th", { scope: "col", class: kind, "data-key": key }, h("button", { type: "button", onclick: () => sort(key) }, name))))), body);
   const scroller = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of ideas" }, grid);
