@@ -16,7 +16,7 @@ from hpcscientist.views.campaign import CampaignView, best_row
 @dataclass(frozen=True, slots=True)
 class Part:
     """What some ideas of a campaign came to. `share`: of them that improved, with its 95% interval
-    (Wilson), None without ideas; `best`: the best of them (see `campaign.best_row`).
+    (Wilson), None without ideas; `best`: the best of them (see `views.campaign.best_row`).
     """
 
     ideas: int

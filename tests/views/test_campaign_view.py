@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bench_campaign import CampaignBench
 from drawn_campaigns import draw
+from event_kit import driver_started
 from result_rows import MEASURED, row
 
 from hpcscientist.cli.main import run
@@ -17,7 +19,13 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal, status
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.events import ReplyRecorded, TrialEnded
+from hpcscientist.records.events import (
+    CampaignStarted,
+    NoteTaken,
+    PlaneStarted,
+    ReplyRecorded,
+    TrialEnded,
+)
 from hpcscientist.records.found.finding import Verdict
 from hpcscientist.views import campaign
 from hpcscientist.views.campaign import CampaignView, best_row, next_command
@@ -43,6 +51,26 @@ def test_rows_status_and_costs_are_those_of_the_other_commands(
     assert view.summary == read_rows(paths)
     assert view.status == status.status(paths)
     assert view.spending == spending.read(paths, view.spending.found)
+
+
+def test_a_serving_that_nobody_ended_counts_as_it_does_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = CampaignBench(tmp_path, ideas=1), count(1000.0)
+    monkeypatch.setattr("hpcscientist.history.journal.time.time", lambda: next(clock))
+    writer = journal.Journal(bench.paths.journal, lambda event: None)
+    writer.record(CampaignStarted(campaign_id=bench.config.campaign_id))
+    for generation in (1, 2):
+        writer.record(driver_started(generation))
+        writer.record(
+            PlaneStarted(generation=generation, nodes=2, gpus=4, models=("m",), time=next(clock))
+        )
+        for number in range(5):  # the last of these is the last that its driver recorded
+            writer.record(NoteTaken(name=f"{generation}-{number}", text="t"))
+    writer.close()
+    found = campaign.read(bench.paths).spending
+    assert found == spending.read(bench.paths, found.found)
+    assert found.serving_node_hours == pytest.approx(2 * (6 + 6) / 3600)
 
 
 def test_the_journal_is_read_once(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
