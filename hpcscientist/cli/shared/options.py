@@ -25,6 +25,20 @@ def run_directory(command: F) -> F:
     return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
 
 
+def run_directories(command: F) -> F:
+    """Add the argument DIR..., one or more; otherwise as `run_directory`."""
+
+    def settled(
+        context: click.Context, parameter: click.Parameter, directories: tuple[Path, ...]
+    ) -> tuple[Path, ...]:
+        return tuple(_settled(context, parameter, directory) for directory in directories)
+
+    kind = click.Path(path_type=Path)
+    return click.argument(
+        "directories", metavar="DIR...", type=kind, nargs=-1, required=True, callback=settled
+    )(command)
+
+
 def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
 
