@@ -37,7 +37,8 @@ IDEA = "idea-0001"
 
 
 def fact(name: str, value: float, text: str, kind: FactKind, **scope: Any) -> Fact:
-    return Fact(id=name, label=name.replace(".", " "), kind=kind, value=value, text=text,
+    label = re.sub(r"\W?\d+", "", name).replace(".", " ")
+    return Fact(id=name, label=label, kind=kind, value=value, text=text,
                 scope=Scope(**scope))  # fmt: skip
 
 
@@ -237,7 +238,7 @@ def only(key: str, reply: Any) -> Callable[[ModelRequest], Any]:
     return lambda request: reply if request.key == key else None
 
 
-def written(
+def writer(
     model: Model,
     check: Check = walls,
     build: Build | None = None,
@@ -247,11 +248,11 @@ def written(
     told: list[str] | None = None,
     context: int = 0,
     **settings: Any,
-) -> Written:
-    """Have a model write the small campaign's paper."""
+) -> Writer:
+    """Whoever writes the small campaign's paper, by a model."""
     role = RoleSettings(temperature=0.4, context=context, max_tokens=600)
     heard = [] if told is None else told
-    writer = Writer(
+    return Writer(
         voice=Voice(model, "writing", role, 7),
         judge=Voice(model, "review", role, 7),
         brief=brief,
@@ -264,4 +265,8 @@ def written(
         build=build,
         tell=heard.append,
     )
-    return asyncio.run(writer.write())
+
+
+def written(model: Model, check: Check = walls, build: Build | None = None, **more: Any) -> Written:
+    """Have a model write the small campaign's paper."""
+    return asyncio.run(writer(model, check, build, **more).write())

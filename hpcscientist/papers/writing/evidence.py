@@ -138,7 +138,8 @@ class Evidence:
         for sentence, ids in names.items():
             given = sentence
             for paper_id, keys_of in ids.items():
-                given = given.replace(f"@{paper_id}", "; ".join(keys_of))
+                whole = rf"@{re.escape(paper_id)}(?=[\s;\]])"  # no id that begins so
+                given = re.sub(whole, "; ".join(keys_of), given)
             text = text.replace(sentence, given)
         return text
 
@@ -174,9 +175,12 @@ def _chosen(paper: Paper, query: str) -> Iterator[str]:
 
 
 def sentences_of(text: str) -> Sequence[str]:
-    """Return the sentences of a text as they stand there, white space apart."""
-    parts = (" ".join(visible(part).split()) for part in _ENDS.split(text))
-    return [part for part in parts if _SHORTEST <= len(part.split()) <= _LONGEST]
+    """Return the sentences of a text as they stand there, white space apart.
+
+    One with characters that nobody sees is left out: it could not be quoted as it looks.
+    """
+    parts = (part.split() for part in _ENDS.split(text) if visible(part) == part)
+    return [" ".join(words) for words in parts if _SHORTEST <= len(words) <= _LONGEST]
 
 
 def _words(text: str) -> set[str]:

@@ -34,7 +34,7 @@ def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) ->
     fitting = (fact for fact in sheet.facts if _is_told(fact, ideas))
     kinds = {kind: place for place, kind in enumerate(section.kinds)}
 
-    def order(fact: Fact) -> tuple[int, int, int, int, int]:
+    def order(fact: Fact) -> tuple[int, int, int, int, int, int]:
         scope = fact.scope
         return (
             0 if scope.metric in (None, primary) else 1,
@@ -42,6 +42,7 @@ def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) ->
             1 if scope.run not in (None, "main") else 0,
             0 if scope.split in (None, Split.TEST) else 1,
             _RANK.get(scope.statistic, 8) if scope.statistic else 0,
+            1 if scope.idea == BASELINE else 0,
         )
 
     chosen = (fact for fact in fitting if fact.kind in kinds)
