@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hpcscientist.papers.writing.advice import SectionAdvice
-from hpcscientist.records.facts import BASELINE, Fact, FactSheet, Statistic
+from hpcscientist.records.facts import BASELINE, Fact, FactKind, FactSheet, Statistic
 from hpcscientist.records.trial import Split
 
 MOST: Final = 70  # facts of one prompt
@@ -22,22 +22,27 @@ _RANK: Final = {
     Statistic.LOW: 7,
     Statistic.HIGH: 7,
 }
+_OF_SEEDS: Final = (Statistic.VALUE, Statistic.BEST, Statistic.WORST)
+_KNOBS: Final = "recipe.knob."  # what the control arm searches, and no paper needs
 _OF_ALL: Final = (Statistic.DELTA, Statistic.INTERVAL, Statistic.P_ADJUSTED, Statistic.MEAN)
 
 
 def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) -> tuple[Fact, ...]:
     """Return at most `MOST` facts for a section of a paper on some ideas; none: on the campaign.
 
-    Values of single seeds are left out: a paper tells what all seeds come to.
+    Values of single seeds are left out, for a paper tells what all seeds come to. Settings that are
+    those of the reference come late.
     """
     primary = sheet.metrics[0].name if sheet.metrics else ""
     fitting = (fact for fact in sheet.facts if _is_told(fact, ideas))
+    reference = {f.scope.of: f.value for f in sheet.facts if _is_reference_s(f)}
     kinds = {kind: place for place, kind in enumerate(section.kinds)}
 
     def order(fact: Fact) -> tuple[int, int, int, int, int, int]:
         scope = fact.scope
+        same = fact.kind is FactKind.HYPERPARAMETER and reference.get(scope.of) == fact.value
         return (
-            0 if scope.metric in (None, primary) else 1,
+            1 if scope.metric not in (None, primary) or same else 0,
             kinds[fact.kind],
             1 if scope.run not in (None, "main") else 0,
             0 if scope.split in (None, Split.TEST) else 1,
@@ -54,9 +59,14 @@ def lines_of(facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(f"{{{fact.id}}} is printed as “{fact.text}”: {fact.label}" for fact in facts)
 
 
+def _is_reference_s(fact: Fact) -> bool:
+    return fact.kind is FactKind.HYPERPARAMETER and fact.scope.idea == BASELINE
+
+
 def _is_told(fact: Fact, ideas: Sequence[str]) -> bool:
     scope = fact.scope
-    if scope.seed is not None or scope.statistic in (Statistic.VALUE, Statistic.WORST):
+    alone = scope.seed is not None or scope.statistic in _OF_SEEDS
+    if alone or fact.id.startswith(_KNOBS):
         return False
     if scope.idea in (None, BASELINE) or scope.idea in ideas:
         return True
