@@ -1,1 +1,1 @@
-"""Papers whose every number is a reference into a campaign's recorded results."""
+"""Manuscripts in which no number is typed, and what holds them to the results."""
