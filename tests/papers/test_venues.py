@@ -16,7 +16,9 @@ width_in = 5.0
 id = "all"
 title = "Everything"
 """
-TEMPLATE = "\\begin{document}\\hpcTitle\\hpcAbstract\\hpcBody\\hpcReferences\\hpcAppendix\\end{document}"
+TEMPLATE = (
+    "\\begin{document}\\hpcTitle\\hpcAbstract\\hpcBody\\hpcReferences\\hpcAppendix\\end{document}"
+)
 
 
 def own(folder: Path, description: str = MINIMAL, template: str = TEMPLATE) -> Path:

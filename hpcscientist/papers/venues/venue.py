@@ -114,7 +114,9 @@ def _read(folder: Path) -> Venue:
         raise UsageError(f"{folder / _DESCRIPTION}: {place}: {first['msg']}; fix that") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder}: cannot be read as a venue: {error}") from error
-    lacking = [macro for macro in MACROS if not re.search(re.escape(macro) + r"(?![a-zA-Z])", template)]
+    lacking = [
+        macro for macro in MACROS if not re.search(re.escape(macro) + r"(?![a-zA-Z])", template)
+    ]
     if lacking:
         raise UsageError(f"{folder / _TEMPLATE}: lacks {', '.join(lacking)}; add them")
     return Venue(
