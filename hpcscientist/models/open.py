@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,6 +20,8 @@ from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
 
+CAMPAIGN_ROLES: tuple[Role, ...] = ("ideation", "code", "review")
+PAPER_ROLES: tuple[Role, ...] = ("writing", "review")
 _CONTROL_ARM = "search is the control arm and no language model; run it by itself"
 API_KEY_VARIABLE = "HPCSCI_API_KEY"
 FORMS = (
@@ -101,13 +103,19 @@ class Served:
     folder: Path
 
 
-def role_specs(settings: Settings, spec: str) -> dict[Role, str]:
+def role_specs(
+    settings: Settings, spec: str, roles: Sequence[Role] = CAMPAIGN_ROLES
+) -> dict[Role, str]:
     """Return the SPEC of each role that asks a language model; `spec` where it names none.
+
+    A campaign asks those of `CAMPAIGN_ROLES`, whoever writes papers those of `PAPER_ROLES`.
 
     Raises ModelSpecError, which names the role's key for one of its own.
     """
     specs: dict[Role, str] = {}
-    for role, own in _own_specs(settings).items():
+    owned = _own_specs(settings)
+    for role in roles:
+        own = owned[role]
         with _blaming(role if own else None):
             if parse_spec(own or spec).kind == "search":
                 raise ModelSpecError(_CONTROL_ARM)
@@ -153,6 +161,7 @@ def _own_specs(settings: Settings) -> dict[Role, str]:
         "ideation": settings.ideation.model,
         "code": settings.code.model,
         "review": settings.review.model,
+        "writing": settings.writing.model,
     }
 
 

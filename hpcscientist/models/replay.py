@@ -13,13 +13,16 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
 from hpcscientist.records.asked.playbook import PlaybookEntry
 from hpcscientist.records.bounds import bounded
-from hpcscientist.records.idea import SURVEY_ID
+from hpcscientist.records.idea import CAMPAIGN_ID, SURVEY_ID
 
 _IDEA = re.compile(r"idea-([0-9]{4,})")
 
 
 def read_run(folder: Path) -> list[PlaybookEntry]:
-    """Return every reply in a run directory, that of each call once, the survey's as idea 0.
+    """Return every reply in a run directory, that of each call once.
+
+    Those of the survey and of the campaign's paper are idea 0's, those of an idea's paper that
+    idea's: their stages are others.
 
     A last line that was torn when a driver ended is left out, as it is on resume. Raises
     ModelSpecError for a damaged line, and where there is no reply at all.
@@ -43,22 +46,26 @@ def read_run(folder: Path) -> list[PlaybookEntry]:
 def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
     """Yield each idea's number with its recorded calls, in order; the survey's number is 0.
 
-    Raises ModelSpecError for a damaged line and for a file that cannot be read.
+    The calls of papers come last. Raises ModelSpecError for a damaged line and for a file that
+    cannot be read.
     """
     paths = RunPaths(folder)
-    for number, idea_id in _numbered(folder):
+    yield 0, _calls(paths.idea(SURVEY_ID).chat)
+    for number, idea_id in _numbered(folder / "ideas"):
         yield number, _calls(paths.idea(idea_id).chat)
+    yield 0, _calls(paths.papers.idea(CAMPAIGN_ID).chat)
+    for number, idea_id in _numbered(paths.papers.root):
+        yield number, _calls(paths.papers.idea(idea_id).chat)
 
 
 def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
-    """The ids under which calls may be recorded, with their numbers, in order."""
-    yield 0, SURVEY_ID
+    """The ideas that have a folder there, with their numbers, in order."""
     try:
-        names = [path.name for path in (folder / "ideas").iterdir()]
+        names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         names = []
     except OSError as error:
-        raise _unreadable(folder / "ideas", error) from error
+        raise _unreadable(folder, error) from error
     found = [(int(match[1]), name) for name in names if (match := _IDEA.fullmatch(name))]
     yield from sorted(found)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpcscientist.recipe.checks.document import read_document
 from hpcscientist.recipe.checks.files import (
+    PAPERS_PLAYBOOK,
     PLAYBOOK,
     RECIPE_FILE,
     SEED_IDEAS,
@@ -24,12 +25,13 @@ def check(path: Path) -> list[Problem]:
     """Return all problems of the recipe in folder `path`; none for a sound recipe.
 
     Where recipe.toml is wrong, the files that it names cannot be judged and only the
-    playbook and the seed ideas are checked besides.
+    playbooks and the seed ideas are checked besides.
     """
     spec = read_document(path / RECIPE_FILE)
     problems = spec if isinstance(spec, list) else list(file_problems(path, spec))
     if (path / SEED_IDEAS).exists():
         problems += seed_ideas(path / SEED_IDEAS)[1]
-    if (path / PLAYBOOK).exists():
-        problems += playbook_problems(path / PLAYBOOK)
+    for name in (PLAYBOOK, PAPERS_PLAYBOOK):
+        if (path / name).exists():
+            problems += playbook_problems(path / name)
     return list(dict.fromkeys(problems))

@@ -9,17 +9,18 @@ from pydantic import Field
 from hpcscientist.records.base import Record
 from hpcscientist.records.scores import NumberOdds
 
-Role = Literal["ideation", "code", "review", "embedding"]
+Role = Literal["ideation", "code", "review", "writing", "embedding"]
 ROLES: tuple[Role, ...] = get_args(Role)
 _ROLE_OF: dict[str, Role] = {
     **dict.fromkeys(("queries", "directions", "propose", "reflect"), "ideation"),
     **dict.fromkeys(("plan", "code", "debug", "structure", "complete"), "code"),
     **dict.fromkeys(("improve", "extend"), "code"),
+    **dict.fromkeys(("outline", "related", "section", "refine", "mend"), "writing"),
 }
 
 
 def role_of(stage: str) -> Role:
-    """Return the role that answers a stage: what neither proposes nor writes code, judges."""
+    """Return the role that answers a stage: what neither proposes nor writes, judges."""
     return _ROLE_OF.get(stage, "review")
 
 

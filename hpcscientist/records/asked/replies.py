@@ -14,6 +14,13 @@ from hpcscientist.records.asked.vetting import (
     NoveltyReply,
     ReflectReply,
 )
+from hpcscientist.records.asked.writing import (
+    ChecklistReply,
+    OutlineReply,
+    RelatedReply,
+    SectionReply,
+    WholeReply,
+)
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import Proposal
@@ -108,6 +115,13 @@ STAGES: dict[str, type[Record]] = {
     "improve": CodeReply,
     "analyse": AnalysisReply,
     "extend": CodeReply,
+    "outline": OutlineReply,
+    "related": RelatedReply,
+    "section": SectionReply,
+    "checklist": ChecklistReply,
+    "refine": SectionReply,
+    "whole": WholeReply,
+    "mend": SectionReply,
 }
 
 

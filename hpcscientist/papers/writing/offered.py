@@ -1,0 +1,64 @@
+"""Which facts a section is offered, the most telling first: a prompt holds no whole campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hpcscientist.papers.writing.advice import SectionAdvice
+from hpcscientist.records.facts import BASELINE, Fact, FactSheet, Statistic
+from hpcscientist.records.trial import Split
+
+MOST: Final = 70  # facts of one prompt
+_RANK: Final = {
+    Statistic.DELTA: 0,
+    Statistic.INTERVAL: 1,
+    Statistic.MEAN: 2,
+    Statistic.P_ADJUSTED: 3,
+    Statistic.P: 3,
+    Statistic.SHRINKAGE: 4,
+    Statistic.N: 5,
+    Statistic.SD: 6,
+    Statistic.LOW: 7,
+    Statistic.HIGH: 7,
+}
+_OF_ALL: Final = (Statistic.DELTA, Statistic.INTERVAL, Statistic.P_ADJUSTED, Statistic.MEAN)
+
+
+def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) -> tuple[Fact, ...]:
+    """Return at most `MOST` facts for a section of a paper on some ideas; none: on the campaign.
+
+    Values of single seeds are left out: a paper tells what all seeds come to.
+    """
+    primary = sheet.metrics[0].name if sheet.metrics else ""
+    fitting = (fact for fact in sheet.facts if _is_told(fact, ideas))
+    kinds = {kind: place for place, kind in enumerate(section.kinds)}
+
+    def order(fact: Fact) -> tuple[int, int, int, int, int]:
+        scope = fact.scope
+        return (
+            0 if scope.metric in (None, primary) else 1,
+            kinds[fact.kind],
+            1 if scope.run not in (None, "main") else 0,
+            0 if scope.split in (None, Split.TEST) else 1,
+            _RANK.get(scope.statistic, 8) if scope.statistic else 0,
+        )
+
+    chosen = (fact for fact in fitting if fact.kind in kinds)
+    return tuple(sorted(chosen, key=order)[:MOST])
+
+
+def lines_of(facts: Sequence[Fact]) -> tuple[str, ...]:
+    """Return facts as prompts show them: id, what is printed, label."""
+    return tuple(f"{{{fact.id}}} is printed as “{fact.text}”: {fact.label}" for fact in facts)
+
+
+def _is_told(fact: Fact, ideas: Sequence[str]) -> bool:
+    scope = fact.scope
+    if scope.seed is not None or scope.statistic in (Statistic.VALUE, Statistic.WORST):
+        return False
+    if scope.idea in (None, BASELINE) or scope.idea in ideas:
+        return True
+    # Of every idea the campaign's paper tells what it came to, and not each of its runs.
+    return not ideas and scope.run in (None, "main") and scope.statistic in _OF_ALL
+
