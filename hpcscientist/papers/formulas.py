@@ -19,7 +19,6 @@ from hpcscientist.records.facts import (
     Source,
     Statistic,
     printed,
-    significant,
 )
 
 PERCENT, POINTS = "percent", "percentage points"

@@ -50,7 +50,6 @@ class Statistic(StrEnum):
     MEAN = "mean"
     SD = "sd"
     N = "n"
-    VALUE = "value"  # of one seed
     BEST = "best"  # of all seeds, in the metric's direction
     WORST = "worst"
     DELTA = "delta"  # idea minus baseline
@@ -77,7 +76,6 @@ class Scope(Record):
     split: Split | None = None
     metric: str | None = None
     statistic: Statistic | None = None
-    seed: int | None = None
     of: str | None = None
 
 
@@ -119,7 +117,7 @@ class Source(Record):
 
 
 class Fact(Record):
-    """One number that may be printed. `text` is what is printed, unit included.
+    """One number that may be printed. `text` is what is printed, without the unit: prose has it.
 
     `unit` is the metric's name for what is measured in the metric, else a word such as "seeds",
     "CPU-hours", "percent" or "percentage points", or "" for a number without one. `upper` is the
@@ -308,6 +306,12 @@ def printed(value: float, uncertainty: float | None = None, *, signed: bool = Fa
     return sign + text
 
 
+def exact(value: float) -> str:
+    """Return a number that is known as it was set, with all of its digits."""
+    text = f"{abs(value):.12g}"
+    return (MINUS if value < 0 else "") + text.replace("e-0", "e-").replace("e+", "e")
+
+
 def significant(value: float, digits: int) -> str:
     """Return a value that is not negative with so many significant digits, and no exponent
     between 0.0001 and a million.
@@ -323,19 +327,14 @@ def significant(value: float, digits: int) -> str:
     return f"{rounded:.{places}f}"
 
 
-# How units are printed after a number; those that are not here are not: prose has them.
+# How units are written after a number in tables. Prose says them in its own words, and the text of
+# a fact has none, so that what prose says can be held against the fact.
 SUFFIXES: Final[Mapping[str, str]] = {
     "percent": "%",
-    "percentage points": " percentage points",
-    "CPU-hours": " CPU-hours",
-    "GPU-hours": " GPU-hours",
-    "CPU-seconds": " CPU-seconds",
     "seconds": " s",
-    "MiB": " MiB",
-    "times": " times",
 }
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Return a printed number with its unit, where that one is printed."""
-    return text + SUFFIXES.get(unit, "")
+    """Return a printed number with its unit, as a table has it."""
+    return text + SUFFIXES.get(unit, f" {unit}" if unit else "")

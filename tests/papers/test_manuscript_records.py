@@ -140,7 +140,7 @@ def test_rounding(value: float, uncertainty: float | None, text: str) -> None:
 def test_signs_and_units() -> None:
     assert printed(0.0213, 0.0041, signed=True) == "+0.0213"
     assert with_unit("93.4", "percent") == "93.4%"
-    assert with_unit("5", "seeds") == "5"
+    assert with_unit("5", "seeds") == "5 seeds"
 
 
 def test_json_round_trip() -> None:

@@ -29,6 +29,7 @@ from hpcscientist.records.facts import (
     RunOf,
     Scope,
     Source,
+    exact,
     printed,
 )
 from hpcscientist.records.found.finding import Verdict
@@ -159,7 +160,7 @@ def settings(spec: RecipeSpec, config: CampaignConfig, recipe: Source) -> Iterat
             kind=FactKind.SETTING,
             unit=unit,
             value=value,
-            text=printed(value),
+            text=exact(value),
             share=share,
             scope=Scope(of=fact_id.partition(".")[2]),
             source=recipe,
@@ -205,7 +206,7 @@ def settings(spec: RecipeSpec, config: CampaignConfig, recipe: Source) -> Iterat
             kind=FactKind.PUBLISHED,
             unit=spec.primary.name,
             value=spec.published.value,
-            text=printed(spec.published.value),
+            text=exact(spec.published.value),
             scope=Scope(idea=BASELINE, metric=spec.primary.name),
             source=recipe.model_copy(update={"setup": spec.published.source}),
         )
@@ -313,7 +314,7 @@ def _constants(
                 label=f"{name} in the code of {prefix}",
                 kind=FactKind.HYPERPARAMETER,
                 value=float(value),
-                text=printed(float(value)),
+                text=exact(float(value)),
                 scope=Scope(idea=idea, attempt=attempt, run=run, of=name),
                 source=Source(
                     method="read from the code",

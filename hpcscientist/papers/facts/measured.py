@@ -11,7 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcscientist.campaign import claims
@@ -47,10 +47,15 @@ from hpcscientist.results.parts import keys_in
 from hpcscientist.results.rows import Row, rows_of
 from hpcscientist.results.scan import part_files
 
+# Names of metrics whose values are shares of 1, so that they can be told in percent.
 _SHARES = frozenset(
-    "accuracy acc error precision recall f1 auc auroc auprc iou dice rate hit hits top1 top5 em "
-    "jaccard sensitivity specificity".split()
+    (
+        *("accuracy", "acc", "error", "precision", "recall", "f1", "auc", "auroc", "auprc", "iou"),
+        *("dice", "rate", "hit", "hits", "top1", "top5", "em", "jaccard", "sensitivity"),
+    )
 )
+
+_NO_SHARES = frozenset(["absolute", "squared", "square", "angular"])  # of errors
 
 
 def slug(name: str) -> str:
@@ -105,7 +110,11 @@ class Measurements:
                 for row in rows
                 if row["metric"] == metric and row["value"] is not None
             ]
-            self._shares[metric] = bool(words & _SHARES) and all(0 <= v <= 1 for v in values)
+            self._shares[metric] = (
+                bool(words & _SHARES)
+                and not words & _NO_SHARES
+                and all(0 <= v <= 1 for v in values)
+            )
         return self._shares[metric]
 
     def hashed(self, name: str) -> FileHash:
@@ -175,47 +184,11 @@ class Measurements:
         self, group: Group, metric: MetricSpec, against: Group | None, row: ResultRow | None
     ) -> Iterator[Fact]:
         rows = self.values(group, metric)
+        theirs = self.values(against, metric) if against is not None else {}
         if not rows:
             return
-        make = _Maker(group, metric, self.is_share(metric.name), self._source(rows))
-        own = {seed: found.value for seed, found in rows.items()}
-        alone = compare(own, own)
-        error = alone.std / alone.n**0.5 if alone.std is not None else None
-        yield make(Statistic.MEAN, "mean", alone.mean, error)
-        yield make.count(len(own))
-        if alone.std is not None:
-            yield make(Statistic.SD, "standard deviation", alone.std, text=_two(alone.std))
-            up = metric.direction is Direction.MAXIMIZE
-            best, worst = (max, min) if up else (min, max)
-            yield make(Statistic.BEST, "best seed", best(own.values()))
-            yield make(Statistic.WORST, "worst seed", worst(own.values()))
-        theirs = self.values(against, metric) if against is not None else {}
-        if not theirs:
-            return
-        make.source = self._source({**rows}, theirs)
-        compared = compare({seed: found.value for seed, found in theirs.items()}, own)
-        yield from self._changes(make, compared, row, group)
-
-    def _changes(
-        self, make: _Maker, compared: Comparison, row: ResultRow | None, group: Group
-    ) -> Iterator[Fact]:
-        low, high, reach = compared.ci_low, compared.ci_high, None
-        if low is not None and high is not None:
-            reach = (high - low) / 2
-            places = max(0, decimals_for(reach)) if reach else None
-            yield make(Statistic.LOW, "lower end of the interval", low, reach, signed=True)
-            yield make(Statistic.HIGH, "upper end of the interval", high, reach, signed=True)
-            text = f"[{_fixed(low, places)}, {_fixed(high, places)}]"
-            yield make.interval(low, high, text)
-        yield make(Statistic.DELTA, "difference from the baseline", compared.delta, reach, signed=1)
-        if compared.p_value is not None:
-            yield make.p(Statistic.P, "two-sided p-value", compared.p_value)
-        if row is None or group.run != "main":
-            return
-        if group.split is Split.VALIDATION and row.p_adjusted is not None:
-            yield make.p(Statistic.P_ADJUSTED, "adjusted p-value", row.p_adjusted)
-        if group.split is Split.TEST and row.shrinkage is not None:
-            yield make.shrinkage(row.shrinkage)
+        make = Maker(group, metric, self.is_share(metric.name), self._source(rows))
+        yield from statistics(make, rows, theirs, self._source(rows, theirs), row)
 
     def _source(self, *groups: Mapping[int, TrialRow]) -> Source:
         rows = [row for group in groups for row in group.values()]
@@ -259,8 +232,58 @@ class Measurements:
             )
 
 
-@dataclass(slots=True)
-class _Maker:
+def statistics(
+    make: Maker,
+    rows: Mapping[int, TrialRow],
+    baseline: Mapping[int, TrialRow],
+    both: Source,
+    row: ResultRow | None,
+) -> Iterator[Fact]:
+    """Return what the measured rows come to: alone, and against the baseline's (`both` sources).
+
+    `row` is the idea's of `hpcsci results`, None where that is about something else.
+    """
+    own = {seed: found.value for seed, found in rows.items()}
+    alone = compare(own, own)
+    error = alone.std / alone.n**0.5 if alone.std is not None else None
+    yield make(Statistic.MEAN, "mean", alone.mean, error)
+    yield make.count(len(own))
+    if alone.std is not None:
+        yield make(Statistic.SD, "standard deviation", alone.std, text=significant(alone.std, 2))
+        up = make.metric.direction is Direction.MAXIMIZE
+        best, worst = (max, min) if up else (min, max)
+        yield make(Statistic.BEST, "best seed", best(own.values()))
+        yield make(Statistic.WORST, "worst seed", worst(own.values()))
+    if baseline:
+        make = replace(make, source=both)
+        compared = compare({seed: found.value for seed, found in baseline.items()}, own)
+        yield from _changes(make, compared, row)
+
+
+def _changes(make: Maker, compared: Comparison, row: ResultRow | None) -> Iterator[Fact]:
+    low, high, reach = compared.ci_low, compared.ci_high, None
+    if low is not None and high is not None:
+        reach = (high - low) / 2
+        places = max(0, decimals_for(reach)) if reach else None
+        yield make(Statistic.LOW, "lower end of the interval", low, reach, signed=True)
+        yield make(Statistic.HIGH, "upper end of the interval", high, reach, signed=True)
+        yield make.interval(low, high, f"[{_fixed(low, places)}, {_fixed(high, places)}]")
+    label = "difference from the baseline"
+    yield make(Statistic.DELTA, label, compared.delta, reach, signed=True)
+    if compared.p_value is not None:
+        yield make.p(Statistic.P, "two-sided p-value", compared.p_value)
+    if row is None or make.group.run != "main":
+        return
+    if make.group.split is Split.VALIDATION and row.p_adjusted is not None:
+        yield make.p(Statistic.P_ADJUSTED, "adjusted p-value", row.p_adjusted)
+    if make.group.split is Split.TEST and row.shrinkage is not None:
+        yield make.shrinkage(row.shrinkage)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes facts of one group of trials and one metric."""
+
     group: Group
     metric: MetricSpec
     share: bool
@@ -274,7 +297,7 @@ class _Maker:
         uncertainty: float | None = None,
         *,
         text: str = "",
-        signed: bool | int = False,
+        signed: bool = False,
     ) -> Fact:
         """Return a fact in the metric's unit."""
         return Fact(
@@ -284,9 +307,9 @@ class _Maker:
             unit=self.metric.name,
             value=value,
             uncertainty=uncertainty,
-            text=text or printed(value, uncertainty, signed=bool(signed)),
+            text=text or printed(value, uncertainty, signed=signed),
             share=self.share,
-            signed=bool(signed),
+            signed=signed,
             scope=self._scope(statistic),
             source=self.source.model_copy(update={"method": label}),
         )
@@ -351,7 +374,10 @@ def groups_of(
 
     A further run whose predictions are those of the main run did nothing, and is left out.
     """
-    groups = ((Split.VALIDATION, state.full), (Split.TEST, state.confirming))
+    groups: tuple[tuple[Split, Mapping[tuple[str, int], Mapping[str, TrialState]]], ...] = (
+        (Split.VALIDATION, state.full),
+        (Split.TEST, state.confirming),
+    )
     main = {idea.idea_id: idea.attempt for idea in ideas}
     main[BASELINE_ID] = BASELINE_ATTEMPT
     found = defaultdict[tuple[str, int], dict[Split, Mapping[str, TrialState]]](dict)
@@ -389,7 +415,3 @@ def _fixed(value: float, places: int | None) -> str:
     if places is None:
         return printed(value, signed=True)
     return printed(value, 10.0 ** (1 - places), signed=True)
-
-
-def _two(value: float) -> str:
-    return significant(value, 2)
