@@ -414,7 +414,8 @@ class Writer:
 
         `others` are those that the whole manuscript has.
         """
-        defects = (*self._own(draft), *drafts.own(others, draft))
+        there = (defect for defect in others if defect.code not in WHOLE)
+        defects = (*self._own(draft), *drafts.own(there, draft))
         if not defects and draft.blocks:
             return draft
         self._struck.append(draft.advice.id)
