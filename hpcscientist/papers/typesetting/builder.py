@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from hpcscientist.files.atomic import write_atomic, write_text
-from hpcscientist.papers.typesetting import engine, html, latex, log, pdf, preview
+from hpcscientist.papers.typesetting import engine, html, latex, log, preview
+from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
 from hpcscientist.papers.typesetting.bibliography import bibtex
 from hpcscientist.papers.typesetting.document import Document, Drawn
@@ -39,7 +40,7 @@ class Built:
     lacking: tuple[str, ...] = ()
     pdf: Path | None = None
     preview: Path | None = None
-    reading: pdf.Reading | None = None
+    reading: gate.Reading | None = None
     pages: int | None = None  # of the text, up to the references
     passes: int = 0
     seconds: float = 0.0
@@ -81,9 +82,9 @@ class Builder:
         if typeset.pdf is None:
             return Built(self.folder, tuple(found), lacking, seconds=typeset.seconds)
         write_atomic(self.folder / PDF, typeset.pdf.read_bytes(), durable=False)
-        pages = pdf.pages_of_text((source / f"{latex.NAME}.aux").read_text(errors="replace"))
+        pages = gate.pages_of_text((source / f"{latex.NAME}.aux").read_text(errors="replace"))
         found += _too_long(self.venue, pages)
-        reading = pdf.read(typeset.pdf, document) if pdf.is_possible() else None
+        reading = gate.read(typeset.pdf, document) if gate.is_possible() else None
         found += reading.defects if reading else ()
         _tidy(source)
         return Built(
@@ -132,7 +133,7 @@ def missing() -> tuple[str, ...]:
     found = []
     if packages := engine.lacking():
         found.append(f"no PDF: TeX lacks {', '.join(packages)}: {engine.INSTALL}")
-    if not pdf.is_possible():
+    if not gate.is_possible():
         found.append(f"PyMuPDF is lacking, so no PDF can be checked: {EXTRA}")
     if not _can_draw():
         found.append(f"matplotlib is lacking, so no figure can be drawn: {EXTRA}")

@@ -74,8 +74,8 @@ def trace(document: Document, sheet: FactSheet) -> str:
     """Return the page that says of each number of a paper where it comes from, with all hashes."""
     parts = [
         f"<h1>{TRACE_TITLE}</h1>",
-        f'<p class="by">{_text(document.manuscript.title)}. Files are relative to the run directory '
-        f"of campaign {_text(sheet.campaign_id)}.</p>",
+        f'<p class="by">{_text(document.manuscript.title)}. Files are relative to the run '
+        f"directory of campaign {_text(sheet.campaign_id)}.</p>",
     ]
     for found in document.numbers.values():
         parts += _entry(found, sheet)

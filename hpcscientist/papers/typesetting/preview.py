@@ -31,7 +31,7 @@ from hpcscientist.records.manuscript import (
 _COMPILE: Final = (
     "import sys, typst; typst.compile(sys.argv[1], output=sys.argv[2], root=sys.argv[3])"
 )
-_SETTINGS: Final = """#set document(title: {title}, author: "hpcscientist, which is software", date: none)
+_SETTINGS: Final = """#set document(title: {title}, author: "hpcscientist (software)", date: none)
 #set page(paper: "a4", numbering: "1")
 #set text(font: "New Computer Modern", size: 10pt)
 #set par(justify: true)
