@@ -188,7 +188,9 @@ def _words(text: str) -> set[str]:
 
 
 def _surname(paper: Paper) -> str:
-    first = paper.authors[0] if paper.authors else paper.title
+    if not paper.authors:
+        return re.sub(r"[^a-z]", "", paper.title.split()[0].lower()) or "paper"
+    first = paper.authors[0]
     last = first.partition(",")[0] if "," in first else first.split()[-1] if first.split() else ""
     plain = unicodedata.normalize("NFKD", last).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z]", "", plain) or "paper"

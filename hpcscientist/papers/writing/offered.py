@@ -22,7 +22,7 @@ _RANK: Final = {
     Statistic.LOW: 7,
     Statistic.HIGH: 7,
 }
-_OF_SEEDS: Final = (Statistic.VALUE, Statistic.BEST, Statistic.WORST)
+_OF_SEEDS: Final = (Statistic.BEST, Statistic.WORST)
 _KNOBS: Final = "recipe.knob."  # what the control arm searches, and no paper needs
 _OF_ALL: Final = (Statistic.DELTA, Statistic.INTERVAL, Statistic.P_ADJUSTED, Statistic.MEAN)
 
