@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpcscientist.campaign.proposals.shelf import open_library
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError
 from hpcscientist.files.lock import Held, Lock
@@ -21,6 +19,7 @@ from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import Campaign as Drawable
 from hpcscientist.papers.figures.drawn import captions, draw_all
+from hpcscientist.papers.library import library_of
 from hpcscientist.papers.typesetting.assemble import Records
 from hpcscientist.papers.typesetting.builder import Builder, Built, missing
 from hpcscientist.papers.typesetting.document import Drawn
@@ -31,7 +30,6 @@ from hpcscientist.papers.writing.brief import brief_of, subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.paper import Campaign, Desk, Layout, Tally, open_writers
 from hpcscientist.papers.writing.writer import Written
-from hpcscientist.ports.library import Library
 from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.idea import CAMPAIGN_ID
@@ -54,7 +52,7 @@ class Wanted:
     model: str = ""
     pages: int | None = None
     out: Path | None = None
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +170,6 @@ def open_studio(paths: RunPaths, wanted: Wanted) -> Studio:
     )
 
 
-def library_of(paths: RunPaths, config: frozen.CampaignConfig) -> Library | None:
-    """Open the library that a campaign was grounded in, offline; None where it had none.
-
-    Its own lies in the run directory, wherever that is now. Raises LibraryError.
-    """
-    if not config.library:
-        return None
-    there = Path(config.library)
-    return open_library(paths.library if paths.library.is_dir() else there)
-
-
 def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) -> Made:
     records, folder = studio.records, studio.out.root / subject
     figures = draw_all(
@@ -228,9 +215,7 @@ def _held(folder: Path) -> Iterator[None]:
             f"{folder}: {holder} writes it already; wait for that, or give another --out"
         ) from holder
     except OSError as error:
-        raise RunDirectoryError(
-            f"{folder}: cannot be written: {os.strerror(error.errno or 0)}"
-        ) from error
+        raise RunDirectoryError(f"{folder}: cannot be written: {error.strerror}") from error
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -99,31 +100,23 @@ def _recipes_own(campaign: Campaign, folder: Path, plot: Path, tell: Tell) -> It
     data = target.getvalue().encode()
     results = folder / f"{RECIPES}results.json"
     write_atomic(results, data, durable=False)
-    out = folder / "by-recipe"
-    out.mkdir(exist_ok=True)
-    for old in out.iterdir():
-        old.unlink()
-    # An earlier recipe's plot.py draws pixels, and knows no other format.
-    vectors = [_plot(plot, results, out, ("--format", kind)) for kind in ("pdf", "svg")]
-    if not all(vectors) and not _plot(plot, results, out, ()):
-        tell(f"{plot.name} of the recipe drew no figures: it failed; run it by hand to see why")
-        return
-    names = sorted({path.stem for path in out.iterdir() if _NAME.fullmatch(path.stem)})
-    for name in names[:_PLOT_FILES]:
-        there = {kind: out / f"{name}.{kind}" for kind in _KINDS}
-        files = {kind: path for kind, path in there.items() if _is_figure(path)}
-        if "pdf" in files or "png" in files:
-            moved = {
-                kind: path.replace(folder / f"{RECIPES}{name}.{kind}")
-                for kind, path in files.items()
-            }
-            yield Drawn(
-                f"{RECIPES}{name}",
-                f"{name.replace('_', ' ').replace('-', ' ')}, drawn by the recipe's plot.py",
-                results,
-                hash_bytes(data),
-                **moved,
-            )
+    with tempfile.TemporaryDirectory(prefix="hpcsci-plot-") as place:
+        out = Path(place)
+        # An earlier recipe's plot.py draws pixels, and knows no other format.
+        vectors = [_plot(plot, results, out, ("--format", kind)) for kind in ("pdf", "svg")]
+        if not all(vectors) and not _plot(plot, results, out, ()):
+            tell(f"{plot.name} of the recipe drew no figures: it failed; run it by hand to see why")
+            return
+        names = sorted({path.stem for path in out.iterdir() if _NAME.fullmatch(path.stem)})
+        for name in names[:_PLOT_FILES]:
+            files = {}
+            for kind in _KINDS:
+                if _is_figure(drawn := out / f"{name}.{kind}"):
+                    files[kind] = folder / f"{RECIPES}{name}.{kind}"
+                    write_atomic(files[kind], drawn.read_bytes(), durable=False)
+            if "pdf" in files or "png" in files:
+                title = f"{name.replace('_', ' ').replace('-', ' ')}, drawn by the recipe's plot.py"
+                yield Drawn(f"{RECIPES}{name}", title, results, hash_bytes(data), **files)
 
 
 def _is_figure(path: Path) -> bool:
@@ -136,7 +129,7 @@ def _plot(plot: Path, results: Path, out: Path, more: Sequence[str]) -> bool:
     bounds = Bounds(
         deadline_s=_PLOT_S, memory_mb=_PLOT_MB, output_mb=64, watched=(out,), apart=True
     )
-    surroundings = environment(out, 0) | {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(out / "cache")}
+    surroundings = environment(out, 0) | {"MPLBACKEND": "agg", "MPLCONFIGDIR": str(out / ".cache")}
     place = Place(out, surroundings)
     ended = supervise(command, place, bounds, threading.Event(), BoundedLog(io.BytesIO()))
     return ended.reason is Reason.EXITED and ended.exit_code == 0

@@ -79,7 +79,7 @@ def assemble(
         bibliography=entries(papers),
         appendix=appendix(records, manuscript),
         epoch=records.epoch,
-        names=records.sheet.names,
+        names=(*records.sheet.names, *(idea.idea_id for idea in records.sheet.ideas)),
     )
 
 
@@ -107,7 +107,8 @@ def _lines(fact: Fact) -> Iterable[str]:
         names = ", ".join(f"{row.trial} ({row.row_hash[:_HASH]})" for row in source.trials)
         yield f"Trials, with the hashes of their rows: {names}."
     lines = f", lines {source.lines[0]} to {source.lines[1]}" if source.lines else ""
-    for file in source.files:
+    of_rows = {row.file for row in source.trials}  # trace.html has these
+    for file in (file for file in source.files if file.file not in of_rows):
         yield f"File {file.file}{lines}, SHA-256 {file.sha256[:_HASH]}."
     if source.paper:
         yield f"Published in {source.paper}; setup: {source.setup or 'not said'}."

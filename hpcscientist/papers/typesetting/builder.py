@@ -1,18 +1,20 @@
 """A manuscript typeset into its folder, and what is wrong with what came of it.
 
-`papers/ID/` holds paper.pdf, paper.html, trace.html, manuscript.json, facts.json, references.bib,
-REPRODUCE.md, figures/ with their data, and source/ with all that LaTeX needs to make the PDF again.
+`papers/ID/` holds paper.pdf, paper.html, paper.json, trace.html, manuscript.json, facts.json,
+references.bib, REPRODUCE.md, figures/ with their data, and source/ with all that LaTeX needs to make
+the PDF again.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from hpcscientist.files.atomic import write_atomic, write_text
+from hpcscientist.files.atomic import write_atomic, write_json, write_text
 from hpcscientist.papers.typesetting import engine, html, latex, log, preview
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
@@ -23,6 +25,7 @@ from hpcscientist.papers.venues.venue import Venue
 from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place
 
 MANUSCRIPT, FACTS, PDF = "manuscript.json", "facts.json", "paper.pdf"
+RECORD: Final = "paper.json"  # where its campaign is, its venue, its figures by id
 SOURCE: Final = "source"
 EXTRA: Final = "pip install 'hpcscientist[papers]'"
 _KEPT: Final = (".tex", ".sty", ".cls", ".bib", ".bst", ".pdf", ".png", ".log")
@@ -112,6 +115,19 @@ class Builder:
         }
         for name, text in texts.items():
             write_text(self.folder / name, text, durable=False)
+        write_json(self.folder / RECORD, self._record(document))
+
+    def _record(self, document: Document) -> dict[str, object]:
+        return {
+            "campaign_id": self.records.config.campaign_id,
+            # Relative, so that the run directory can be moved with its papers in it.
+            "campaign": os.path.relpath(self.records.paths.root, self.folder),
+            "venue": self.venue.name,
+            "figures": {
+                name: {"title": drawn.title, "data": drawn.data.name, "sha256": drawn.sha256}
+                for name, drawn in document.figures.items()
+            },
+        }
 
     def _sources(self, document: Document) -> Path:
         """Lay out the LaTeX anew: nothing of an earlier run is read by this one."""
