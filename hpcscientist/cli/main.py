@@ -28,6 +28,7 @@ COMMANDS = {
     "status": ("hpcscientist.cli.status:status", "Where a campaign stands."),
     "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
     "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
+    "paper": ("hpcscientist.cli.paper:paper", "Papers in which no number is typed."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
         "hpcscientist.cli.libraries.library:library",

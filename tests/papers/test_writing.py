@@ -308,7 +308,9 @@ def test_what_is_not_told_is_told_where_limits_are() -> None:
         said = " ".join(plain(line) for _, line in lines(manuscript))
         place = Place(section="limitations")
         lacking = "{campaign.ideas.failed}"
-        defect = Defect(code=DefectCode.NOT_TOLD, place=place, found="failed", fix=f"tell {lacking}")
+        defect = Defect(
+            code=DefectCode.NOT_TOLD, place=place, found="failed", fix=f"tell {lacking}"
+        )
         return [*walls(manuscript), *(() if lacking in said else (defect,))]
 
     told = section("Of all ideas {campaign.ideas.failed} failed.")

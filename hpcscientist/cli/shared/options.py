@@ -25,7 +25,16 @@ def run_directory(command: F) -> F:
     return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
 
 
-def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
+def optional_run_directory(command: F) -> F:
+    """Add the argument DIR, which may be left out: None then."""
+    kind = click.Path(path_type=Path)
+    options = {"required": False, "callback": _settled}
+    return click.argument("directory", metavar="[DIR]", type=kind, **options)(command)
+
+
+def _settled(
+    context: click.Context, parameter: click.Parameter, directory: Path | None
+) -> Path | None:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
 
     # To stop a campaign needs no configuration, and must not fail for want of one.

@@ -6,6 +6,7 @@ goes with each.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ _LINES: Final = (
     (_PURPLE, ":"),
     (_ORANGE, "--"),
 )
-_STYLE: Final = {
+_STYLE: Any = {  # keys that matplotlib types as literals
     "font.size": 8,
     "axes.labelsize": 8,
     "xtick.labelsize": 7.5,
@@ -69,6 +70,11 @@ _STYLE: Final = {
 }
 _ROW, _MARGIN, _TALLEST = 0.19, 0.75, 8.0  # inches
 _TITLE: Final = 34  # characters
+
+
+def is_possible() -> bool:
+    """Whether matplotlib is installed beside this package."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw(table: Table, width_in: float) -> dict[str, bytes]:

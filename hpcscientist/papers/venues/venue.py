@@ -21,7 +21,7 @@ from hpcscientist.records.base import Record, place_of
 _HOME: Final = Path(__file__).resolve().parent
 _DESCRIPTION, _TEMPLATE = "venue.toml", "paper.tex"
 _LARGEST: Final = 4 * 2**20  # bytes of a class or style file
-# What a paper's LaTeX cannot do without; see `papers/build/hpcpaper.sty`.
+# What a paper's LaTeX cannot do without; see `papers/typesetting/hpcpaper.sty`.
 MACROS: Final = (r"\hpcTitle", r"\hpcAbstract", r"\hpcBody", r"\hpcReferences", r"\hpcAppendix")
 DEFAULT: Final = "article"
 

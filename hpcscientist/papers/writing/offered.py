@@ -76,4 +76,3 @@ def _is_told(fact: Fact, ideas: Sequence[str]) -> bool:
         return True
     # Of every idea the campaign's paper tells what it came to, and not each of its runs.
     return not ideas and scope.run in (None, "main") and scope.statistic in _OF_ALL
-
