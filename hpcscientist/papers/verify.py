@@ -20,10 +20,11 @@ from hpcscientist.history.status import read_state
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.formulas import BadFormula, resolve
+from hpcscientist.papers.lacking import EXTRA
 from hpcscientist.papers.library import library_of
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
-from hpcscientist.papers.typesetting.builder import EXTRA, FACTS, MANUSCRIPT, PDF, RECORD
+from hpcscientist.papers.typesetting.builder import FACTS, MANUSCRIPT, PDF, RECORD
 from hpcscientist.papers.typesetting.document import Drawn, numbers_of
 from hpcscientist.papers.venues import venue as venues
 from hpcscientist.records.facts import FactSheet
