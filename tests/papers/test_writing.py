@@ -36,6 +36,7 @@ from hpcscientist.papers.writing import drafts
 from hpcscientist.papers.writing.evidence import Evidence, sentences_of
 from hpcscientist.papers.writing.offered import MOST, facts_for
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import (
     Defect,
     DefectCode,
@@ -260,7 +261,7 @@ def test_facts_of_a_section_are_its_own_idea_s_and_few() -> None:
         found = facts_for(section_advice, many, (IDEA,))
         assert 0 < len(found) <= MOST
         assert {fact.scope.idea for fact in found} <= {None, "baseline", IDEA}
-        assert all(fact.scope.seed is None for fact in found)
+        assert all(fact.scope.statistic is not Statistic.BEST for fact in found)
     assert facts_for(advice("results"), SHEET, (IDEA,))[0].id == "idea-0001.test.accuracy.delta"
     campaign = {fact.scope.idea for fact in facts_for(advice("results"), SHEET, ())}
     assert {"idea-0001", "idea-0002", "baseline"} <= campaign
@@ -318,6 +319,20 @@ def test_what_is_not_told_is_told_where_limits_are() -> None:
     assert script.keys("mend") == ["mend/701"]
     assert texts(done.manuscript, "limitations")[1] == told["paragraphs"][0]
     assert done.defects == ()
+
+
+def test_what_a_writer_never_tells_is_told_in_its_place() -> None:
+    def check(manuscript: Manuscript) -> list[Defect]:
+        said = " ".join(plain(line) for _, line in lines(manuscript))
+        place = Place(section="limitations")
+        defect = Defect(code=DefectCode.NOT_TOLD, place=place, found="tried", fix="tell it")
+        return [] if "{campaign.ideas.proposed}" in said else [defect]
+
+    done = written(Script(), check, fixes=1)
+    assert done.defects == ()
+    first, last = texts(done.manuscript, "limitations")[1:]
+    assert first == TEXTS["limitations"]
+    assert "{campaign.ideas.failed} failed" in last
 
 
 class Killed(BaseException):

@@ -55,8 +55,13 @@ def facts_for(section: SectionAdvice, sheet: FactSheet, ideas: Sequence[str]) ->
 
 
 def lines_of(facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return facts as prompts show them: id, what is printed, label."""
-    return tuple(f"{{{fact.id}}} is printed as “{fact.text}”: {fact.label}" for fact in facts)
+    """Return facts as prompts show them: id, what is printed, its unit, label."""
+    return tuple(_line(fact) for fact in facts)
+
+
+def _line(fact: Fact) -> str:
+    unit = f" ({fact.unit})" if fact.unit else ""
+    return f"{{{fact.id}}} is printed as “{fact.text}”{unit}: {fact.label}"
 
 
 def _is_reference_s(fact: Fact) -> bool:
@@ -65,8 +70,7 @@ def _is_reference_s(fact: Fact) -> bool:
 
 def _is_told(fact: Fact, ideas: Sequence[str]) -> bool:
     scope = fact.scope
-    alone = scope.seed is not None or scope.statistic in _OF_SEEDS
-    if alone or fact.id.startswith(_KNOBS):
+    if scope.statistic in _OF_SEEDS or fact.id.startswith(_KNOBS):
         return False
     if scope.idea in (None, BASELINE) or scope.idea in ideas:
         return True

@@ -66,6 +66,13 @@ _SHOWN: Final = 12  # defects that a writer is shown at once
 _DEFECT, _REMARK, _QUERY, _TITLE = 500, 500, 300, 160  # characters
 _DRY: Final = 2  # rounds in a row that find no paper that was not found before
 _STRIKES: Final = 12  # times that sentences are taken out of one section
+# What a paper must tell, where its writer never did.
+_TOLD: Final = (
+    "In this campaign {campaign.ideas.proposed} ideas were proposed: {campaign.ideas.rejected} were "
+    "rejected before they ran, {campaign.ideas.failed} failed and {campaign.ideas.scored} were "
+    "scored. P-values are adjusted for the number of ideas, so that the false discovery rate stays "
+    "within {percent(campaign.level)} percent."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,10 +359,23 @@ class Writer:
                 self._drafts[draft.advice.id] = self._cleaned(draft, found)
             if any(defect.place.section == "title" for defect in found):
                 self._title = self.brief.title
-            found = self.check(self._manuscript())
+            found = self._with_what_must_be_told(self.check(self._manuscript()))
         manuscript = self._manuscript()
         struck = tuple(dict.fromkeys(self._struck))
         return Written(manuscript, tuple(found), self._sent_back, struck)
+
+    def _with_what_must_be_told(self, found: Sequence[Defect]) -> Sequence[Defect]:
+        """Tell what a writer left out, where that mends it; return what is still wrong."""
+        untold = [defect for defect in found if defect.code is DefectCode.NOT_TOLD]
+        if not untold:
+            return found
+        home = self._home(untold[0])
+        before = self._drafts[home]
+        self._drafts[home] = drafts.added(before, _TOLD)
+        left = self.check(self._manuscript())
+        if len(left) >= len(found):
+            self._drafts[home], left = before, found
+        return left
 
     async def _mended(self, defects: Sequence[Defect], number: int) -> bool:
         """Have the sections of some defects written again; False where nothing has changed."""
@@ -394,7 +414,8 @@ class Writer:
 
         `others` are those that the whole manuscript has.
         """
-        defects = (*self._own(draft), *drafts.own(others, draft))
+        there = (defect for defect in others if defect.code not in WHOLE)
+        defects = (*self._own(draft), *drafts.own(there, draft))
         if not defects and draft.blocks:
             return draft
         self._struck.append(draft.advice.id)
