@@ -21,7 +21,7 @@ from hpcscientist.papers.figures.data import Campaign as Drawable
 from hpcscientist.papers.figures.data import tables
 from hpcscientist.papers.figures.drawn import captions, draw_all
 from hpcscientist.papers.lacking import missing
-from hpcscientist.papers.library import library_of
+from hpcscientist.papers.library import NoLibrary, library_of
 from hpcscientist.papers.typesetting.assemble import Records
 from hpcscientist.papers.typesetting.builder import Builder, Built
 from hpcscientist.papers.typesetting.document import Drawn
@@ -183,7 +183,7 @@ def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) 
     builder = Builder(records, studio.venue, figures, folder, wanted.limits)
 
     def wrong(manuscript: Manuscript) -> Sequence[Defect]:
-        return check(manuscript, records.sheet, records.library)
+        return check(manuscript, records.sheet, records.library or NoLibrary())
 
     async def build(manuscript: Manuscript) -> Sequence[Defect]:
         return builder.build(manuscript).defects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -129,9 +130,14 @@ def drawn(folder: Path) -> Drawn:
     if not draw.is_possible():
         return found
     files = {kind: figures / f"effects.{kind}" for kind in ("pdf", "svg")}
-    for kind, content in draw.draw(FOREST, 5.5).items():
+    for kind, content in _forest().items():
         files[kind].write_bytes(content)
     return replace(found, **files)
+
+
+@cache
+def _forest() -> dict[str, bytes]:
+    return draw.draw(FOREST, 5.5)
 
 
 def lay_out(folder: Path, of: Document) -> Path:

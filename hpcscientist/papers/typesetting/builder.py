@@ -21,9 +21,10 @@ from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
 from hpcscientist.papers.typesetting.bibliography import bibtex
 from hpcscientist.papers.typesetting.document import Document, Drawn
+from hpcscientist.papers.typesetting.escape import lacking as lacking_letters
 from hpcscientist.papers.typesetting.reproduce import instructions
 from hpcscientist.papers.venues.venue import Venue
-from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place
+from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place, lines
 
 MANUSCRIPT, FACTS, PDF = "manuscript.json", "facts.json", "paper.pdf"
 RECORD: Final = "paper.json"  # where its campaign is, its venue, its figures by id
@@ -48,6 +49,7 @@ class Built:
     passes: int = 0
     seconds: float = 0.0
     peak_mb: float = 0.0
+    boxes: str = ""  # letters that the fonts lack: they print as empty boxes
 
     @property
     def is_sound(self) -> bool:
@@ -100,6 +102,7 @@ class Builder:
             passes=typeset.passes,
             seconds=typeset.seconds,
             peak_mb=typeset.peak_mb,
+            boxes=_boxes(document),
         )
 
     def _hand_on(self, document: Document) -> None:
@@ -142,6 +145,12 @@ class Builder:
             if drawn.image is not None:
                 shutil.copyfile(drawn.image, source / latex.FIGURES / latex.file_name(drawn))
         return source
+
+
+def _boxes(document: Document) -> str:
+    texts = [str(part) for _, line in lines(document.manuscript) for part in line]
+    texts += [entry.text for entry in document.bibliography]
+    return lacking_letters(" ".join(texts))
 
 
 def _is_drawn(document: Document) -> bool:
