@@ -17,6 +17,7 @@ from hpcscientist.papers.walls.counts import CountWall
 from hpcscientist.papers.walls.finding import Found, Wanted, nearest, write
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.numerals import foreign_letters, mask, typed_numbers
+from hpcscientist.papers.walls.outcomes import OutcomeWall
 from hpcscientist.papers.walls.scopes import ScopeWall
 from hpcscientist.papers.walls.sentences import Flat, Sentence, flatten, sentences
 from hpcscientist.papers.walls.vocabulary import words
@@ -202,6 +203,7 @@ class Checker:
             ScopeWall(self.sheet, self._vocabulary),
             CountWall(self.sheet),
             ClaimWall(self.sheet, self._vocabulary),
+            OutcomeWall(self.sheet, self._vocabulary),
             self._citations,
         )
 

@@ -165,6 +165,7 @@ class DefectCode(StrEnum):
     WRONG_SIGN = "wrong_sign"
     WRONG_COUNT = "wrong_count"  # n that is not that of what is told, seeds for trials
     UNCONFIRMED = "unconfirmed"  # a word of success without a confirmed claim of that scope
+    CONTRADICTED = "contradicted"  # the record says otherwise
     BEYOND_EVIDENCE = "beyond_evidence"  # what no experiment of a campaign can show
     NOT_TOLD = "not_told"  # failed runs, ideas tried, the correction for them
     FOREIGN_SETUP = "foreign_setup"  # a published number without whose setup it is of

@@ -120,7 +120,10 @@ def costs(state: CampaignState, journal: Source) -> Iterator[Fact]:
             unit=unit,
             value=value,
             text=printed(value),
-            scope=Scope(idea=fact_id.partition(".")[0] if fact_id.startswith("idea-") else None),
+            scope=Scope(
+                idea=fact_id.partition(".")[0] if fact_id.startswith("idea-") else None,
+                of=fact_id.rpartition(".")[2] if unit == "tokens" else None,
+            ),
             source=journal,
         )
 

@@ -15,7 +15,7 @@ from hpcscientist.records.known.literature import Paper
 from hpcscientist.records.manuscript import Citation, DefectCode, Support
 
 _SHORTEST_QUOTE = 4  # words
-_OVERLAP = 0.34  # of the sentence's telling words, those that the quotation has
+_OVERLAP = 0.45  # of the sentence's telling words, those that the quotation has
 _KNOWN = 0.5  # of them, those that the paper's whole record has
 _STOP = frozenset(
     words(
@@ -43,6 +43,15 @@ _AUTHORS = re.compile(
     r"\b([A-Z][\w\u00c0-\u024f'-]+)(?:\s+(?:and|&)\s+([A-Z][\w\u00c0-\u024f'-]+)|\s+et\s+al\.?)"
     r"(?:\s*[\(\[]?\s*((?:19|20)\d\d)[a-z]?\s*[\)\]]?)?"
     r"|\b([A-Z][\w\u00c0-\u024f'-]+)\s*\(((?:19|20)\d\d)[a-z]?\)"
+)
+
+
+# Every paper of the field has these: to share them with a quotation shows nothing.
+_GENERIC = frozenset(
+    words(
+        "learn train network model data task result perform neural deep exampl rat gradi comput "
+        "experiment train layer set optim dataset machin"
+    )
 )
 
 
@@ -92,18 +101,18 @@ class CitationWall:
             return
         why = ""
         for support in fitting:
-            why = misfit(self._claimed(sentence, paper.paper_id), support.quote, paper)
+            why = misfit(self._claimed(sentence, paper), support.quote, paper)
             if not why:
                 return
         yield Found(DefectCode.UNSUPPORTED_CITATION, marked, why)
 
-    def _claimed(self, sentence: Sentence, paper_id: str) -> str:
+    def _claimed(self, sentence: Sentence, paper: Paper) -> str:
         """Return the part of a sentence that a citation stands for: from the one before it on."""
         first, parts = 0, list[str]()
         for at, token in enumerate(sentence.tokens):
             part = token.ref.part if token.ref is not None else None
             if isinstance(part, Citation):
-                if paper_id in part.papers:
+                if paper.paper_id in part.papers:
                     end = at
                     rest = [t for t in sentence.tokens[at + 1 :] if t.ref is not None]
                     if not rest:
@@ -112,7 +121,10 @@ class CitationWall:
                     break
                 first = at + 1
         text = " ".join(parts)
-        return text if len(telling(text)) >= 3 else plain_sentence(sentence)
+        if len(telling(text)) < 3:
+            text = plain_sentence(sentence)
+        authors = {_plain(word) for author in paper.authors for word in author.split()}
+        return " ".join(word for word in text.split() if _plain(word) not in authors)
 
     def _named(self, sentence: Sentence) -> Iterator[Found]:
         """Hold authors and years that are named against the papers that are cited beside them."""
@@ -161,8 +173,10 @@ def misfit(sentence: str, quote: str, paper: Paper) -> str:
     said, theirs, known = telling(sentence), telling(quote), telling(_record(paper))
     if not said:
         return ""
-    if len(said & theirs) < max(1, round(_OVERLAP * len(said))):
-        return "the quotation is about something else: quote what supports the sentence"
+    special = said - _GENERIC or said
+    if len(special & theirs) < max(1, _OVERLAP * len(special)):
+        lacking = ", ".join(sorted(special - theirs)[:4])
+        return f"the quotation says nothing of {lacking}: quote what supports the sentence"
     unknown = sorted(said - known)
     if len(said & known) < _KNOWN * len(said) or len(unknown) > 3:
         return f"the paper's record says nothing of {', '.join(unknown[:4])}"
@@ -182,7 +196,9 @@ def plain_sentence(sentence: Sentence) -> str:
 def telling(text: str) -> set[str]:
     """Return the stems of the words that tell what a text is about."""
     found = (_stem(word) for word in _plain(text).split())
-    return {stem for stem in found if len(stem) > 2 and stem not in _STEMMED_STOP}
+    return {
+        stem for stem in found if len(stem) > 2 and stem not in _STEMMED_STOP and not stem.isdigit()
+    }
 
 
 def _record(paper: Paper) -> str:

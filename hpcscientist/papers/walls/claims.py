@@ -182,8 +182,20 @@ class ClaimWall:
         before = sentence.words[first:at]
         if set(before) & _HEDGES:
             return True
+        after = sentence.words[at + 1 : at + 4]
+        if after[:1] in (["must"], ["needs"], ["requires"], ["means"], ["counts"]) or after[:2] in (
+            ["has", "to"],
+            ["have", "to"],
+        ):
+            return True  # a rule: "an improvement has to exceed …"
         # "to improve accuracy, we …": an intention
         return before[-1:] == ["to"] and before[-2:-1] not in (
+            ["failed"],
+            ["fails"],
+            ["fail"],
+            ["able"],
+            ["manages"],
+            ["managed"],
             ["shown"],
             ["found"],
             ["seen"],
@@ -199,8 +211,14 @@ class ClaimWall:
     def _judge(
         self, sentence: Sentence, at: int, claim: Claim, ideas: Sequence[Mention[str]]
     ) -> Iterator[Found]:
-        subjects = self._subjects(sentence, at, ideas)
         word = sentence.tokens[at].text
+        beaten = self._beaten_by_baseline(sentence, at, ideas)
+        if beaten and claim in ("success", "significance"):
+            for idea in filter(None, map(self.sheet.idea_by_id.get, beaten)):
+                if idea.verdict is not Verdict.DECLINE and not self._is_negated(sentence, at):
+                    yield self._unconfirmed(idea, word, "was not found to decline")
+            return
+        subjects = self._subjects(sentence, at, ideas)
         if self._is_count(sentence, at):
             return
         negated = self._is_negated(sentence, at)
@@ -218,6 +236,17 @@ class ClaimWall:
             yield from self._held(sentence, at, idea, word, claim, split)
         if not negated and claim in ("success", "significance"):
             yield from self._against(sentence, at, word, ideas, subjects)
+
+    def _beaten_by_baseline(
+        self, sentence: Sentence, at: int, ideas: Sequence[Mention[str]]
+    ) -> list[str]:
+        """Return the ideas that the baseline is said to be better than."""
+        first, last = sentence.clause(at)
+        inside = [m for m in ideas if first <= m.first < last]
+        earlier = [m for m in inside if not m.is_comparand and m.first < at]
+        if not earlier or earlier[-1].value != BASELINE:
+            return []
+        return [m.value for m in inside if m.is_comparand and m.first > at and m.value != BASELINE]
 
     def _is_count(self, sentence: Sentence, at: int) -> bool:
         """Whether it says what a count counts: "{n} ideas improved", "of {m} improvements"."""
@@ -290,6 +319,8 @@ class ClaimWall:
 
     def _of_nobody(self, sentence: Sentence, at: int, word: str, negated: bool) -> Iterator[Found]:
         """A word of success of which nobody is the subject."""
+        if self._are_all(sentence, at):
+            return
         told = set(sentence.words) & (
             _OURS | {"method", "approach", "methods", "results", "classifier"}
         )
@@ -301,6 +332,15 @@ class ClaimWall:
                 word,
                 "name the idea that was confirmed to do so, or leave it out",
             )
+
+    def _are_all(self, sentence: Sentence, at: int) -> bool:
+        """Whether it is said of confirmed ideas in general, or all improvements were confirmed."""
+        following = sentence.words[at + 1 : at + 2]
+        if sentence.words[at] == "confirmed" and following and following[0] in _THINGS:
+            return True
+        improved = [i for i in self.sheet.ideas if i.verdict is Verdict.IMPROVEMENT]
+        all_hold = bool(improved) and all(idea.confirmed is True for idea in improved)
+        return all_hold and sentence.words[0] in ("improvements", "all", "the", "every", "each")
 
     def _metric_said(self, sentence: Sentence) -> bool:
         return bool(self.vocabulary.metrics(sentence))
@@ -393,6 +433,11 @@ class ClaimWall:
         return Found(DefectCode.UNCONFIRMED, word, f"{idea.idea_id} {why}: leave {word!r} out")
 
 
+_THINGS = frozenset(
+    words(
+        "idea ideas improvement improvements gain gains claim claims effect effects finding findings"
+    )
+)
 _JOINS = frozenset({"and", ",", "the", "both", "as", "well", "or"})
 _LOSSES = frozenset(words("worse worsens declines decline declined degrades harms hurts"))
 

@@ -94,6 +94,9 @@ class CountWall:
 
     def _said(self, sentence: Sentence, at: int) -> set[str]:
         """Return the states that are said of a count: what follows it, else what leads to it."""
+        if at and (verb := _STATES.get(sentence.words[at - 1])) and verb != "unsaid":
+            kinds = self._after(sentence, at) & _KINDS
+            return {verb, *kinds}  # "we rejected {n} ideas"
         after, before = self._after(sentence, at), self._before(sentence, at)
         return after or before
 
@@ -192,12 +195,10 @@ class CountWall:
         named = {_PARTS.get(word, word): place for place, word in enumerate(sentence.words)}
         said = [(place, part) for part, place in named.items() if part in parts]
         earlier = [part for place, part in sorted(said) if place < at]
-        after = [part for place, part in sorted(said) if at < place <= at + 5]
-        clause_first, _ = sentence.clause(at)
-        near = [part for place, part in sorted(said) if clause_first <= place < at]
-        bound = (near or after or earlier)[-1:]
-        if after and not near:
-            bound = after[:1]
+        others = [place for place in sentence.numbers if place > at]
+        until = min([at + 5, *others])
+        after = [part for place, part in sorted(said) if at < place < until]
+        bound = after[:1] or earlier[-1:]
         if bound and bound[0] != own and own in parts:
             yield self._wrong(sentence, at, write(parts[bound[0]], ""))
 

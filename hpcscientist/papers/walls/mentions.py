@@ -9,8 +9,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hpcscientist.papers.walls.sentences import HOLE, Finder, Mention, Sentence
-from hpcscientist.papers.walls.vocabulary import words
-from hpcscientist.records.facts import BASELINE, FactIdea, FactSheet, Statistic
+from hpcscientist.papers.walls.vocabulary import stem, words
+from hpcscientist.records.facts import (
+    BASELINE,
+    Fact,
+    FactIdea,
+    FactKind,
+    FactSheet,
+    Statistic,
+)
 from hpcscientist.records.trial import Split
 
 OURS = "ours"  # "our method": the idea of a manuscript about one
@@ -24,7 +31,12 @@ _STOP = frozenset(
         very were what when where which while will with without your plain small large high better
         best good whole used uses using make makes made more first last next rate rates value
         values layer layers network networks model models training train data learning method
-        reference baseline idea
+        reference baseline idea image images digit digits input inputs pixel pixels feature features
+        hidden unit units class classes prediction predictions final set sets experiment experiments
+        search classifier classifiers accuracy report choose every each enlarge keep simple deep
+        wide wider width linear recording recordings sample samples label labels strong heavy second
+        test validation seed seeds step steps epoch epochs batch size half double single different
+        based approach gradient gradients loss error weight weights function functions against
         """
     )
 )
@@ -99,8 +111,8 @@ _STATISTICS: Mapping[tuple[str, ...], frozenset[Statistic]] = {
         ),
         (
             Level.SD,
-            "standard_deviation sd std spread deviation standard_deviations scatter \u00b1 noise "
-            "variability",
+            "standard_deviation sd std spread deviation standard_deviations scatter \u00b1 "
+            "variability vary_by varies_by varied_by differ_among",
         ),
         (Level.INTERVAL, "interval intervals confidence_interval ci confidence_bounds"),
         (Level.LOW, "lower_end lower_bound lower_limit low_end"),
@@ -151,17 +163,15 @@ class Vocabulary:
     def _ideas(self) -> Finder[str]:
         strong: dict[tuple[str, ...], str] = {}
         heads = Counter[tuple[str, ...]]()
-        own = Counter[str]()
         for idea in self._named:
             strong[(idea.idea_id,)] = idea.idea_id
             if title := _split(idea.title):
                 strong[title] = idea.idea_id
                 heads[_head(title)] += 1
-            own.update(_distinctive(idea))
         for idea in self._named:
             head = _head(_split(idea.title))
-            telling = any(_telling(word) for word in head)
-            if head and telling and heads[head] == 1 and head not in strong:
+            telling = sum(_telling(word) for word in head)
+            if len(head) > 1 and telling and heads[head] == 1 and head not in strong:
                 strong[head] = idea.idea_id
             for name in idea.names:
                 strong.setdefault(_split(name), idea.idea_id)
@@ -174,17 +184,38 @@ class Vocabulary:
                 *("the method", "the approach", "the idea", "this idea", "this method", "we"),
             ):
                 strong.setdefault(tuple(phrase.split()), self.ours)
-        weak = {
-            (word,): idea.idea_id
+        return Finder(strong, fits=_is_idea)
+
+    @cached_property
+    def _telling(self) -> Mapping[str, str]:
+        """Stems that one idea's title alone has, by idea."""
+        own = Counter(word for idea in self._named for word in _distinctive(idea))
+        metrics = {stem(word) for word in self._metric_words}
+        return {
+            word: idea.idea_id
             for idea in self._named
             for word in _distinctive(idea)
-            if own[word] == 1 and word not in self._metric_words
+            if own[word] == 1 and word not in metrics
         }
-        return Finder(strong, weak, _is_idea)
 
     @property
     def _named(self) -> Iterable[FactIdea]:
         return (idea for idea in self.sheet.ideas if idea.idea_id != BASELINE)
+
+    @cached_property
+    def settings(self) -> Mapping[tuple[str, ...], str]:
+        """How prose calls hyperparameters and knobs: their words, and a word that is theirs alone."""
+        names = dict.fromkeys(filter(None, map(setting_name, self.sheet.facts)))
+        told = {
+            name: tuple(stem(w) for w in re.split(r"[\W_]+", name.lower()) if w) for name in names
+        }
+        own = Counter(word for words_ in told.values() for word in set(words_))
+        found = {words_: name for name, words_ in told.items()}
+        for name, words_ in told.items():
+            for word in words_:
+                if own[word] == 1 and len(word) > 2:
+                    found.setdefault((word,), name)
+        return found
 
     @cached_property
     def _metric_words(self) -> frozenset[str]:
@@ -223,12 +254,14 @@ class Vocabulary:
         )
 
     def ideas(self, sentence: Sentence) -> list[Mention[str]]:
-        """Return the ideas that are named, the baseline among them."""
+        """Return the ideas that are named, the baseline among them; weakly by a word of a title."""
         found = self._ideas(sentence)
-        if any(not m.is_weak and m.value != BASELINE for m in found):
-            found = [m for m in found if not m.is_weak]
-        else:
-            found = [replace(m, is_weak=False) for m in found]
+        taken = {at for m in found for at in range(m.first, m.last + 1)}
+        for at, word in enumerate(sentence.words):
+            idea = self._telling.get(stem(word))
+            if at not in taken and idea is not None:
+                found.append(Mention(idea, at, at, is_weak=True))
+        found.sort(key=lambda mention: mention.first)
         return [replace(m, is_comparand=_compared(sentence, m.first)) for m in found]
 
     def metrics(self, sentence: Sentence) -> list[Mention[str]]:
@@ -244,6 +277,14 @@ class Vocabulary:
     def statistics(sentence: Sentence) -> list[Mention[frozenset[Statistic]]]:
         """Return the statistics that are named."""
         return _STATISTIC_FINDER(sentence)
+
+
+def setting_name(fact: Fact) -> str | None:
+    """Return the name of a hyperparameter or knob that a fact is of; None for other facts."""
+    of = fact.scope.of or ""
+    if fact.kind is FactKind.HYPERPARAMETER:
+        return of
+    return of.split(".")[1] if fact.kind is FactKind.SETTING and of.startswith("knob.") else None
 
 
 _FOREIGN_METRICS = words(
@@ -279,6 +320,8 @@ def _is_statistic(sentence: Sentence, first: int, last: int) -> bool:
     following = sentence.words[last + 1] if last + 1 < len(sentence.tokens) else ""
     if word == "p":
         return following in ("=", "<") or following == HOLE
+    if word in ("best", "worst") and sentence.words[last] == "of":
+        return bool(set(sentence.words[last + 1 : last + 5]) & {"seed", "seeds", "runs"})
     if word in ("averaged", "averages"):
         return following != "over"
     return True
@@ -293,7 +336,8 @@ def _statistics(sentence: Sentence) -> list[Mention[frozenset[Statistic]]]:
     # "The best F1 of idea-0001" speaks of a seed; "the best idea" does not.
     for mention in _BEST_METRIC(sentence):
         following = sentence.words[mention.last + 1 : mention.last + 2]
-        if mention.first not in taken and following and following[0] in _SCORES:
+        told = following and (following[0] in _SCORES or following[0] == ")")
+        if mention.first not in taken and told:
             found.append(mention)
     return sorted(found, key=lambda mention: mention.first)
 
@@ -351,7 +395,7 @@ def _telling(word: str) -> bool:
 
 
 def _distinctive(idea: FactIdea) -> set[str]:
-    return {word for word in _split(idea.title) if _telling(word)}
+    return {stem(word) for word in _split(idea.title) if _telling(word)}
 
 
 def _plural(word: str) -> str:

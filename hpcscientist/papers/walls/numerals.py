@@ -243,6 +243,7 @@ def _counts(part: str) -> bool:
         part.removesuffix("s"),
         part.removesuffix("es"),
         part.removesuffix("ly"),
+        re.sub("ies$", "y", part),
     ):
         if candidate in _WORDS:
             return True
@@ -346,7 +347,7 @@ def foreign_letters(text: str) -> list[str]:
     """
     found: list[str] = []
     for match in re.finditer(r"[^\W\d_]+", text):
-        scripts = {_script(character) for character in match[0]}
+        scripts = {_script(character) for character in match[0] if character.isalpha()}
         if scripts - {"LATIN", "GREEK", "MICRO"} or ("GREEK" in scripts and len(match[0]) > 1):
             found.append(match[0])
     return found

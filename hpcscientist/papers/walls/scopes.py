@@ -7,14 +7,14 @@ primary metric, the test split, the mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hpcscientist.papers.formulas import PERCENT, POINTS, Quantity, signed_value
 from hpcscientist.papers.walls.finding import Found, nearest_id, same_but, write
-from hpcscientist.papers.walls.mentions import Level, Vocabulary
+from hpcscientist.papers.walls.mentions import Level, Vocabulary, setting_name
 from hpcscientist.papers.walls.sentences import Mention, Sentence, bind
-from hpcscientist.papers.walls.vocabulary import words
+from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import (
     BASELINE,
     Fact,
@@ -95,8 +95,8 @@ for _unit, _names in (
     ("attempts", "attempt attempts version versions"),
     ("rounds", "round rounds"),
     ("tokens", "token tokens"),
-    ("rows", "row rows image images example examples sample samples recording recordings record "
-             "records item items instance instances input inputs document documents observation "
+    ("rows", "row rows image images example examples sample samples recording recordings "
+             "item items instance instances input inputs document documents observation "
              "observations clip clips point points text texts sequence sequences"),
     ("metrics", "metric metrics"),
     ("CPU-hours", "cpu-hours cpu-hour"),
@@ -175,6 +175,7 @@ class _Reading:
         self.metrics = vocabulary.metrics(sentence)
         self.statistics = vocabulary.statistics(sentence)
         self.ours = vocabulary.ours
+        self.settings = vocabulary.settings
         self.earlier_ideas: list[str] = []
         self.earlier_splits: list[Split] = []
         self.earlier_metrics: list[str] = []
@@ -224,6 +225,8 @@ class _Check:
             return
         yield from self._idea()
         yield from self._run()
+        yield from self._named_setting()
+        yield from self._qualified()
         if self.fact.scope.split is not None:
             yield from self._split()
         if self.fact.kind in _MEASURED or self.fact.scope.statistic is not None:
@@ -341,11 +344,27 @@ class _Check:
             subjects = [m for m in named if m.value != BASELINE and not m.is_comparand]
             if not subjects:
                 subjects = [m for m in named if m.value != BASELINE]
-        bound = bind(self.sentence, self.at, subjects)
+        first, last = self.sentence.clause(self.at)
+        against = [m.value for m in named if m.is_comparand and first <= m.first < last]
+        if against and other is not None and other not in against and own != other:
+            right = same_but(self.reading.sheet, self.fact, idea=own)
+            yield self._wrong(
+                DefectCode.WRONG_IDEA,
+                f"this is against {other}, and the sentence says {against[-1]}: "
+                f"{write(right, f'say {other}')}",
+            )
+            return
+        bound = bind(self.sentence, self.at, _clear(subjects))
         if bound is None:
             yield from self._unnamed(own)
-        elif bound.value != own:
+        elif bound.value != own and not self._is_outdone(bound, named, own):
             yield self._whose(bound.value)
+
+    def _is_outdone(self, bound: Mention[str], named: Sequence[Mention[str]], own: str) -> bool:
+        """Whether a mere word of another idea's title stands beside the clear name of this one."""
+        weak = {(m.first, m.value) for m in named if m.is_weak}
+        clear = {m.value for m in named if not m.is_weak}
+        return (bound.first, bound.value) in weak and own in clear
 
     def _level_of(self, named: Sequence[Mention[str]], own: str) -> Iterator[Found]:
         if not named:
@@ -355,15 +374,6 @@ class _Check:
         if comparand is not None:
             bound: Mention[str] | None = comparand
         else:
-            taken = [
-                m
-                for other in self.sentence.numbers
-                if other < self.at
-                for m in named
-                if m.is_comparand
-                and other > m.last
-                and not _between_verbs(self.sentence, m.last, other)
-            ]
             subjects = [m for m in named if not m.is_comparand]
             with_comparands = _follows_with_preposition(self.sentence, self.at, named)
             if with_comparands is not None:
@@ -371,11 +381,10 @@ class _Check:
             elif self.sentence.words[self.at - 1 : self.at] == ["from"] and own == BASELINE:
                 return
             else:
-                bound = bind(self.sentence, self.at, subjects or named, shared=False)
-            del taken
+                bound = bind(self.sentence, self.at, _clear(subjects or named), shared=False)
         if bound is None:
             yield from self._unnamed(own)
-        elif bound.value != own:
+        elif bound.value != own and not self._is_outdone(bound, named, own):
             yield self._whose(bound.value)
 
     def _adjacent_comparand(self, named: Sequence[Mention[str]]) -> Mention[str] | None:
@@ -400,7 +409,8 @@ class _Check:
                 yield self._whose(reading.ours)
             return
         if own == BASELINE:
-            yield self._wrong(DefectCode.WRONG_IDEA, "say that this is the baseline's")
+            if self.fact.kind is not FactKind.HYPERPARAMETER:  # else the setup is described
+                yield self._wrong(DefectCode.WRONG_IDEA, "say that this is the baseline's")
         else:
             yield self._wrong(DefectCode.WRONG_IDEA, f"say that this is of {own}")
 
@@ -461,12 +471,17 @@ class _Check:
         idea = self.reading.sheet.idea_by_id.get(self.quantity.parts[0].scope.idea or "")
         if idea is None:
             return {}
-        return {attempt: _content(title) for attempt, title in idea.parts.items()}
+        whole = _content(idea.title)
+        told = {attempt: _content(title) for attempt, title in idea.parts.items()}
+        # "Half as much momentum" of the momentum idea is told by "half".
+        return {
+            a: (part - whole if idea.parts and part - whole else part) for a, part in told.items()
+        }
 
     def _named_parts(self, clause: Sequence[str]) -> set[int]:
         """Return the further runs of the idea that a clause names by the words of their titles."""
-        said = {_stem(word) for token in clause for word in token.split("-")} | {
-            _stem(w) for w in clause
+        said = {stem(word) for token in clause for word in token.split("-")} | {
+            stem(w) for w in clause
         }
         named = {
             attempt: words_
@@ -480,7 +495,7 @@ class _Check:
 
     def _ablates_part(self, at: int) -> bool:
         """Whether "without" is followed by what an ablation leaves out."""
-        said = {_stem(word) for token in self.words[at + 1 : at + 6] for word in token.split("-")}
+        said = {stem(word) for token in self.words[at + 1 : at + 6] for word in token.split("-")}
         sheet = self.reading.sheet
         return any(said & _content(title) for idea in sheet.ideas for title in idea.parts.values())
 
@@ -503,6 +518,50 @@ class _Check:
         return self._wrong(
             DefectCode.WRONG_RUN, f"the sentence speaks of attempt {attempt} of {own.idea}"
         )
+
+    # Which setting, and which of two p-values or costs that differ by an adjective.
+
+    def _named_setting(self) -> Iterator[Found]:
+        """A hyperparameter is called by its name: LEARNING_RATE is "the learning rate"."""
+        fact = self.fact
+        if fact.kind not in (FactKind.HYPERPARAMETER, FactKind.SETTING):
+            return
+        names = self.reading.settings
+        own = setting_name(fact)
+        if own is None or own not in names.values():
+            return
+        mentions = setting_mentions(self.sentence, names)
+        after = [m for m in mentions if self.at < m.first <= self.at + 3]
+        between = self.words[self.at + 1 : after[0].first] if after else []
+        if after and not set(between) & {",", "and", ";", "for", "with", "of", "(", ")"}:
+            bound: Mention[str] | None = after[0]
+        else:
+            bound = bind(self.sentence, self.at, mentions)
+        if bound is None or bound.value != own:
+            said = f"the sentence says {bound.value}" if bound is not None else "say so"
+            yield self._wrong(DefectCode.WRONG_STATISTIC, f"this is {own}: {said}")
+
+    def _qualified(self) -> Iterator[Found]:
+        own, said = self.fact.scope.statistic, set(self.words)
+        adjusted = bool(said & _ADJUSTED) and not said & _UNADJUSTED
+        adjusted = adjusted and not self.sentence.phrase(("without",), self._before_any(_ADJUSTED))
+        if own is Statistic.P_ADJUSTED and not adjusted:
+            yield self._wrong(DefectCode.WRONG_STATISTIC, "this is the adjusted p-value: say so")
+        elif own is Statistic.P and (adjusted or "one-sided" in said):
+            right = same_but(self.reading.sheet, self.fact, statistic=Statistic.P_ADJUSTED)
+            fix = write(right, "say that it is the two-sided p-value, without adjustment")
+            yield self._wrong(DefectCode.WRONG_STATISTIC, fix)
+        of = self.fact.scope.of
+        if self.fact.unit == "tokens" and of in _TOKENS:
+            named = {kind for kind, words_ in _TOKENS.items() if said & words_}
+            near = set(self.words[max(0, self.at - 2) : self.at + 6])
+            close = {kind for kind, words_ in _TOKENS.items() if near & words_} or named
+            if close and of not in close and not (of == "total" and len(close) > 1):
+                yield self._wrong(DefectCode.WRONG_COUNT, f"these are the {of} tokens")
+
+    def _before_any(self, wanted: frozenset[str]) -> int:
+        places = [at for at, word in enumerate(self.words) if word in wanted]
+        return places[0] - 1 if places else -1
 
     # On which split.
 
@@ -579,6 +638,7 @@ class _Check:
                 and m.value in (Level.MEAN, Level.CHANGE)
             )
             and not (own in _LEVELS and m.value is Level.CHANGE and not self._is_noun_of(m))
+            and not (own is not Statistic.SHRINKAGE and m.value is Level.SHRINKAGE)
         ]
         bound = self._nearest(relevant)
         if bound is None:
@@ -674,7 +734,7 @@ class _Check:
         ):
             return
         value = signed_value(self.quantity)
-        if value == 0:
+        if value == 0 or self._moves():
             return
         minimised = self._minimised()
         found = self._direction()
@@ -704,6 +764,11 @@ class _Check:
                 DefectCode.WRONG_SIGN,
                 f"the value {way} ({self.fact.text}), and the sentence says {word!r}",
             )
+
+    def _moves(self) -> bool:
+        """Whether it is an end of "from {a} to {b}", which is held against the pair's values."""
+        before = self.words[self.at - 1 : self.at]
+        return before == ["from"] or (before == ["to"] and "from" in self.words[: self.at])
 
     def _minimised(self) -> bool:
         metrics = {m.name: m.direction for m in self.reading.sheet.metrics}
@@ -745,10 +810,8 @@ class _Check:
     def _units(self) -> Iterator[Found]:
         unit, kind = self.fact.unit, self.fact.kind
         said, noun = self._noun()
-        if kind in (FactKind.METRIC, FactKind.INTERVAL, FactKind.PUBLISHED) and unit not in (
-            PERCENT,
-            POINTS,
-        ):
+        in_metric = unit in {metric.name for metric in self.reading.sheet.metrics}
+        if in_metric or kind is FactKind.INTERVAL:
             if said and said & _ATOMIC_UNITS and not self._unit_of(said, unit):
                 hint = ""
                 if said & {PERCENT, POINTS} and self.fact.share:
@@ -851,6 +914,13 @@ _LINKS = frozenset(
         """
     )
 )
+_ADJUSTED = frozenset(words("adjusted corrected adjustment correction"))
+_UNADJUSTED = frozenset(words("unadjusted uncorrected raw nominal"))
+_TOKENS = {
+    "prompt": frozenset(words("read reads prompt prompts input inputs")),
+    "completion": frozenset(words("wrote written writes completion completions output generated")),
+    "total": frozenset(words("total altogether overall all")),
+}
 _NAMES = {
     Statistic.MEAN: "mean",
     Statistic.SD: "standard deviation",
@@ -890,8 +960,25 @@ _SETUP_WORDS = frozenset(
 )
 
 
-def _between_verbs(sentence: Sentence, first: int, last: int) -> bool:
-    return any(word in _GIVES_LEVEL for word in sentence.words[first + 1 : last])
+def _clear(mentions: Sequence[Mention[str]]) -> list[Mention[str]]:
+    """Return mentions, words of titles among them, all as clear ones."""
+    return [replace(mention, is_weak=False) for mention in mentions]
+
+
+def setting_mentions(
+    sentence: Sentence, names: Mapping[tuple[str, ...], str]
+) -> list[Mention[str]]:
+    """Return the settings that a sentence names, by the stems of their words."""
+    stems = [stem(word) for word in sentence.words]
+    found: list[Mention[str]] = []
+    taken: set[int] = set()
+    for phrase in sorted(names, key=len, reverse=True):
+        for first in range(len(stems) - len(phrase) + 1):
+            span = set(range(first, first + len(phrase)))
+            if tuple(stems[first : first + len(phrase)]) == phrase and not span & taken:
+                taken |= span
+                found.append(Mention(names[phrase], first, max(span)))
+    return found
 
 
 def _follows_with_preposition(
@@ -1037,12 +1124,5 @@ def _content(title: str) -> set[str]:
         "in",
         "and",
     }
-    found = {_stem(p) for w in title.lower().split() for p in w.split("-")}
+    found = {stem(p) for w in title.lower().split() for p in w.split("-")}
     return {word for word in found if word not in skipped and len(word) > 1}
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ies", "es", "ed", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word

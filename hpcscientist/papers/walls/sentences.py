@@ -225,9 +225,12 @@ def bind(
 
 def _after(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Mention[T] | None:
     """Return the mention that follows with a preposition, before anything else is said."""
-    has_preposition = False
+    has_preposition, depth = False, 0
     for place in range(at + 1, min(len(sentence.tokens), at + 14)):
         token = sentence.tokens[place]
+        depth += (token.text == "(") - (token.text == ")")
+        if depth < 0:  # it stands in brackets that end here
+            return None
         for mention in mentions:
             if mention.first == place and not mention.is_comparand and has_preposition:
                 return mention

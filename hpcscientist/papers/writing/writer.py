@@ -66,6 +66,7 @@ _SHOWN: Final = 12  # defects that a writer is shown at once
 _DEFECT, _REMARK, _QUERY, _TITLE = 500, 500, 300, 160  # characters
 _DRY: Final = 2  # rounds in a row that find no paper that was not found before
 _STRIKES: Final = 12  # times that sentences are taken out of one section
+_TELLING: Final = ("limitations", "setup")  # sections that tell what a paper must not leave out
 # What a paper must tell, where its writer never did.
 _TOLD: Final = (
     "In this campaign {campaign.ideas.proposed} ideas were proposed: {campaign.ideas.rejected} were "
@@ -397,6 +398,8 @@ class Writer:
     def _home(self, defect: Defect) -> str:
         """Return the section that is to mend a defect; "" where no writer can."""
         place = defect.place.section
+        if defect.code in WHOLE:  # wherever it is told, it is missing from all sections
+            return next(filter(self._drafts.__contains__, _TELLING), next(iter(self._drafts)))
         if place in self._drafts:
             return place
         if place.startswith("figure:"):
@@ -405,8 +408,6 @@ class Writer:
         if defect.code is DefectCode.PAGE_COUNT:
             longest = max(self._order(), key=lambda d: d.words() / d.advice.words)
             return longest.advice.id
-        if defect.code in WHOLE:
-            return "limitations" if "limitations" in self._drafts else next(iter(self._drafts))
         return ""
 
     def _cleaned(self, draft: Draft, others: Sequence[Defect] = ()) -> Draft:
