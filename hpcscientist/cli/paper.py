@@ -103,6 +103,8 @@ def _made(found: Made) -> bool:
         click.echo(f"  {built.preview}: a preview, unchecked and in no venue's layout")
     if built.reading is not None:
         _coverage(built.reading.explained, built.reading.digits, built.reading.links)
+    if built.boxes:
+        click.echo(f"  TeX's fonts lack these, printed as boxes or with one accent of two: {printable(built.boxes)}")
     tally, written = found.tally, found.written
     click.echo(
         f"  writing: {tally.replies} replies, {written.sent_back} sent back with defects, "

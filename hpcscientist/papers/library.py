@@ -8,6 +8,15 @@ from hpcscientist.campaign.proposals.shelf import open_library
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports.library import Library
+from hpcscientist.records.known.literature import Paper
+
+
+class NoLibrary:
+    """In place of a library, where a campaign had none: it knows no paper."""
+
+    def paper(self, paper_id: str) -> Paper | None:
+        """Return None."""
+        return None
 
 
 def library_of(paths: RunPaths, config: CampaignConfig) -> Library | None:

@@ -18,10 +18,12 @@ from hpcscientist.judgement.summary import read_rows
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import Campaign as Drawable
+from hpcscientist.papers.figures.data import tables
 from hpcscientist.papers.figures.drawn import captions, draw_all
-from hpcscientist.papers.library import library_of
+from hpcscientist.papers.lacking import missing
+from hpcscientist.papers.library import NoLibrary, library_of
 from hpcscientist.papers.typesetting.assemble import Records
-from hpcscientist.papers.typesetting.builder import Builder, Built, missing
+from hpcscientist.papers.typesetting.builder import Builder, Built
 from hpcscientist.papers.typesetting.document import Drawn
 from hpcscientist.papers.typesetting.engine import Limits
 from hpcscientist.papers.venues import venue as venues
@@ -125,8 +127,6 @@ def plan(paths: RunPaths, wanted: Wanted) -> tuple[list[Planned], tuple[str, ...
     """
     studio = open_studio(paths, wanted)
     open_writers(studio.campaign, wanted.settings, wanted.model)
-    from hpcscientist.papers.figures.data import tables  # noqa: PLC0415 (beside its use)
-
     found = []
     for subject in subjects(studio.records.sheet, wanted.ideas):
         brief = brief_of(paths, studio.campaign.recipe, studio.records.sheet, subject)
@@ -183,7 +183,7 @@ def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) 
     builder = Builder(records, studio.venue, figures, folder, wanted.limits)
 
     def wrong(manuscript: Manuscript) -> Sequence[Defect]:
-        return check(manuscript, records.sheet, records.library)
+        return check(manuscript, records.sheet, records.library or NoLibrary())
 
     async def build(manuscript: Manuscript) -> Sequence[Defect]:
         return builder.build(manuscript).defects

@@ -17,13 +17,14 @@ from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
-from hpcscientist.papers.check import check
+from hpcscientist.papers.check import check_all
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.formulas import BadFormula, resolve
-from hpcscientist.papers.library import library_of
+from hpcscientist.papers.lacking import EXTRA
+from hpcscientist.papers.library import NoLibrary, library_of
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
-from hpcscientist.papers.typesetting.builder import EXTRA, FACTS, MANUSCRIPT, PDF, RECORD
+from hpcscientist.papers.typesetting.builder import FACTS, MANUSCRIPT, PDF, RECORD
 from hpcscientist.papers.typesetting.document import Drawn, numbers_of
 from hpcscientist.papers.venues import venue as venues
 from hpcscientist.records.facts import FactSheet
@@ -59,14 +60,15 @@ def verify(folder: Path, run: Path | None) -> Verified:
     """
     manuscript = _manuscript(folder)
     paths = campaign_of(folder, run)
-    records, problems = _records(paths)
-    if manuscript.scope.campaign_id != records.sheet.campaign_id:
+    records = _records(folder, paths)
+    if not manuscript.scope.campaign_id == records.config.campaign_id == records.sheet.campaign_id:
         raise UsageError(
             f"{folder}: is a paper on campaign {manuscript.scope.campaign_id}, and {paths.root} "
-            f"holds {records.sheet.campaign_id}; give its run directory: hpcsci paper DIR --check"
+            f"holds {records.config.campaign_id}; give its run directory: hpcsci paper DIR --check"
         )
-    found = [*problems, *_changed(folder, manuscript, records.sheet)]
-    found += check(manuscript, records.sheet, records.library)
+    papers = records.library or NoLibrary()
+    checked = check_all(manuscript, records.sheet, papers, paths)
+    found = list(checked.defects)
     reading, unread = None, ""
     if not (folder / PDF).is_file():
         unread = f"there is no {PDF}; make it with `hpcsci paper DIR`"
@@ -133,12 +135,16 @@ def _said(record: Path) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _records(paths: RunPaths) -> tuple[Records, list[Defect]]:
+def _records(folder: Path, paths: RunPaths) -> Records:
+    """Return a campaign's records with the facts as they were when the paper was made."""
     state, config = read_state(paths), frozen.read(paths)
-    collected = collect(paths)
-    problems = [_evidence(problem) for problem in collected.problems]
-    library = library_of(paths, config)
-    return Records(paths, config, state, collected.sheet, library), problems
+    try:
+        sheet = FactSheet.model_validate_json(read_regular(folder / FACTS))
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{folder / FACTS}: cannot be read: restore it, or make the paper anew"
+        ) from error
+    return Records(paths, config, state, sheet, library_of(paths, config))
 
 
 def _manuscript(folder: Path) -> Manuscript:
@@ -151,23 +157,6 @@ def _manuscript(folder: Path) -> Manuscript:
         ) from error
     except ValidationError as error:
         raise UsageError(f"{folder / MANUSCRIPT}: damaged; make the paper anew") from error
-
-
-def _changed(folder: Path, manuscript: Manuscript, sheet: FactSheet) -> Iterator[Defect]:
-    """Yield the numbers that are other ones now than when the paper was made."""
-    try:
-        kept = FactSheet.model_validate_json(read_regular(folder / FACTS))
-    except (OSError, ValidationError):
-        yield _evidence(f"{FACTS} cannot be read")
-        return
-    for name in dict.fromkeys(i for number in numbers_of(manuscript) for i in number.ref.ids):
-        before, now = kept.by_id.get(name), sheet.by_id.get(name)
-        if before is None or now is None or before == now:
-            continue
-        rows = set(before.source.trials) ^ set(now.source.trials)
-        trials = ", ".join(sorted({row.trial for row in rows}))
-        what = f"{name} was {before.text} and is {now.text}"
-        yield _evidence(f"{what} ({trials})" if trials else what)
 
 
 def _evidence(what: str) -> Defect:

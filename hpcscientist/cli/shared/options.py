@@ -28,8 +28,9 @@ def run_directory(command: F) -> F:
 def optional_run_directory(command: F) -> F:
     """Add the argument DIR, which may be left out: None then."""
     kind = click.Path(path_type=Path)
-    options = {"required": False, "callback": _settled}
-    return click.argument("directory", metavar="[DIR]", type=kind, **options)(command)
+    return click.argument(
+        "directory", metavar="[DIR]", type=kind, required=False, callback=_settled
+    )(command)
 
 
 def _settled(

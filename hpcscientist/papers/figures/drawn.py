@@ -41,9 +41,9 @@ CAPTIONS: Final[Mapping[str, tuple[str, str]]] = {
         "A scatter plot of differences on the validation split and on the test split.",
     ),
     "learning-curves": (
-        "What trials wrote while they ran, a thin line for each seed and a thick one for their "
-        "mean. The code under test wrote it; no result rests on it.",
-        "Line plots over the entries that trials wrote, one colour for each idea.",
+        "What trials wrote while they ran: thin lines are seeds, thick lines their means. The code "
+        "under test wrote it; no result rests on it.",
+        "Line plots over the entries that trials wrote, in a colour for each idea.",
     ),
     "ablations": (
         "Further runs beside the idea that they were derived from, as difference to the baseline "

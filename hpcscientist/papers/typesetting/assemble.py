@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcscientist.files.rundir import RunPaths
@@ -79,8 +79,18 @@ def assemble(
         bibliography=entries(papers),
         appendix=appendix(records, manuscript),
         epoch=records.epoch,
-        names=(*records.sheet.names, *(idea.idea_id for idea in records.sheet.ideas)),
+        names=tuple(_names(records.sheet, papers)),
     )
+
+
+def _names(sheet: FactSheet, papers: Iterable[Paper]) -> Iterator[str]:
+    """Yield the words with digits in them that may be typed, as the walls on text let them pass."""
+    yield from sheet.names
+    texts = [title for idea in sheet.ideas for title in (idea.title, *idea.parts.values())]
+    for text in (*texts, *(paper.title for paper in papers)):
+        yield from (word for word in text.split() if any(c.isnumeric() for c in word))
+    yield from (idea.idea_id for idea in sheet.ideas)
+    yield from (str(paper.year) for paper in papers if paper.year)
 
 
 def appendix(records: Records, manuscript: Manuscript) -> Appendix:

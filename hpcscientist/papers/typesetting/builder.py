@@ -1,8 +1,8 @@
 """A manuscript typeset into its folder, and what is wrong with what came of it.
 
 `papers/ID/` holds paper.pdf, paper.html, paper.json, trace.html, manuscript.json, facts.json,
-references.bib, REPRODUCE.md, figures/ with their data, and source/ with all that LaTeX needs to make
-the PDF again.
+references.bib, REPRODUCE.md, figures/ with their data, and source/ with all that LaTeX needs to
+make the PDF again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from pathlib import Path
 from typing import Final
 
 from hpcscientist.files.atomic import write_atomic, write_json, write_text
+from hpcscientist.papers.lacking import can_preview, missing
 from hpcscientist.papers.typesetting import engine, html, latex, log, preview
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
 from hpcscientist.papers.typesetting.bibliography import bibtex
 from hpcscientist.papers.typesetting.document import Document, Drawn
+from hpcscientist.papers.typesetting.escape import lacking as lacking_letters
 from hpcscientist.papers.typesetting.reproduce import instructions
 from hpcscientist.papers.venues.venue import Venue
-from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place
+from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place, lines
 
 MANUSCRIPT, FACTS, PDF = "manuscript.json", "facts.json", "paper.pdf"
 RECORD: Final = "paper.json"  # where its campaign is, its venue, its figures by id
 SOURCE: Final = "source"
-EXTRA: Final = "pip install 'hpcscientist[papers]'"
 _KEPT: Final = (".tex", ".sty", ".cls", ".bib", ".bst", ".pdf", ".png", ".log")
 
 
@@ -48,6 +49,7 @@ class Built:
     passes: int = 0
     seconds: float = 0.0
     peak_mb: float = 0.0
+    boxes: str = ""  # letters that the fonts lack: they print as empty boxes
 
     @property
     def is_sound(self) -> bool:
@@ -77,7 +79,7 @@ class Builder:
         source = self._sources(document)
         lacking = missing()
         if any(engine.lacking()) or not _is_drawn(document):
-            made = preview.preview(document, self.folder) if preview.is_possible() else None
+            made = preview.preview(document, self.folder) if can_preview() else None
             return Built(self.folder, tuple(_unknown(document)), lacking, preview=made)
         typeset = engine.typeset(source, latex.NAME, document.epoch, self.limits)
         found = [*_unknown(document), *log.defects_of(typeset)]
@@ -100,6 +102,7 @@ class Builder:
             passes=typeset.passes,
             seconds=typeset.seconds,
             peak_mb=typeset.peak_mb,
+            boxes=_boxes(document),
         )
 
     def _hand_on(self, document: Document) -> None:
@@ -144,22 +147,10 @@ class Builder:
         return source
 
 
-def missing() -> tuple[str, ...]:
-    """Return what this machine lacks to make a PDF and to check it, with what mends it."""
-    found = []
-    if packages := engine.lacking():
-        found.append(f"no PDF: TeX lacks {', '.join(packages)}: {engine.INSTALL}")
-    if not gate.is_possible():
-        found.append(f"PyMuPDF is lacking, so no PDF can be checked: {EXTRA}")
-    if not _can_draw():
-        found.append(f"matplotlib is lacking, so no figure can be drawn: {EXTRA}")
-    return tuple(found)
-
-
-def _can_draw() -> bool:
-    from hpcscientist.papers.figures import draw  # noqa: PLC0415 (SciPy, which doctor need not load)
-
-    return draw.is_possible()
+def _boxes(document: Document) -> str:
+    texts = [str(part) for _, line in lines(document.manuscript) for part in line]
+    texts += [entry.text for entry in document.bibliography]
+    return lacking_letters(" ".join(texts))
 
 
 def _is_drawn(document: Document) -> bool:

@@ -58,6 +58,15 @@ _ACCENTS: Final = {
     "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d",
     "\u0327": "c", "\u0328": "k", "\u0331": "b",
 }  # fmt: skip
+# Macros of pylatexenc's table that our packages lack, or that need another font or math mode there.
+_UNDEFINED: Final = re.compile(
+    r"\\(?:CYR|cyr|nument|texthvlig|textnrleg|textschwa|textphi|textglotstop|textturnk|textfrac|"
+    r"acute|mathscr|arrowwave|dblarrowupdown|DownArrowUpArrow|rightangle|surfintegral|volintegral|"
+    r"clwintegral|clockoint|sqrint|homothetic|lazysinv|approxnotequal|tildetrpl|allequal|estimates|"
+    r"starequal|notlessgreater|notgreaterless|truestate|forcesextra|VDash|original|image|"
+    r"hermitconjmatrix|verymuch|precedesnotsimilar|udots|varperspcorrespond|recorder|quarternote|"
+    r"mathbb\{[a-z])|^\\(?:varepsilon|Upsilon|flat|natural|sharp)$"
+)
 _POWER = re.compile(r"(?<=\d)e(-?\d+)")
 _SUPERSCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789\N{MINUS SIGN}+")
 _RAISED: Final = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
@@ -70,9 +79,13 @@ def latex(text: str) -> str:
 
 
 def lacking(text: str) -> str:
-    """Return the characters of a text that our fonts lack, each once."""
+    """Return the characters of a text that our fonts lack, or set with one accent of several."""
     clean = unicodedata.normalize("NFC", visible(text))
-    return "".join(dict.fromkeys(c for c in clean if UNKNOWN in _character(c)))
+    return "".join(dict.fromkeys(c for c in clean if UNKNOWN in _character(c) or _is_stacked(c)))
+
+
+def _is_stacked(c: str) -> bool:
+    return len(unicodedata.normalize("NFD", c)) > 2
 
 
 def breakable(text: str) -> str:
@@ -123,16 +136,17 @@ def _character(c: str) -> str:
         return _OWN[c]
     apart = unicodedata.normalize("NFD", c)
     base, marks = apart[0], apart[1:]
-    if marks and base.isascii() and base.isalpha() and all(mark in _ACCENTS for mark in marks):
-        for mark in marks:
-            base = rf"\{_ACCENTS[mark]}{{{base}}}"
-        return base
+    if marks and base.isascii() and base.isalpha() and marks[0] in _ACCENTS:
+        # T1 sets one accent on a letter: of Vietnamese ones the tone is left out, see `lacking`.
+        return rf"\{_ACCENTS[marks[0]]}{{{base}}}"
     if c.isascii():
         return UNKNOWN
     found = str(_encoder().unicode_to_latex(c))
-    if found != c:
+    if found != c and not _UNDEFINED.search(found):
         return rf"{{{found}}}"
     parts = unicodedata.normalize("NFKD", c)
+    if c.isnumeric() and not any(part.isdecimal() for part in parts):
+        return UNKNOWN  # a numeral that would be printed as letters, as "XII" is
     return UNKNOWN if parts == c else "".join(map(_character, parts))
 
 

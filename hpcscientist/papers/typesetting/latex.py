@@ -180,7 +180,7 @@ def _references(document: Document) -> str:
     entries = map(_bibitem, document.bibliography)
     return "\n".join(
         [
-            r"\hypertarget{hpc-references}{}%",
+            r"\par\hypertarget{hpc-references}{}%",
             rf"\begin{{thebibliography}}{{{width}}}",
             r"\raggedright",
             *entries,

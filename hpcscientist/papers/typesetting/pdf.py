@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -212,31 +213,40 @@ class _Gate:
 
     def _names(self, page: _Page) -> None:
         """Explain names with digits in them that may be typed."""
-        allowed = {squeezed(name) for name in self.document.names}
+        allowed = {squeezed(name).strip(_ENDING) for name in self.document.names}
         for chars in _words(page.chars):
             if squeezed("".join(c.text for c in chars)).strip(_ENDING) in allowed:
                 _explain(chars)
 
     def _generated(self) -> None:
-        """Explain what our own code wrote: the bibliography, the appendix, the trace."""
-        end = self._place("hpc-references"), self._place("hpc-again"), (len(self.pages), 0.0)
-        known = squeezed(" ".join(map(_printed, enumerate(self.document.bibliography, 1))))
-        written = squeezed(appendix_text(self.document))
-        for text, start, stop in ((known, end[0], end[1]), (written, end[1], end[2])):
-            for page in self.pages:
-                here = [c for c in page.chars if start <= (page.number, c.y) < stop]
-                for chars in _words(here):
-                    if squeezed("".join(c.text for c in chars)) in text:
-                        _explain(chars)
+        """Explain what our own code wrote: the bibliography, the appendix, the trace.
 
-    def _place(self, name: str) -> tuple[int, float]:
-        """Return page and height (from the top) of a destination; past the end where none is."""
+        All their digits have to be there, in their order, and no other: a digit that is put among
+        them is none of them.
+        """
+        chars = [(page, char) for page in self.pages for char in page.chars]
+        references = self._index(chars, "hpc-references")
+        again = self._index(chars, "hpc-again")
+        entries = " ".join(map(_printed, enumerate(self.document.bibliography, 1)))
+        for text, here in (
+            (entries, chars[references:again]),
+            (appendix_text(self.document), chars[max(references, again) :]),
+        ):
+            digits = [char for _, char in here if char.is_digit and not char.explained]
+            _explain_sequence(digits, [c for c in squeezed(text) if c.isnumeric()])
+
+    def _index(self, chars: Sequence[tuple[_Page, _Char]], name: str) -> int:
+        """Return which character is the first after a destination; past the last where none is."""
         found = self.places.get(name)
-        if found is None:
-            return len(self.pages), 0.0
-        page = int(found["page"])
-        # Half a line above: a destination stands at the foot of its line, or at its head.
-        return page, self.pages[page].height - float(found["to"][1]) - 12.0
+        if found is not None:
+            number, (left, bottom) = int(found["page"]), found["to"]
+            top = self.pages[number].height - float(bottom)
+            for place, (page, char) in enumerate(chars):
+                # Of two columns the second begins higher than the first one ends.
+                below = page.number > number or (char.y >= top and char.x >= float(left) - 1.0)
+                if page.number >= number and below:
+                    return place
+        return len(chars)
 
     def _unexplained(self) -> None:
         for page in self.pages:
@@ -282,10 +292,10 @@ class _Gate:
         self.defects.append(Defect(code=code, place=place, found=found, fix=fix))
 
     def _home(self, word: str) -> Place | None:
-        wanted = squeezed(word).strip(_ENDING)
+        wanted = _bare(word)
         for place, line in lines(self.document.manuscript):
             for part in walk(line):
-                if isinstance(part, Text) and wanted in squeezed(part.text):
+                if isinstance(part, Text) and wanted in map(_bare, part.text.split()):
                     return place
         return None
 
@@ -310,6 +320,10 @@ def _printed(numbered: tuple[int, Entry]) -> str:
     return f"[{number}] {entry.text}"
 
 
+def _bare(word: str) -> str:
+    return squeezed(word).strip(_ENDING)
+
+
 def _words(chars: Iterable[_Char]) -> Iterator[list[_Char]]:
     word: list[_Char] = []
     for char in chars:
@@ -324,3 +338,14 @@ def _words(chars: Iterable[_Char]) -> Iterator[list[_Char]]:
 def _explain(chars: Iterable[_Char]) -> None:
     for char in chars:
         char.explained = True
+
+
+def _explain_sequence(digits: Sequence[_Char], expected: Sequence[str]) -> None:
+    """Explain digits as far as they follow each other as is expected."""
+    seen = [squeezed(char.text) for char in digits]
+    if seen == list(expected):
+        _explain(digits)
+        return
+    matcher = SequenceMatcher(None, seen, list(expected), autojunk=False)
+    for block in matcher.get_matching_blocks():
+        _explain(digits[block.a : block.a + block.size])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import sys
@@ -38,11 +37,6 @@ _SETTINGS: Final = """#set document(title: {title}, author: "hpcscientist (softw
 #set heading(numbering: none)
 #show link: set text(fill: rgb("#00407a"))
 """
-
-
-def is_possible() -> bool:
-    """Whether Typst is installed beside this package."""
-    return importlib.util.find_spec("typst") is not None
 
 
 def preview(document: Document, folder: Path, seconds: float = 60.0) -> Path | None:
