@@ -204,7 +204,7 @@ class Vocabulary:
 
     @cached_property
     def settings(self) -> Mapping[tuple[str, ...], str]:
-        """How prose calls hyperparameters and knobs: their words, and a word that is theirs alone."""
+        """How prose calls hyperparameters and knobs: by all of their words, or by one of its own."""
         names = dict.fromkeys(filter(None, map(setting_name, self.sheet.facts)))
         told = {
             name: tuple(stem(w) for w in re.split(r"[\W_]+", name.lower()) if w) for name in names

@@ -1,4 +1,4 @@
-"""Whether what is said to have become of an idea did: its status, its rank, and having no effect."""
+"""Whether ideas ended as is said: their status, their rank among others, having no effect."""
 
 from __future__ import annotations
 
