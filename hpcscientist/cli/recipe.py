@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
@@ -45,7 +46,7 @@ def new(name: str, into: Path) -> None:
 def check(name: str, run: bool) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
     path = load.find(name)
-    problems = checking.check(path)
+    problems = checking.check(path, stages.replies())
     for problem in problems:
         click.echo(printable(str(problem)), err=True)
     if problems:

@@ -5,6 +5,7 @@ Nothing of the recipe is executed; whether its code works, only a trial shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.recipe.checks.document import read_document
@@ -15,12 +16,13 @@ from hpcscientist.recipe.checks.files import (
     file_problems,
 )
 from hpcscientist.recipe.checks.replies import playbook_problems, seed_ideas
+from hpcscientist.records.base import Record
 from hpcscientist.records.problem import Problem
 
 __all__ = ["Problem", "check"]
 
 
-def check(path: Path) -> list[Problem]:
+def check(path: Path, replies: Mapping[str, type[Record]] | None = None) -> list[Problem]:
     """Return all problems of the recipe in folder `path`; none for a sound recipe.
 
     Where recipe.toml is wrong, the files that it names cannot be judged and only the
@@ -31,5 +33,5 @@ def check(path: Path) -> list[Problem]:
     if (path / SEED_IDEAS).exists():
         problems += seed_ideas(path / SEED_IDEAS)[1]
     if (path / PLAYBOOK).exists():
-        problems += playbook_problems(path / PLAYBOOK)
+        problems += playbook_problems(path / PLAYBOOK, replies)
     return list(dict.fromkeys(problems))
