@@ -91,6 +91,7 @@ _HEDGES = frozenset(
         """
     )
 )
+_ONE_RECIPE = "one recipe was run"
 # What no campaign shows, and why.
 _BEYOND = (
     (
@@ -102,9 +103,9 @@ _BEYOND = (
         "a campaign knows one setup, and not all others",
     ),
     (
-        r"\bfirst (?:method|approach|model|work|study|system|result|time|demonstration|evidence"
-        r"|to)\b|\b(?:is|are|was|were|be) the first\b|\bfirst of its kind\b|\bunprecedented\b|\bnovel\b"
-        r"|\bbreakthrough\b|\bnever (?:been|before)\b|\bgroundbreaking\b",
+        r"\bfirst (?:method|approach|model|work|study|system|result|time|demonstration"
+        r"|to)\b|\b(?:is|are|was|were|be) the first\b|\bfirst of its kind\b|\bunprecedented\b"
+        r"|\bnovel\b|\bbreakthrough\b|\bnever (?:been|before)\b|\bgroundbreaking\b",
         "nobody searched all that others did",
     ),
     (
@@ -113,14 +114,18 @@ _BEYOND = (
     ),
     (
         r"\balways (?:improve|better|help|outperform|win|work|beat|gain)"
-        r"|\bin (?:all|every) cases?\b|\b(?:all|any|every|other|many|most|various|different|multiple) "
+        r"|\bin (?:all|every) cases?\b"
+        r"|\b(?:all|any|every|other|many|most|various|different|multiple) "
         r"(?:data ?sets?|tasks?|domains?|architectures?|benchmarks?|settings)\b"
         r"|\bacross (?:data ?sets|tasks|domains|architectures|benchmarks|models)\b"
         r"|\buniversal(?:ly)?\b|\bin general\b|\bgenerali[sz](?:e|es|ed|ing|ation)\b",
-        "one recipe was run",
+        _ONE_RECIPE,
     ),
 )
 _OURS = frozenset(words("we our ours us campaign search baseline reference idea ideas experiments"))
+_REPORTS = frozenset(
+    words("find found see saw observe observed show shown conclude claim claims say prove believe")
+)
 _QUANTIFIED = frozenset({"all", "every", "each", "both"})
 _ORDER = {Split.VALIDATION: "validation", Split.TEST: "test"}
 
@@ -165,7 +170,11 @@ class ClaimWall:
         for pattern, why in _BEYOND:
             for match in re.finditer(pattern, text):
                 at = text[: match.start()].count(" ")
-                if not self._is_hedged(sentence, at) and not self._is_negated(sentence, at):
+                first, last = sentence.clause(at)
+                denied = self._is_negated(sentence, at) or (
+                    why == _ONE_RECIPE and set(sentence.words[first:last]) & _NEGATIONS
+                )
+                if not self._is_hedged(sentence, at, purpose=False) and not denied:
                     yield Found(DefectCode.BEYOND_EVIDENCE, match[0], f"leave it out: {why}")
 
     def _claim(self, sentence: Sentence, at: int, word: str) -> Claim | None:
@@ -184,12 +193,16 @@ class ClaimWall:
         near = set(sentence.words[max(first, at - 3) : min(last, at + 4)])
         return "success" if near & (_EFFECT | (_SUCCESS - _ADVERBS)) else None
 
-    def _is_hedged(self, sentence: Sentence, at: int) -> bool:
+    def _is_hedged(self, sentence: Sentence, at: int, *, purpose: bool = True) -> bool:
         """Whether it is asked, expected or intended, and not said to be so."""
         first, _ = sentence.clause(at)
         before = sentence.words[first:at]
         if set(before) & _HEDGES:
             return True
+        if set(before) & {"not", "never", "cannot", "no"} and set(before) & _REPORTS:
+            return True  # "we cannot claim that …", "we do not find that …"
+        if not purpose:
+            return False
         after = sentence.words[at + 1 : at + 4]
         if after[:1] in (["must"], ["needs"], ["requires"], ["means"], ["counts"]) or after[:2] in (
             ["has", "to"],
@@ -348,7 +361,8 @@ class ClaimWall:
             return True
         improved = [i for i in self.sheet.ideas if i.verdict is Verdict.IMPROVEMENT]
         all_hold = bool(improved) and all(idea.confirmed is True for idea in improved)
-        return all_hold and sentence.words[0] in ("improvements", "all", "the", "every", "each")
+        start = [w for w in sentence.words[:3] if w not in ("all", "the", "these", "every", "each")]
+        return all_hold and start[:1] in (["improvements"], ["improvement"], ["gains"])
 
     def _metric_said(self, sentence: Sentence) -> bool:
         return bool(self.vocabulary.metrics(sentence))

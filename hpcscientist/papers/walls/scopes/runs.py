@@ -39,7 +39,10 @@ def run(n: Told) -> Iterator[Found]:
         right = further[0].scope
         idea = n.reading.sheet.idea_by_id.get(right.idea or "")
         title = idea.parts.get(right.attempt or 0, "") if idea is not None else ""
-        if named and right.attempt not in named and not (named & _attempts(n, further)):
+        kinds = set(clause) & {"ablation", "sensitivity", "follow-up"}
+        if kinds and right.run not in kinds and not named:
+            yield _run_wrong(n, None)
+        elif named and right.attempt not in named and not (named & _attempts(n, further)):
             yield _run_wrong(n, min(named))
         elif right.run == "ablation" and not ablates and not named:
             yield n.wrong(DefectCode.WRONG_RUN, f"this is an ablation ({title}): say so")
@@ -50,7 +53,11 @@ def run(n: Told) -> Iterator[Found]:
         if own == BASELINE:
             return
         beside = [at for at in n.sentence.numbers if at != n.at and first <= at < last]
-        if (ablates or (named and varies) or (named and _changed(n, clause))) and not beside:
+        if (
+            ablates
+            or (named and varies)
+            or (named and (_changed(n, clause) or _is_titled(n, clause)))
+        ) and not beside:
             target = min(named) if named else None
             yield _run_wrong(n, target)
     del part_words
@@ -62,6 +69,13 @@ def _attempts(n: Told, facts: Sequence[Fact]) -> set[int]:
 
 def _changed(n: Told, clause: Sequence[str]) -> bool:
     return bool(set(clause) & {"with", "without", "at", "under"}) and not set(clause) & {"schedule"}
+
+
+def _is_titled(n: Told, clause: Sequence[str]) -> bool:
+    """Whether a clause has the whole title of a further run."""
+    idea = n.reading.sheet.idea_by_id.get(n.quantity.parts[0].scope.idea or "")
+    said = " ".join(clause)
+    return idea is not None and any(title.lower() in said for title in idea.parts.values())
 
 
 def _part_words(n: Told) -> dict[int, set[str]]:

@@ -15,6 +15,7 @@ from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import DefectCode
 
 _LEVELS = (Statistic.MEAN, Statistic.BEST, Statistic.WORST)
+_ENDS = (Statistic.LOW, Statistic.HIGH)
 _NAMES = {
     Statistic.MEAN: "mean",
     Statistic.SD: "standard deviation",
@@ -50,44 +51,47 @@ _TOKENS = {
 def statistic_of(n: Told) -> Iterator[Found]:
     """Hold a statistic against the one that is said; a mean is what is meant where none is."""
     own, reading = n.fact.scope.statistic, n.reading
-    if own in (None, Statistic.N):
+    if own is None or own is Statistic.N:
         return
-    named = reading.statistics
     if own in _LEVELS and _told_as_change(n):
         yield _statistic_wrong(n, "a change", Statistic.DELTA)
         return
     if own is Statistic.DELTA and _told_as_level(n):
         yield _statistic_wrong(n, "a value", Statistic.MEAN)
         return
-    # A change may be "of the mean"; it is no mean itn.
-    relevant = [
-        m
-        for m in named
-        if not (own in Level.CHANGE and m.value is Level.MEAN)
-        and not (
-            own in (*Level.P, Statistic.SHRINKAGE, Statistic.INTERVAL)
-            and m.value in (Level.MEAN, Level.CHANGE)
-        )
-        and not (own in _LEVELS and m.value is Level.CHANGE and not _is_noun_of(n, m))
-        and not (own is not Statistic.SHRINKAGE and m.value is Level.SHRINKAGE)
-    ]
-    bound = _nearest(n, relevant)
+    if _is_other_end(n):
+        yield _statistic_wrong(n, "the other end", None)
+        return
+    bound = _nearest(n, [m for m in reading.statistics if _may_tell(n, m)])
     if bound is None:
-        if own in (Statistic.MEAN, Statistic.DELTA):
-            return
-        if own in (Statistic.LOW, Statistic.HIGH) and _in_range(n):
-            return
-        yield n.wrong(DefectCode.WRONG_STATISTIC, f"say that this is the {_NAMES[own]}")
-    elif own not in bound.value:
-        if own in (Statistic.LOW, Statistic.HIGH) and bound.value is Level.CHANGE:
-            return
+        understood = own in (Statistic.MEAN, Statistic.DELTA)
+        if not understood and not (own in _ENDS and "interval" in n.words):
+            yield n.wrong(DefectCode.WRONG_STATISTIC, f"say that this is the {_NAMES[own]}")
+    elif own not in bound.value and not (own in _ENDS and bound.value is Level.CHANGE):
         said = min(bound.value, default=None)
         yield _statistic_wrong(n, " ".join(n.words[bound.first : bound.last + 1]), said)
 
 
-def _in_range(n: Told) -> bool:
-    """Whether it stands in brackets or in "from … to …" of a sentence about an interval."""
-    return "interval" in n.words
+def _is_other_end(n: Told) -> bool:
+    """Whether one end of an interval is told as the other."""
+    own, ends = n.fact.scope.statistic, (Level.LOW, Level.HIGH)
+    named = [m.value for m in n.reading.statistics if m.value in ends]
+    return own in _ENDS and len(set(named)) == 1 and own not in named[0]
+
+
+def _may_tell(n: Told, mention: Mention[frozenset[Statistic]]) -> bool:
+    """Whether a statistic that is named may be that of the number.
+
+    A change may be one "of the mean", and is no mean; a level may stand beside a gain.
+    """
+    own, said = n.fact.scope.statistic, mention.value
+    if said is Level.SHRINKAGE:
+        return own is Statistic.SHRINKAGE
+    if own in Level.CHANGE:
+        return said is not Level.MEAN
+    if own in (*Level.P, Statistic.SHRINKAGE, Statistic.INTERVAL):
+        return said not in (Level.MEAN, Level.CHANGE)
+    return not (own in _LEVELS and said is Level.CHANGE and not _is_noun_of(n, mention))
 
 
 def _nearest(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hpcscientist.papers.formulas import PERCENT, POINTS
 from hpcscientist.papers.walls.finding import Found
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.told import Told
 from hpcscientist.papers.walls.vocabulary import words
-from hpcscientist.records.facts import FactKind, Statistic
+from hpcscientist.records.facts import FactKind, Op, Statistic
 from hpcscientist.records.manuscript import DefectCode
 
 # Nouns after a number, and the units of facts that they may stand for.
@@ -20,7 +21,7 @@ for _unit, _names in (
     ("seeds", "seed seeds run runs repetition repetitions replicate replicates initialisations "
               "initializations trial trials n"),
     ("trials", "trial trials run runs experiment experiments execution executions"),
-    ("looks", "look looks time times"),
+    ("looks", "look looks time times idea ideas improvement improvements"),
     ("attempts", "attempt attempts version versions"),
     ("rounds", "round rounds"),
     ("tokens", "token tokens"),
@@ -146,6 +147,10 @@ def unit(n: Told) -> Iterator[Found]:
                 hint = f": write {{{op}({_bare(n)})}} {unit_word}"
             yield n.wrong(DefectCode.WRONG_UNIT, f"this is not in {noun}{hint}")
         return
+    if n.fact.scope.statistic in Level.CHANGE and kind is not FactKind.RATIO:
+        if _is_relative(n) and Op.RATIO not in n.quantity.ops:
+            hint = "a relative change is {percent(ratio(change, baseline's mean))} percent"
+            yield n.wrong(DefectCode.WRONG_UNIT, hint)
     if unit in (PERCENT, POINTS):
         if not said or unit not in said or (unit == POINTS and noun == "point"):
             yield n.wrong(DefectCode.WRONG_UNIT, f"this is in {unit}: write that after it")
@@ -168,6 +173,16 @@ def unit(n: Told) -> Iterator[Found]:
             else f"this is in {unit}"
         )
         yield n.wrong(code, f"{what}: say so")
+
+
+def _is_relative(n: Told) -> bool:
+    """Whether the number is called relative, as in "a relative gain of"; not "relative to"."""
+    first = max([0, *(at + 1 for at in n.sentence.numbers if at < n.at)])
+    near = n.words[first : n.at + 4]
+    return any(
+        word in ("relative", "relatively", "proportional") and following != "to"
+        for word, following in pairwise([*near, ""])
+    )
 
 
 def _bare(n: Told) -> str:
