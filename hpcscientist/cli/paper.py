@@ -17,12 +17,14 @@ from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.papers.make import Made, Planned, Wanted, make, plan
+from hpcscientist.papers.trace import COLUMNS, TraceRow, as_table
 from hpcscientist.papers.venues.venue import DEFAULT, names
-from hpcscientist.papers.verify import Verified, trace, verify
+from hpcscientist.papers.verify import Verified, traced, verify
 from hpcscientist.records.manuscript import Defect
 
 _MOST_SHOWN = 20  # defects of one paper
 _MB = 1e6
+_LEAST_WIDTH = 180  # columns of the table of --trace
 
 
 @click.command()
@@ -40,12 +42,14 @@ _MB = 1e6
 @click.option("--out", metavar="FOLDER", help="Write here [DIR/papers].")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and what is lacking.")
 @click.option("--check", "checked", metavar="PAPER", help="Hold a paper against its campaign.")
-@click.option("--trace", "traced", metavar="PAPER", help="Print where each number comes from.")
+@click.option(
+    "--trace", "paper_folder", metavar="PAPER", help="Print where each number comes from."
+)
 @click.option("--json", "as_json", is_flag=True, help="With --check or --trace: JSON on stdout.")
 def paper(
     directory: Path | None,
     checked: str | None,
-    traced: str | None,
+    paper_folder: str | None,
     dry_run: bool,
     as_json: bool,
     **given: Any,
@@ -56,12 +60,12 @@ def paper(
     """
     here = Path.cwd()
     run = None if directory is None else directory.absolute()
-    if checked and traced:
+    if checked and paper_folder:
         raise UsageError("--check and --trace: give one of them")
     if checked:
         return _checked(verify((here / expanded(checked)).absolute(), run), as_json)
-    if traced:
-        return _traced(trace((here / expanded(traced)).absolute(), run), as_json)
+    if paper_folder:
+        return _traced(traced((here / expanded(paper_folder)).absolute()), as_json)
     if run is None:
         raise UsageError("DIR is missing: give the run directory of a campaign")
     if as_json:
@@ -104,7 +108,8 @@ def _made(found: Made) -> bool:
     if built.reading is not None:
         _coverage(built.reading.explained, built.reading.digits, built.reading.links)
     if built.boxes:
-        click.echo(f"  TeX's fonts lack these, printed as boxes or with one accent of two: {printable(built.boxes)}")
+        letters = printable(built.boxes)
+        click.echo(f"  TeX's fonts lack these, set as boxes or with one accent of two: {letters}")
     tally, written = found.tally, found.written
     click.echo(
         f"  writing: {tally.replies} replies, {written.sent_back} sent back with defects, "
@@ -171,30 +176,25 @@ def _checked(found: Verified, as_json: bool) -> int:
     return 0 if found.is_sound else 1
 
 
-def _traced(rows: Sequence[dict[str, Any]], as_json: bool) -> int:
-    broken = [row for row in rows if "error" in row]
+def _traced(rows: tuple[TraceRow, ...], as_json: bool) -> int:
     if as_json:
-        click.echo(json.dumps(rows))
-        return 1 if broken else 0
-    for row in rows:
-        if "error" in row:
-            click.echo(f"{row['ref']}: {printable(row['error'])}")
-            continue
-        click.echo(printable(f"{row['text']}  {row['ref']}: {row['label']}"))
-        for fact in row["facts"]:
-            click.echo(printable(f"  {fact['id']} = {fact['text']}: {fact['label']}"))
-            _source(fact["source"])
-    return 1 if broken else 0
+        click.echo(json.dumps([row.model_dump(mode="json") for row in rows]))
+    else:
+        _table(rows)
+    return 1 if any(row.problem for row in rows) else 0
 
 
-def _source(source: dict[str, Any]) -> None:
-    if source["method"]:
-        click.echo(printable(f"    {source['method']}"))
-    for row in source["trials"]:
-        told = f"{row['trial']} run {row['run']} seed {row['seed']}: {row['value']!r}"
-        click.echo(printable(f"    {told}  {row['file']}  row {row['row_hash']}"))
-    lines = f":{source['lines'][0]}-{source['lines'][1]}" if source["lines"] else ""
-    for file in source["files"]:
-        click.echo(printable(f"    {file['file']}{lines}  {file['sha256']}"))
-    if source["paper"]:
-        click.echo(printable(f"    published in {source['paper']}: {source['setup']}"))
+def _table(rows: tuple[TraceRow, ...]) -> None:
+    from rich import box  # noqa: PLC0415 (programs that ask for JSON do without)
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, show_lines=True)
+    for name in COLUMNS:
+        grid.add_column(name, overflow="fold", no_wrap=name in ("number", "where"))
+    for line in as_table(rows):
+        grid.add_row(*(Text(printable(cell)) for cell in line))
+    console = Console(markup=False, emoji=False, highlight=False)
+    # Below that width every hash would be a column of letters.
+    Console(markup=False, width=max(_LEAST_WIDTH, console.width)).print(grid)

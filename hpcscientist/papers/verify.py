@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,10 +17,9 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.papers.check import check_all
-from hpcscientist.papers.facts.collect import collect
-from hpcscientist.papers.formulas import BadFormula, resolve
 from hpcscientist.papers.lacking import EXTRA
 from hpcscientist.papers.library import NoLibrary, library_of
+from hpcscientist.papers.trace import TraceRow, trace
 from hpcscientist.papers.typesetting import pdf as gate
 from hpcscientist.papers.typesetting.assemble import Records, assemble
 from hpcscientist.papers.typesetting.builder import FACTS, MANUSCRIPT, PDF, RECORD
@@ -86,30 +84,12 @@ def verify(folder: Path, run: Path | None) -> Verified:
     )
 
 
-def trace(folder: Path, run: Path | None) -> list[dict[str, Any]]:
-    """Return each number of a paper with its formula, facts, trials, rows and hashes.
+def traced(folder: Path) -> tuple[TraceRow, ...]:
+    """Return where each number of a paper comes from, by the facts that lie beside it.
 
-    Raises UsageError, RunDirectoryError.
+    Raises UsageError.
     """
-    manuscript = _manuscript(folder)
-    sheet = collect(campaign_of(folder, run)).sheet
-    rows: list[dict[str, Any]] = []
-    for number in numbers_of(manuscript):
-        try:
-            quantity = resolve(number.ref, sheet)
-        except BadFormula as error:
-            rows.append({"ref": str(number.ref), "error": str(error)})
-            continue
-        rows.append(
-            {
-                "ref": str(number.ref),
-                "text": quantity.fact.text,
-                "unit": quantity.fact.unit,
-                "label": quantity.fact.label,
-                "facts": [json.loads(part.model_dump_json()) for part in quantity.parts],
-            }
-        )
-    return rows
+    return trace(_manuscript(folder), _facts(folder))
 
 
 def campaign_of(folder: Path, run: Path | None) -> RunPaths:
@@ -138,13 +118,16 @@ def _said(record: Path) -> str:
 def _records(folder: Path, paths: RunPaths) -> Records:
     """Return a campaign's records with the facts as they were when the paper was made."""
     state, config = read_state(paths), frozen.read(paths)
+    return Records(paths, config, state, _facts(folder), library_of(paths, config))
+
+
+def _facts(folder: Path) -> FactSheet:
     try:
-        sheet = FactSheet.model_validate_json(read_regular(folder / FACTS))
+        return FactSheet.model_validate_json(read_regular(folder / FACTS))
     except (OSError, ValidationError) as error:
         raise UsageError(
             f"{folder / FACTS}: cannot be read: restore it, or make the paper anew"
         ) from error
-    return Records(paths, config, state, sheet, library_of(paths, config))
 
 
 def _manuscript(folder: Path) -> Manuscript:

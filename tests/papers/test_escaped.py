@@ -29,8 +29,8 @@ HOSTILE = (
     "\\csname @@input\\endcsname",
     "<script>alert(1)</script>",
     "&lt;img src=x onerror=alert(1)&gt;",
-    "#import \"@preview/x\"; #read(\"/etc/passwd\")",
-    "\"); #panic(\"x\"",
+    '#import "@preview/x"; #read("/etc/passwd")',
+    '"); #panic("x"',
     "line\nbreak\x00\x1b[31m\u202e\u200b",
 )
 # What escaping may write: macros of its own, of accents and of symbols, each closed at once.

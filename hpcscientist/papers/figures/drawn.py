@@ -36,7 +36,7 @@ CAPTIONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "search-confirmed": (
         "Differences to the baseline in the search, on the validation split, against those with "
-        "fresh seeds on the test split. On the diagonal nothing shrank; in the shaded band two "
+        "fresh seeds on the test split. On the diagonal nothing shrank; in the shaded band "
         "measurements of the same code differ by chance.",
         "A scatter plot of differences on the validation split and on the test split.",
     ),
@@ -51,7 +51,7 @@ CAPTIONS: Final[Mapping[str, tuple[str, str]]] = {
         "A forest plot with a line for each further run.",
     ),
     "attempts": (
-        "The versions of code that were written, each to the right of the one it was made from.",
+        "The versions of code that were written, each to the right of what it was made from.",
         "A tree for each idea, from the reference to its last version.",
     ),
 }
@@ -103,8 +103,8 @@ def _recipes_own(campaign: Campaign, folder: Path, plot: Path, tell: Tell) -> It
     with tempfile.TemporaryDirectory(prefix="hpcsci-plot-") as place:
         out = Path(place)
         # An earlier recipe's plot.py draws pixels, and knows no other format.
-        vectors = [_plot(plot, results, out, ("--format", kind)) for kind in ("pdf", "svg")]
-        if not all(vectors) and not _plot(plot, results, out, ()):
+        vectors = all(_plot(plot, results, out, ("--format", kind)) for kind in ("pdf", "svg"))
+        if not vectors and not _plot(plot, results, out, ()):
             tell(f"{plot.name} of the recipe drew no figures: it failed; run it by hand to see why")
             return
         names = sorted({path.stem for path in out.iterdir() if _NAME.fullmatch(path.stem)})

@@ -128,7 +128,7 @@ def _commands(records: Records, manuscript: Manuscript) -> Iterable[tuple[str, s
     config = records.config
     yield "The table of all ideas", f"hpcsci results {RUN}"
     yield "Every number of this paper, checked", f"hpcsci paper {RUN} --check {PAPER}"
-    yield "Where every number comes from", f"hpcsci paper {RUN} --trace {PAPER}"
+    yield "Where every number comes from", f"hpcsci paper --trace {PAPER}"
     for idea in _confirmed(records, manuscript):
         yield f"The trials of {idea} run again", f"hpcsci reproduce {RUN} --idea {idea}"
     consent = " --allow-unsandboxed" if config.isolation is Isolation.NONE else ""

@@ -134,20 +134,31 @@ def _character(c: str) -> str:
         return c
     if c in _OWN:
         return _OWN[c]
+    if c.isascii():
+        return UNKNOWN
+    return _accented(c) or _symbol(c)
+
+
+def _accented(c: str) -> str:
+    """Return a letter with an accent; "" where it is none.
+
+    T1 sets one accent on a letter: of Vietnamese ones the tone is left out, see `lacking`.
+    """
     apart = unicodedata.normalize("NFD", c)
     base, marks = apart[0], apart[1:]
     if marks and base.isascii() and base.isalpha() and marks[0] in _ACCENTS:
-        # T1 sets one accent on a letter: of Vietnamese ones the tone is left out, see `lacking`.
         return rf"\{_ACCENTS[marks[0]]}{{{base}}}"
-    if c.isascii():
-        return UNKNOWN
+    return ""
+
+
+def _symbol(c: str) -> str:
     found = str(_encoder().unicode_to_latex(c))
     if found != c and not _UNDEFINED.search(found):
         return rf"{{{found}}}"
     parts = unicodedata.normalize("NFKD", c)
-    if c.isnumeric() and not any(part.isdecimal() for part in parts):
-        return UNKNOWN  # a numeral that would be printed as letters, as "XII" is
-    return UNKNOWN if parts == c else "".join(map(_character, parts))
+    if parts == c or (c.isnumeric() and not any(part.isdecimal() for part in parts)):
+        return UNKNOWN  # also a numeral that would be printed as letters, as "XII" is
+    return "".join(map(_character, parts))
 
 
 @cache

@@ -54,7 +54,9 @@ _COMPLAINTS: Final = tuple(
     )
 )
 # Said of every document whose references were not known before; another pass follows.
-_PASSING = re.compile(r"Rerun|Label\(s\) may have changed|There were undefined references")
+_PASSING = re.compile(
+    r"Rerun|has changed|Label\(s\) may have changed|There were undefined references"
+)
 _BOUNDS: Final = {
     "deadline": "it took too long",
     "memory": "it needed too much memory",
@@ -67,6 +69,8 @@ _BOUNDS: Final = {
 def defects_of(made: Typeset) -> list[Defect]:
     """Return what is wrong with a document, in the order of the log; [] for a clean one."""
     found = list(dict.fromkeys(_of_log(made.log)))
+    if made.pdf is None:  # of a pass that was broken off every reference is undefined
+        found = [defect for defect in found if defect.code in _FATAL]
     if made.stopped:
         why = _BOUNDS.get(made.stopped, made.stopped)
         found.append(_failed(f"the engine: {why}", "shorten the text"))
