@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -30,7 +30,6 @@ from hpcscientist.launching.moving import change_site
 from hpcscientist.launching.rendering import check, scripts
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe import staging
-from hpcscientist.records.site import BackendKind
 
 NOTHING_SCORED = 3
 
@@ -52,7 +51,7 @@ NOTHING_SCORED = 3
 )
 @click.option(
     "--backend",
-    type=click.Choice(["auto", *get_args(BackendKind)]),
+    metavar="auto|local|slurm|NAME",
     help="What runs the trials [auto].",
 )
 @site_options

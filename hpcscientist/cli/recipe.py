@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
+from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
+from hpcscientist.records.asked.writing import REPLIES
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Budget
 
@@ -45,7 +47,7 @@ def new(name: str, into: Path) -> None:
 def check(name: str, run: bool) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
     path = load.find(name)
-    problems = checking.check(path)
+    problems = checking.check(path, stages.replies(), REPLIES)
     for problem in problems:
         click.echo(printable(str(problem)), err=True)
     if problems:

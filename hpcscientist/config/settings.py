@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -142,11 +142,11 @@ class AuthoringSettings(Record):
     one pass. Without it and without a reviewer the reference has no pilot, and code that does
     nothing is not caught.
 
-    `search` line takes one version to its end; tree searches best-first over versions (The AI
-    Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and improvements,
-    `nodes` versions in all, `workers` of an idea's pilots at once. A broken version is mended
-    rather than the best one improved with probability `debug_share`, at most `debug_depth`
-    times in a row.
+    `search` names the strategy: line takes one version to its end; tree searches best-first over
+    versions (The AI Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and
+    improvements, `nodes` versions in all, `workers` of an idea's pilots at once. A broken version
+    is mended rather than the best one improved with probability `debug_share`, at most
+    `debug_depth` times in a row. Other installed packages may add strategies.
     """
 
     plan: bool = True
@@ -158,7 +158,7 @@ class AuthoringSettings(Record):
     edits: Literal["auto", "search", "unit"] = "auto"
     samples: int = Field(default=0, ge=0, le=32)
     hopeless: float = Field(default=0.5, ge=0)
-    search: Literal["line", "tree"] = "line"
+    search: str = Field(default="line", min_length=1)
     drafts: int = Field(default=3, ge=1, le=100)
     nodes: int = Field(default=12, ge=1, le=1000)
     workers: int = Field(default=3, ge=1, le=100)
@@ -270,14 +270,16 @@ class Settings(Record):
 
     `site` is the file of a site profile. `image` overrides the recipe's. `nodes` 0: the
     controller runs here and not as a job. `control` is the share of ideas that the control arm
-    proposes beside a language model.
+    proposes beside a language model. `roles` are those that stages of other packages ask; what is
+    not set is as `review` has it. `extensions` holds what stages, backends, strategies and models
+    of other packages are told, by their names.
     """
 
     recipe: str = "digits"
     ideas: int = Field(default=20, ge=1, le=10_000_000)
     rounds: int = Field(default=0, ge=0, le=10_000_000)
     model: str = ""
-    backend: Literal["auto", BackendKind] = "auto"
+    backend: BackendKind = "auto"
     site: str = ""
     image: str = ""
     nodes: int = Field(default=0, ge=0)
@@ -290,6 +292,8 @@ class Settings(Record):
     code: RoleSettings = CODE
     review: RoleSettings = REVIEW
     writing: RoleSettings = WRITING
+    roles: dict[str, RoleSettings] = Field(default={})
+    extensions: dict[str, dict[str, Any]] = Field(default={})
     embedding: EmbeddingSettings = EmbeddingSettings()
     literature: LiteratureSettings = LiteratureSettings()
     proposing: ProposingSettings = ProposingSettings()
@@ -300,3 +304,12 @@ class Settings(Record):
     local: LocalSettings = LocalSettings()
     slurm: SlurmOverrides = SlurmOverrides()
     paths: PathSettings = PathSettings()
+
+    def role(self, name: str) -> RoleSettings:
+        """Return the settings of a role; those of `review` for one that has none of its own."""
+        match name:
+            case "ideation" | "code" | "review" | "writing":
+                found: RoleSettings = getattr(self, name)
+                return found
+            case _:
+                return self.roles.get(name, self.review)

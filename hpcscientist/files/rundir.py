@@ -59,20 +59,14 @@ class IdeaPaths:
         """Every model call made for this idea."""
         return self.root / "chat.jsonl"
 
-    @property
-    def novelty(self) -> Path:
-        """What was found of it in the literature."""
-        return self.root / "novelty.json"
+    def verdict(self, stage: str) -> Path:
+        """What a judge made of it before code was written: novelty.json, feasibility.json, …"""
+        return self.root / f"{stage}.json"
 
     @property
     def directions(self) -> Path:
         """What the ideas of a batch are to work out, with the first of them."""
         return self.root / "directions.json"
-
-    @property
-    def feasibility(self) -> Path:
-        """Whether it fits the recipe, by an estimate."""
-        return self.root / "feasibility.json"
 
     @property
     def concepts(self) -> Path:

@@ -18,10 +18,10 @@ from hpcscientist.papers.walls.finding import Found, Wanted, nearest, write
 from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.numerals import foreign_letters, mask, typed_numbers
 from hpcscientist.papers.walls.outcomes import OutcomeWall
-from hpcscientist.papers.walls.scopes import ScopeWall
+from hpcscientist.papers.walls.scopes.wall import ScopeWall
 from hpcscientist.papers.walls.sentences import Flat, Sentence, flatten, sentences
 from hpcscientist.papers.walls.vocabulary import words
-from hpcscientist.records.facts import Fact, FactSheet, Statistic
+from hpcscientist.records.facts import Fact, FactSheet, Statistic, TrialRow
 from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.manuscript import (
     Citation,
@@ -163,26 +163,32 @@ def _changed(place: Place, fact: Fact, why: str) -> Defect:
 
 
 def _difference(was: Fact, now: Fact) -> str:
+    """Say in what a fact differs from what it was: by trial where it has any."""
     rows = {(row.trial, row.run, row.position): row for row in now.source.trials}
     for row in was.source.trials:
-        other = rows.get((row.trial, row.run, row.position))
-        if other is None:
-            return f"{row.trial} has no result any more"
-        if other.value != row.value:
-            return f"{row.trial} ({row.file}) had {row.value!r} and has {other.value!r} now"
-        if other.row_hash != row.row_hash:
-            return f"{row.trial}: its row in {other.file} is another now"
+        if why := _row_difference(row, rows.get((row.trial, row.run, row.position))):
+            return why
     if len(was.source.trials) != len(rows):
         return "other trials count towards it now"
     if (was.value, was.upper, was.text) != (now.value, now.upper, now.text):
         where = ", ".join(file.file for file in was.source.files) or was.source.method
         return f"it is {now.text} now ({where})"
     ours = {file.file: file.sha256 for file in now.source.files}
-    # A result file may be compacted, and the journal may go on: its rows and counts are compared.
+    # A result file may be compacted, and the journal may go on: of these, rows and counts count.
     for file in was.source.files:
         is_code = file.file.endswith(".py") or file.file.startswith("recipe/")
         if is_code and ours.get(file.file) != file.sha256:
             return f"{file.file} is another file now"
+    return ""
+
+
+def _row_difference(was: TrialRow, now: TrialRow | None) -> str:
+    if now is None:
+        return f"{was.trial} has no result any more"
+    if now.value != was.value:
+        return f"{was.trial} ({was.file}) had {was.value!r} and has {now.value!r} now"
+    if now.row_hash != was.row_hash:
+        return f"{was.trial}: its row in {now.file} is another now"
     return ""
 
 
@@ -284,7 +290,7 @@ class Checker:
                         code=DefectCode.UNKNOWN_FIGURE,
                         place=place,
                         found=str(part),
-                        fix=f"write one of {', '.join(sorted(known)) or 'none: there are no figures'}",
+                        fix=f"there are {', '.join(sorted(known)) or 'no figures'}",
                     )
         for figure in self.manuscript.figures:
             if figure.id not in shown:

@@ -24,7 +24,7 @@ from campaigns import HPCSCI, hpcsci
 from comings import FREE, comes_to
 from newcomers_page import excerpts, files, is_part, section
 
-from hpcscientist.campaign.minds import model_minds
+from hpcscientist.campaign.agents import model_agents
 from hpcscientist.campaign.ruling import rules_of
 from hpcscientist.campaign.session import Session
 from hpcscientist.conduct.actions import Stop
@@ -289,8 +289,8 @@ def test_whatever_line_a_kill_cuts_the_journal_at_the_next_driver_does_what_came
     events, state = journal.read(paths.journal), CampaignState()
     book = PlaybookModel(paths.recipe / "playbook.jsonl")
     with closing(Journal(tmp_path / "journal.jsonl", state.apply)) as nobodys:
-        minds = model_minds(book, config, recipe, Session(paths, nobodys, state, generation=1))
-        rules = rules_of(config, recipe, minds)
+        agents = model_agents(book, config, recipe, Session(paths, nobodys, state, generation=1))
+        rules = rules_of(config, recipe, agents)
     assert len(events) > 300
     for number, (event, then) in enumerate(pairwise(events), 1):
         state.apply(event)

@@ -81,7 +81,7 @@ async def test_exhausted_or_a_hole(tmp_path: Path, idea_id: str, error: type[Exc
 def test_malformed_lines_have_their_place(tmp_path: Path, line: str, said: str) -> None:
     path = written(tmp_path, GOOD, "", line)
     with pytest.raises(ModelSpecError) as caught:
-        PlaybookModel(path)
+        PlaybookModel(path, ("propose", "code", "debug"))
     assert str(caught.value).startswith(f"{path}:3: ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -57,7 +57,7 @@ def test_an_idea_is_told_by_what_its_files_have(paths: RunPaths, recipe: Recipe)
     folder.reading(1).write_text(reading.model_dump_json())
     verdict = NoveltyVerdict(decision="novel", reason="so", rounds=1, library="l",
                              evidence=(Citation(paper_id="doi:10.1/x", why="near"),))  # fmt: skip
-    folder.novelty.write_text(verdict.model_dump_json())
+    folder.verdict("novelty").write_text(verdict.model_dump_json())
     concept = ConceptRecord(name="Velocity", definition="It adds up.", papers=("title:cc",))
     folder.concepts.write_text(json.dumps([concept.model_dump(mode="json")]))
     brief = brief_of(paths, recipe, SHEET, IDEA)

@@ -16,8 +16,15 @@ from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.facts import Fact, FactIdea, FactKind, FactMetric, FactSheet, Scope
-from hpcscientist.records.facts import Statistic as S
+from hpcscientist.records.facts import (
+    Fact,
+    FactIdea,
+    FactKind,
+    FactMetric,
+    FactSheet,
+    Scope,
+    Statistic,
+)
 from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.known.literature import Hit, Paper, SearchBy
 from hpcscientist.records.manuscript import (
@@ -42,13 +49,20 @@ def fact(name: str, value: float, text: str, kind: FactKind, **scope: Any) -> Fa
                 scope=Scope(**scope))  # fmt: skip
 
 
-def _measured(idea: str, split: Split, statistic: S, value: float, **scope: Any) -> Fact:
-    kind = {S.INTERVAL: FactKind.INTERVAL, S.P_ADJUSTED: FactKind.P_VALUE}
+def _measured(idea: str, split: Split, statistic: Statistic, value: float, **scope: Any) -> Fact:
+    kind = {Statistic.INTERVAL: FactKind.INTERVAL, Statistic.P_ADJUSTED: FactKind.P_VALUE}
     name = f"{idea}.{split}.accuracy.{statistic}"
     return fact(name, value, str(value), kind.get(statistic, FactKind.METRIC), idea=idea,
                 split=split, metric="accuracy", statistic=statistic, **scope)  # fmt: skip
 
 
+STATISTICS = (
+    Statistic.MEAN,
+    Statistic.DELTA,
+    Statistic.INTERVAL,
+    Statistic.P_ADJUSTED,
+    Statistic.SD,
+)
 SHEET = FactSheet(
     campaign_id="digits-00000000",
     recipe="digits",
@@ -66,8 +80,8 @@ SHEET = FactSheet(
         *(_measured(i, split, s, v)
           for i, v in ((IDEA, 0.97), ("baseline", 0.93), ("idea-0002", 0.9))
           for split in (Split.VALIDATION, Split.TEST)
-          for s in (S.MEAN, S.DELTA, S.INTERVAL, S.P_ADJUSTED, S.SD)),
-        _measured(IDEA, Split.TEST, S.BEST, 0.98),
+          for s in STATISTICS),
+        _measured(IDEA, Split.TEST, Statistic.BEST, 0.98),
         fact("campaign.ideas.proposed", 3, "3", FactKind.COUNT, of="proposed"),
         fact("campaign.ideas.failed", 1, "1", FactKind.COUNT, of="failed"),
         fact("recipe.data.train.rows", 997, "997", FactKind.SIZE, of="train"),

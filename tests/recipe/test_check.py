@@ -4,6 +4,7 @@ import sys
 import pytest
 from newer_python import NEWER
 
+from hpcscientist.campaign.stages import replies
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
@@ -155,7 +156,7 @@ PROPOSAL = {"title": "t", "hypothesis": "h", "method": "m", "experiment_plan": "
         ("{", "Invalid JSON"),
         ({"idea": -1, "stage": "code", "text": "x"}, "idea: "),
         ({"idea": 1, "stage": "propse", "text": "x"}, "did you mean 'propose'"),
-        ({"idea": 1, "stage": "zzz", "text": "x"}, "known: attributes, queries, rank, directions"),
+        ({"idea": 1, "stage": "zzz", "text": "x"}, "known: propose, attributes, queries, rank"),
         ({"idea": 1, "stage": "code"}, "give either 'reply' or 'text'"),
         ({"idea": 1, "stage": "code", "txt": "x"}, "did you mean 'text'"),
         ({"idea": 1, "stage": "propose", "reply": {**PROPOSAL, "novelty": 11}}, "novelty"),
@@ -175,7 +176,7 @@ def test_each_fault_of_a_playbook_has_its_line(folder, entry, message):
     good = json.dumps({"idea": 9, "stage": "propose", "reply": PROPOSAL})
     line = entry if isinstance(entry, str) else json.dumps(entry)
     (folder / "playbook.jsonl").write_text(f"{good}\n\n{line}\n")
-    problems = check(folder)
+    problems = check(folder, replies())
     assert problems and {(p.file.name, p.line) for p in problems} == {("playbook.jsonl", 3)}
     assert any(message in p.message for p in problems), problems
 

@@ -256,8 +256,13 @@ def _measured() -> Iterator[Fact]:
             for place, metric in enumerate((F1, LOSS)):
                 part = "" if attempt.run == "main" else f"{attempt.run}-{attempt.attempt}."
                 group = Group(
-                    *(f"{attempt.idea}.{part}{split}", attempt.idea, attempt.idea),
-                    *(attempt.attempt, attempt.run, split, {}),
+                    prefix=f"{attempt.idea}.{part}{split}",
+                    whose=attempt.idea,
+                    idea=attempt.idea,
+                    attempt=attempt.attempt,
+                    run=attempt.run,
+                    split=split,
+                    trials={},
                 )
                 rows = _rows(attempt, split, place)
                 theirs = {} if attempt is baseline else _rows(baseline, split, place)

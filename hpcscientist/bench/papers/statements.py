@@ -1,7 +1,7 @@
 """Holds false and true statements against the walls, and counts what is refused.
 
-Each statement stands alone in a manuscript that is true otherwise. A third of them, chosen by their
-hash, was held out while the walls were made; their recall is told apart.
+Each statement stands alone in a manuscript that is true otherwise. A third of them was written when
+the walls were done, without any of these in view; their recall is told apart.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ _REST = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: of which kind, its text, and what supports its citation."""
+    """One statement: of which kind, its text, and what supports its citation.
+
+    `held_out`: it was written after the walls, and first held against them when they were done.
+    """
 
     kind: str
     text: str
     paper_id: str = ""
     quote: str = ""
-
-    @property
-    def is_held_out(self) -> bool:
-        """Whether it was left aside while the walls were made."""
-        return hashlib.sha256(self.text.encode()).digest()[0] % 3 == 0
+    held_out: bool = False
 
 
 def statements(name: str) -> Iterator[Statement]:
@@ -80,7 +79,7 @@ def figures() -> list[Figure]:
     false = [(s, bool(defects(s, facts, papers))) for s in statements("false_statements")]
     true = [(s, bool(defects(s, facts, papers))) for s in statements("true_statements")]
     found = [_share("false statements refused", [r for _, r in false], target=1.0, at_least=True)]
-    out = [refused for s, refused in false if s.is_held_out]
+    out = [refused for s, refused in false if s.held_out]
     found.append(
         _share("of those held out while the walls were made", out, target=0.95, at_least=True)
     )
@@ -88,7 +87,7 @@ def figures() -> list[Figure]:
         own = [refused for s, refused in false if s.kind == kind]
         found.append(_share(f"refused: {kind.replace('_', ' ')}", own))
     found.append(_share("true statements refused", [r for _, r in true], target=0.0))
-    out = [refused for s, refused in true if s.is_held_out]
+    out = [refused for s, refused in true if s.held_out]
     found.append(_share("of those held out", out))
     return found
 

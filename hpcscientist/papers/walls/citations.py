@@ -17,18 +17,19 @@ from hpcscientist.records.manuscript import Citation, DefectCode, Support
 _SHORTEST_QUOTE = 4  # words
 _OVERLAP = 0.45  # of the sentence's telling words, those that the quotation has
 _KNOWN = 0.5  # of them, those that the paper's whole record has
+_UNKNOWN = 3  # words that the record may lack
 _STOP = frozenset(
     words(
         """
-        a about above after all also an and any are as at be been before being both but by can could
-        did do does each for from further had has have how if in into is it its itself may might more
-        most must no nor not of on once only or other our out over own same shall she should so some
-        such than that the their them then there these they this those through to too under until up
-        use used uses using very via was we well were what when where which while who whom why will
-        with within without would yet
-        show shows shown showed study studies studied work works paper papers method methods approach
-        approaches propose proposes proposed introduce introduces introduced known report reports
-        reported find finds found finding e.g i.e et al see prior earlier recent standard new
+        a about above after all also an and any are as at be been before being both but by can
+        could did do does each for from further had has have how if in into is it its itself may
+        might more most must no nor not of on once only or other our out over own same shall she
+        should so some such than that the their them then there these they this those through to
+        too under until up use used uses using very via was we well were what when where which
+        while who whom why will with within without would yet show shows shown showed study
+        studies studied work works paper papers method methods approach approaches propose
+        proposes proposed introduce introduces introduced known report reports reported find
+        finds found finding e.g i.e et al see prior earlier recent standard new
         """
     )
 )
@@ -164,27 +165,30 @@ def misfit(sentence: str, quote: str, paper: Paper) -> str:
     a part of its telling words, does not deny what the sentence affirms, and what else the
     sentence says is in the record, too.
     """
-    record = _plain(_record(paper))
-    quoted = _plain(quote)
+    record, quoted = _plain(_record(paper)), _plain(quote)
     if len(quoted.split()) < _SHORTEST_QUOTE:
         return f"quote at least {_SHORTEST_QUOTE} words of the paper"
     if quoted not in record:
         return "the quotation is not in the paper's record: quote its own words"
-    said, theirs, known = telling(sentence), telling(quote), telling(_record(paper))
-    if not said:
-        return ""
+    said = telling(sentence)
+    if why := _off_topic(said, telling(quote), telling(_record(paper))):
+        return why
+    denies = {_denies(quote), _denies(_around(record, quoted))}
+    if said and _denies(sentence) not in denies:
+        return "the sentence denies what the paper says, or the other way round"
+    opposite = _opposite(sentence, quote)
+    return f"the paper says {opposite}" if opposite else ""
+
+
+def _off_topic(said: set[str], quoted: set[str], known: set[str]) -> str:
+    """Say what a sentence tells that neither the quotation nor the paper's record has."""
     special = said - _GENERIC or said
-    if len(special & theirs) < max(1, _OVERLAP * len(special)):
-        lacking = ", ".join(sorted(special - theirs)[:4])
+    if len(special & quoted) < _OVERLAP * len(special):
+        lacking = ", ".join(sorted(special - quoted)[:4])
         return f"the quotation says nothing of {lacking}: quote what supports the sentence"
     unknown = sorted(said - known)
-    if len(said & known) < _KNOWN * len(said) or len(unknown) > 3:
+    if len(said & known) < _KNOWN * len(said) or len(unknown) > _UNKNOWN:
         return f"the paper's record says nothing of {', '.join(unknown[:4])}"
-    around = _around(record, quoted)
-    if _denies(sentence) != _denies(quote) and _denies(sentence) != _denies(around):
-        return "the sentence denies what the paper says, or the other way round"
-    if opposite := _opposite(sentence, quote):
-        return f"the paper says {opposite}"
     return ""
 
 

@@ -70,6 +70,12 @@ _HARM = frozenset(
 _SIGNIFICANT = frozenset(words("significant significantly significance"))
 _ROBUST = frozenset(words("robust robustly robustness stable insensitive"))
 _CONFIRMED = frozenset(words("confirmed confirms confirm confirming holds survives survived"))
+_TERMS = frozenset(words("level levels test tests digit digits"))  # "significance level"
+_KINDS: tuple[tuple[Claim, frozenset[str]], ...] = (
+    ("robust", _ROBUST),
+    ("confirmed", _CONFIRMED),
+    ("harm", _HARM),
+)
 _NEGATIONS = frozenset(
     words(
         "not no never neither nor without fails failed fail cannot didn't doesn't isn't n't hardly"
@@ -85,27 +91,41 @@ _HEDGES = frozenset(
         """
     )
 )
+_ONE_RECIPE = "one recipe was run"
+# What no campaign shows, and why.
 _BEYOND = (
-    (r"\bstate[- ]of[- ]the[- ]art\b|\bsota\b", "a campaign knows one setup, and not all others"),
-    (r"\bfirst (?:method|approach|model|work|study|system|result|time|demonstration|evidence|to)\b",
-     "nobody searched all that others did"),
-    (r"\b(?:is|are|was|were|be) the first\b|\bfirst of its kind\b|\bfor the first time\b",
-     "nobody searched all that others did"),
-    (r"\bunprecedented\b|\bbreakthrough\b|\bnever (?:been|before)\b|\bgroundbreaking\b|\bnovel\b",
-     "nobody searched all that others did"),
-    (r"\bprov(?:e|es|ed|en|ing)\b|\bguarantee[sd]?\b|\bproof that\b", "trials prove nothing for sure"),
-    (r"\balways (?:improve|better|help|outperform|win|work|beat|gain)|\bin (?:all|every) cases?\b"
-     r"|\b(?:all|any|every|other|many|most|various|different|multiple) (?:data ?sets?|tasks?|domains?|architectures?|benchmarks?|settings)\b"
-     r"|\bacross (?:data ?sets|tasks|domains|architectures|benchmarks|models)\b"
-     r"|\buniversal(?:ly)?\b|\bin general\b|\bgenerali[sz](?:e|es|ed|ing|ation)\b",
-     "one recipe was run"),
-    (r"\bhuman[- ]level\b|\bsuperhuman\b|\bbest (?:known|possible|published|ever)\b|\boptimal\b"
-     r"|\bunmatched\b|\bunrivall?ed\b|\bunbeaten\b|\bperfect(?:ly)?\b|\bflawless(?:ly)?\b"
-     r"|\bworld[- ]class\b|\brecord[- ](?:breaking|setting)\b|\ba new record\b|\bcutting[- ]edge\b"
-     r"|\bleading method|\bbest[- ]in[- ]class\b",
-     "a campaign knows one setup, and not all others"),
-)  # fmt: skip
+    (
+        r"\bstate[- ]of[- ]the[- ]art\b|\bsota\b|\bhuman[- ]level\b|\bsuperhuman\b|\boptimal\b"
+        r"|\bbest (?:known|possible|published|ever)\b|\bbest[- ]in[- ]class\b|\bleading method"
+        r"|\bunmatched\b|\bunrivall?ed\b|\bunbeaten\b|\bperfect(?:ly)?\b|\bflawless(?:ly)?\b"
+        r"|\bworld[- ]class\b|\brecord[- ](?:breaking|setting)\b|\ba new record\b"
+        r"|\bcutting[- ]edge\b",
+        "a campaign knows one setup, and not all others",
+    ),
+    (
+        r"\bfirst (?:method|approach|model|work|study|system|result|time|demonstration"
+        r"|to)\b|\b(?:is|are|was|were|be) the first\b|\bfirst of its kind\b|\bunprecedented\b"
+        r"|\bnovel\b|\bbreakthrough\b|\bnever (?:been|before)\b|\bgroundbreaking\b",
+        "nobody searched all that others did",
+    ),
+    (
+        r"\bprov(?:e|es|ed|en|ing)\b|\bguarantee[sd]?\b|\bproof that\b",
+        "trials prove nothing for sure",
+    ),
+    (
+        r"\balways (?:improve|better|help|outperform|win|work|beat|gain)"
+        r"|\bin (?:all|every) cases?\b"
+        r"|\b(?:all|any|every|other|many|most|various|different|multiple) "
+        r"(?:data ?sets?|tasks?|domains?|architectures?|benchmarks?|settings)\b"
+        r"|\bacross (?:data ?sets|tasks|domains|architectures|benchmarks|models)\b"
+        r"|\buniversal(?:ly)?\b|\bin general\b|\bgenerali[sz](?:e|es|ed|ing|ation)\b",
+        _ONE_RECIPE,
+    ),
+)
 _OURS = frozenset(words("we our ours us campaign search baseline reference idea ideas experiments"))
+_REPORTS = frozenset(
+    words("find found see saw observe observed show shown conclude claim claims say prove believe")
+)
 _QUANTIFIED = frozenset({"all", "every", "each", "both"})
 _ORDER = {Split.VALIDATION: "validation", Split.TEST: "test"}
 
@@ -150,38 +170,39 @@ class ClaimWall:
         for pattern, why in _BEYOND:
             for match in re.finditer(pattern, text):
                 at = text[: match.start()].count(" ")
-                if not self._is_hedged(sentence, at) and not self._is_negated(sentence, at):
+                first, last = sentence.clause(at)
+                denied = self._is_negated(sentence, at) or (
+                    why == _ONE_RECIPE and set(sentence.words[first:last]) & _NEGATIONS
+                )
+                if not self._is_hedged(sentence, at, purpose=False) and not denied:
                     yield Found(DefectCode.BEYOND_EVIDENCE, match[0], f"leave it out: {why}")
 
     def _claim(self, sentence: Sentence, at: int, word: str) -> Claim | None:
-        names = [*self.vocabulary.ideas(sentence)]
-        if any(m.first <= at <= m.last for m in names):
-            return None  # part of an idea's title
+        """Return what kind of claim a word makes; None for words of names and for all others."""
+        if any(m.first <= at <= m.last for m in self.vocabulary.ideas(sentence)):
+            return None
         if word in _SIGNIFICANT:
             following = sentence.words[at + 1 : at + 2]
-            return (
-                None
-                if following in (["level"], ["test"], ["digits"], ["digit"])
-                else "significance"
-            )
-        if word in _ROBUST:
-            return "robust"
-        if word in _CONFIRMED:
-            return "confirmed"
-        if word in _HARM:
-            return "harm"
-        if word in _ADVERBS:
-            first, last = sentence.clause(at)
-            near = set(sentence.words[max(first, at - 3) : min(last, at + 4)])
-            return "success" if near & (_EFFECT | (_SUCCESS - _ADVERBS)) else None
-        return "success" if word in _SUCCESS else None
+            return None if following and following[0] in _TERMS else "significance"
+        for kind, said in _KINDS:
+            if word in said:
+                return kind
+        if word not in _ADVERBS:
+            return "success" if word in _SUCCESS else None
+        first, last = sentence.clause(at)
+        near = set(sentence.words[max(first, at - 3) : min(last, at + 4)])
+        return "success" if near & (_EFFECT | (_SUCCESS - _ADVERBS)) else None
 
-    def _is_hedged(self, sentence: Sentence, at: int) -> bool:
+    def _is_hedged(self, sentence: Sentence, at: int, *, purpose: bool = True) -> bool:
         """Whether it is asked, expected or intended, and not said to be so."""
         first, _ = sentence.clause(at)
         before = sentence.words[first:at]
         if set(before) & _HEDGES:
             return True
+        if set(before) & {"not", "never", "cannot", "no"} and set(before) & _REPORTS:
+            return True  # "we cannot claim that …", "we do not find that …"
+        if not purpose:
+            return False
         after = sentence.words[at + 1 : at + 4]
         if after[:1] in (["must"], ["needs"], ["requires"], ["means"], ["counts"]) or after[:2] in (
             ["has", "to"],
@@ -214,9 +235,9 @@ class ClaimWall:
         word = sentence.tokens[at].text
         beaten = self._beaten_by_baseline(sentence, at, ideas)
         if beaten and claim in ("success", "significance"):
-            for idea in filter(None, map(self.sheet.idea_by_id.get, beaten)):
-                if idea.verdict is not Verdict.DECLINE and not self._is_negated(sentence, at):
-                    yield self._unconfirmed(idea, word, "was not found to decline")
+            for other in filter(None, map(self.sheet.idea_by_id.get, beaten)):
+                if other.verdict is not Verdict.DECLINE and not self._is_negated(sentence, at):
+                    yield self._unconfirmed(other, word, "was not found to decline")
             return
         subjects = self._subjects(sentence, at, ideas)
         if self._is_count(sentence, at):
@@ -340,7 +361,8 @@ class ClaimWall:
             return True
         improved = [i for i in self.sheet.ideas if i.verdict is Verdict.IMPROVEMENT]
         all_hold = bool(improved) and all(idea.confirmed is True for idea in improved)
-        return all_hold and sentence.words[0] in ("improvements", "all", "the", "every", "each")
+        start = [w for w in sentence.words[:3] if w not in ("all", "the", "these", "every", "each")]
+        return all_hold and start[:1] in (["improvements"], ["improvement"], ["gains"])
 
     def _metric_said(self, sentence: Sentence) -> bool:
         return bool(self.vocabulary.metrics(sentence))
@@ -355,7 +377,7 @@ class ClaimWall:
             yield Found(
                 DefectCode.BEYOND_EVIDENCE,
                 f"not … {word}",
-                f"{idea.idea_id} did: it was {'confirmed' if idea.confirmed else 'found'} to improve",
+                f"{idea.idea_id} was {'confirmed' if idea.confirmed else 'found'} to improve",
             )
 
     def _held(
@@ -435,7 +457,8 @@ class ClaimWall:
 
 _THINGS = frozenset(
     words(
-        "idea ideas improvement improvements gain gains claim claims effect effects finding findings"
+        "idea ideas improvement improvements gain gains claim claims effect effects finding "
+        "findings"
     )
 )
 _JOINS = frozenset({"and", ",", "the", "both", "as", "well", "or"})

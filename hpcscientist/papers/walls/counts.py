@@ -38,7 +38,8 @@ _SAME = {"run": {"unsaid"}, "machine_failed": {"failed"}}
 _NEGATED = {"confirmed": "unconfirmed", "scored": "failed", "improved": "unimproved"}
 _NOUNS = {
     "ideas": "ideas", "idea": "ideas", "proposals": "ideas", "trials": "trials", "trial": "trials",
-    "improvements": "improvements", "seeds": "seeds", "runs": "trials",
+    "improvements": "improvements",
+    "improvement": "improvements", "seeds": "seeds", "runs": "trials",
 }  # fmt: skip
 _ALL, _NONE = frozenset({"all", "every", "each"}), frozenset({"no", "none"})
 _STOPS = frozenset({"while", "whereas", "but", ";"})

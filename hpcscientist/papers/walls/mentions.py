@@ -204,7 +204,7 @@ class Vocabulary:
 
     @cached_property
     def settings(self) -> Mapping[tuple[str, ...], str]:
-        """How prose calls hyperparameters and knobs: their words, and a word that is theirs alone."""
+        """How prose calls hyperparameters and knobs: by all of their words, or one of its own."""
         names = dict.fromkeys(filter(None, map(setting_name, self.sheet.facts)))
         told = {
             name: tuple(stem(w) for w in re.split(r"[\W_]+", name.lower()) if w) for name in names
@@ -270,8 +270,13 @@ class Vocabulary:
 
     @staticmethod
     def splits(sentence: Sentence) -> list[Mention[Split]]:
-        """Return the splits that are named."""
-        return _SPLIT_FINDER(sentence)
+        """Return the splits that are named; what the search never saw is the test split."""
+        found = _SPLIT_FINDER(sentence)
+        for at, word in enumerate(sentence.words):
+            kind = _COMPOUND_SPLITS.get(word.partition("-")[0]) if "-" in word else None
+            if kind is not None and not any(m.first <= at <= m.last for m in found):
+                found.append(Mention(kind, at, at))
+        return [_unseen(sentence, mention) for mention in found]
 
     @staticmethod
     def statistics(sentence: Sentence) -> list[Mention[frozenset[Statistic]]]:
@@ -313,6 +318,21 @@ def _is_test(sentence: Sentence, first: int, last: int) -> bool:
 
 
 _SPLIT_FINDER = Finder(dict(_SPLITS), dict(_WEAK_SPLITS), _is_test)
+
+
+_COMPOUND_SPLITS = {
+    "test": Split.TEST,
+    "validation": Split.VALIDATION,
+    "search": Split.VALIDATION,
+}
+
+
+def _unseen(sentence: Sentence, mention: Mention[Split]) -> Mention[Split]:
+    near = sentence.words[max(0, mention.first - 5) : mention.last + 4]
+    never = {"never", "unseen", "unused", "untouched"} & set(near)
+    if mention.is_weak and mention.value is Split.VALIDATION and never:
+        return replace(mention, value=Split.TEST)
+    return mention
 
 
 def _is_statistic(sentence: Sentence, first: int, last: int) -> bool:

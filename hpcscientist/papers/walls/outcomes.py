@@ -1,4 +1,4 @@
-"""Whether what is said to have become of an idea did: its status, its rank, and having no effect."""
+"""Whether ideas ended as is said: their status, their rank among others, having no effect."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ from hpcscientist.records.trial import Direction, Split
 
 _LARGEST = frozenset(words("largest biggest greatest highest strongest best top most-improved"))
 _SMALLEST = frozenset(words("smallest lowest weakest worst least"))
+_MOST = frozenset(
+    ("most", word)
+    for word in words("effective successful promising accurate beneficial helpful useful powerful")
+)
+_FIRST = frozenset(
+    (verb, place)
+    for verb in words("ranks ranked comes came is was finished placed")
+    for place in ("first", "top", "best")
+)
 _OF_CHANGE = frozenset(
     words(
         "gain gains improvement improvements effect effects delta difference margin increase lead"
@@ -82,10 +91,12 @@ class OutcomeWall:
         return Found(DefectCode.CONTRADICTED, word, f"{idea.idea_id} was {what}")
 
     def _superlatives(self, sentence: Sentence, ideas: list[Mention[str]]) -> Iterator[Found]:
-        for at, word in enumerate(sentence.words):
+        for at, written in enumerate(sentence.words):
+            pair = tuple(sentence.words[at : at + 2])
+            word = "largest" if pair in _MOST | _FIRST else written
             if word not in _LARGEST | _SMALLEST:
                 continue
-            kind, place = self._kind_of(sentence, at)
+            kind, place = ("change", at + 1) if pair in _FIRST else self._kind_of(sentence, at)
             if kind is None:
                 continue
             subject = self._subject(sentence, at, ideas)

@@ -225,18 +225,26 @@ def bind(
 
 def _after(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Mention[T] | None:
     """Return the mention that follows with a preposition, before anything else is said."""
-    has_preposition, depth = False, 0
+    preposition, depth = -9, 0  # where the last one stood
+    words = sentence.words
     for place in range(at + 1, min(len(sentence.tokens), at + 14)):
         token = sentence.tokens[place]
         depth += (token.text == "(") - (token.text == ")")
         if depth < 0:  # it stands in brackets that end here
             return None
         for mention in mentions:
-            if mention.first == place and not mention.is_comparand and has_preposition:
+            leads = (
+                place - preposition <= 4
+                or words[place - 1 : place] == ["("] == words[at + 1 : at + 2]
+            )
+            if mention.first == place and not mention.is_comparand and leads:
                 return mention
         if token.quantity is not None or token.word in _CLAUSE or token.word in _CONJUNCTIONS:
             return None
-        has_preposition = has_preposition or token.word in _PREPOSITIONS
+        if token.word in _PREPOSITIONS:
+            preposition = place
+        elif token.word in ("before", "after"):
+            preposition = -9
     return None
 
 

@@ -66,7 +66,7 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
     if known is None or idea is None:
         ids = ", ".join(i.idea_id for i in sheet.ideas if i.status == "scored")
         raise UsageError(f"--idea {idea_id}: there is no such idea; those scored: {ids or 'none'}")
-    novelty = _record(folder.novelty, NoveltyVerdict)
+    novelty = _record(folder.verdict("novelty"), NoveltyVerdict)
     found = tuple(citation.paper_id for citation in novelty.evidence) if novelty else ()
     concepts = _concepts(paths, idea_id)
     proposal = idea.proposal

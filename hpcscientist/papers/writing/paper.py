@@ -11,7 +11,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.models.open import PAPER_ROLES, open_models, role_specs
+from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
 from hpcscientist.models.voice import Voice
@@ -26,6 +26,7 @@ from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.facts import FactSheet
 
 _SEARCH: Final = "search"
+_ROLES: Final = ("writing", "review")
 
 
 @dataclass(slots=True)
@@ -84,7 +85,8 @@ def open_writers(campaign: Campaign, settings: Settings, spec: str = "") -> Role
         )
     own = campaign.recipe.folder / PAPERS_PLAYBOOK
     playbook = own if own.is_file() else campaign.recipe.playbook
-    return open_models(role_specs(settings, spec, PAPER_ROLES), playbook, settings)
+    specs = role_specs(settings, spec, _ROLES)
+    return open_models({role: specs[role] for role in _ROLES}, playbook, settings)
 
 
 @dataclass(frozen=True, slots=True)

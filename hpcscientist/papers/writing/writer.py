@@ -69,10 +69,10 @@ _STRIKES: Final = 12  # times that sentences are taken out of one section
 _TELLING: Final = ("limitations", "setup")  # sections that tell what a paper must not leave out
 # What a paper must tell, where its writer never did.
 _TOLD: Final = (
-    "In this campaign {campaign.ideas.proposed} ideas were proposed: {campaign.ideas.rejected} were "
-    "rejected before they ran, {campaign.ideas.failed} failed and {campaign.ideas.scored} were "
-    "scored. P-values are adjusted for the number of ideas, so that the false discovery rate stays "
-    "within {percent(campaign.level)} percent."
+    "In this campaign {campaign.ideas.proposed} ideas were proposed: {campaign.ideas.rejected} "
+    "were rejected before they ran, {campaign.ideas.failed} failed and {campaign.ideas.scored} "
+    "were scored. P-values are adjusted for the number of ideas, so that the false discovery rate "
+    "stays within {percent(campaign.level)} percent."
 )
 
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.scores import NumberOdds
 
-Role = Literal["ideation", "code", "review", "writing", "embedding"]
-ROLES: tuple[Role, ...] = get_args(Role)
-_ROLE_OF: dict[str, Role] = {
-    **dict.fromkeys(("queries", "directions", "propose", "reflect"), "ideation"),
-    **dict.fromkeys(("plan", "code", "debug", "structure", "complete"), "code"),
-    **dict.fromkeys(("improve", "extend"), "code"),
-    **dict.fromkeys(("outline", "related", "section", "refine", "mend"), "writing"),
-}
-
-
-def role_of(stage: str) -> Role:
-    """Return the role that answers a stage: what neither proposes nor writes, judges."""
-    return _ROLE_OF.get(stage, "review")
+Role = str
+"""Whose model answers: `ideation`, `code`, `review`, or one that a stage brings."""
 
 
 class Message(Record):
@@ -37,7 +26,7 @@ class ModelRequest(Record):
     `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
     that stage for this idea from 1, `draft` tells replies apart that are asked for side by side,
     from 0, and `repair` counts the repairs of one call from 1 (0: the first try). `role` says
-    whose model is asked; left out, it follows from the stage.
+    whose model is asked.
     `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
     bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` has a
     server that knows how (vLLM) go on until then: for measurements.
@@ -48,7 +37,7 @@ class ModelRequest(Record):
 
     idea_id: str
     stage: str
-    role: Role = "review"  # see model_post_init
+    role: Role = "review"
     ordinal: int = Field(default=1, ge=1)
     draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
@@ -62,11 +51,6 @@ class ModelRequest(Record):
     ignore_eos: bool = False
     question: str = ""
     scale: int = Field(default=0, ge=0)
-
-    def model_post_init(self, _: Any) -> None:
-        """Take the role from the stage where none was given."""
-        if "role" not in self.model_fields_set:
-            self.__dict__["role"] = role_of(self.stage)
 
     @property
     def key(self) -> str:

@@ -5,6 +5,8 @@ Every text is restricted text; see `records.manuscript`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from hpcscientist.records.base import Prose, Record
@@ -89,3 +91,15 @@ class WholeReply(Record):
     """
 
     remarks: tuple[Remark, ...] = ()
+
+
+# Kind of a call -> what its reply must fit.
+REPLIES: Mapping[str, type[Record]] = {
+    "outline": OutlineReply,
+    "related": RelatedReply,
+    "section": SectionReply,
+    "checklist": ChecklistReply,
+    "refine": SectionReply,
+    "whole": WholeReply,
+    "mend": SectionReply,
+}

@@ -1,14 +1,14 @@
-"""Which steps an idea takes."""
+"""Which optional stages a campaign has."""
 
 from __future__ import annotations
 
+from hpcscientist.campaign.stages import applied
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import steps
-from hpcscientist.records.asked.model import ROLES
+from hpcscientist.models.open import ROLES
 
 
 def test_all_of_them_where_there_is_a_library() -> None:
-    assert steps(Settings(), True, {}) == (
+    assert applied(Settings(), True, {}) == (
         *("survey", "directions", "reflect", "novelty", "feasibility", "concepts"),
         *("plan", "advise", "analyse"),
     )
@@ -16,7 +16,7 @@ def test_all_of_them_where_there_is_a_library() -> None:
 
 def test_what_needs_a_library_is_left_out_without_one() -> None:
     left = ("directions", "reflect", "feasibility", "plan", "advise", "analyse")
-    assert steps(Settings(), False, {}) == left
+    assert applied(Settings(), False, {}) == left
 
 
 def test_the_configuration_leaves_out_what_it_names() -> None:
@@ -25,16 +25,16 @@ def test_the_configuration_leaves_out_what_it_names() -> None:
         "proposing": {"batch": 1, "reflections": 0, "novelty_rounds": 0, "feasibility": False},
         "authoring": {"plan": False, "advice_rounds": 0, "further_runs": 0},
     }
-    assert steps(Settings.model_validate(none), True, {}) == ()
+    assert applied(Settings.model_validate(none), True, {}) == ()
 
 
 def test_a_playbook_replays_what_it_holds() -> None:
     recorded = frozenset({"propose", "code", "reflect", "feasibility"})
-    assert steps(Settings(), True, dict.fromkeys(ROLES, recorded)) == ("reflect", "feasibility")
+    assert applied(Settings(), True, dict.fromkeys(ROLES, recorded)) == ("reflect", "feasibility")
 
 
 def test_a_role_with_a_model_of_its_own_can_answer_anything() -> None:
     recorded = {"ideation": frozenset({"propose"})}
-    found = steps(Settings(), True, recorded)
+    found = applied(Settings(), True, recorded)
     after = ("plan", "advise", "analyse")
     assert found == ("survey", "novelty", "feasibility", "concepts", *after)
