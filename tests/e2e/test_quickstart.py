@@ -334,7 +334,7 @@ def test_what_a_trial_wrote_is_shown(
 
 
 def test_a_paper_is_written_of_it_also_without_tex(launched: Any, tmp_path: Path) -> None:
-    """No PDF is made, and that is said; LaTeX, HTML, figures and the trace are there all the same."""
+    """No PDF is made, and that is said; LaTeX, HTML, figures and the trace are there."""
     folder, out = launched[0], tmp_path / "papers"
     before = {p: p.read_bytes() for p in (folder / "run").iterdir() if p.is_file()}
     bare = {**os.environ, "PATH": ""}
