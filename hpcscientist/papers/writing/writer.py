@@ -113,6 +113,7 @@ class Writer:
     _drafts: dict[str, Draft] = field(init=False, default_factory=dict)
     _sent_back: int = field(init=False, default=0)
     _struck: list[str] = field(init=False, default_factory=list)
+    _known: dict[Manuscript, tuple[Defect, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with nothing found."""
@@ -172,7 +173,7 @@ class Writer:
 
     def _title_defects(self) -> tuple[Defect, ...]:
         alone = drafts.assembled(self._title, (), {}, self.brief.scope)
-        return tuple(d for d in self.check(alone) if d.place.section == "title")
+        return tuple(d for d in self._checked(alone) if d.place.section == "title")
 
     async def _related(self) -> None:
         """Look for papers in rounds, and keep the sentences that they can be cited for."""
@@ -348,19 +349,19 @@ class Writer:
         """Have what is wrong with the whole paper and with its document mended, or taken out."""
         found: Sequence[Defect] = ()
         for number in range(self.settings.fixes + 1):
-            found = self.check(self._manuscript())
+            found = self._checked(self._manuscript())
             if not found and self.build is not None:
                 found = await self.build(self._manuscript())
             if not found or number == self.settings.fixes:
                 break
             if not await self._mended(found, number):
                 break
-        if found := self.check(self._manuscript()):
+        if found := self._checked(self._manuscript()):
             for draft in self._order():
                 self._drafts[draft.advice.id] = self._cleaned(draft, found)
             if any(defect.place.section == "title" for defect in found):
                 self._title = self.brief.title
-            found = self._with_what_must_be_told(self.check(self._manuscript()))
+            found = self._with_what_must_be_told(self._checked(self._manuscript()))
         manuscript = self._manuscript()
         struck = tuple(dict.fromkeys(self._struck))
         return Written(manuscript, tuple(found), self._sent_back, struck)
@@ -373,7 +374,7 @@ class Writer:
         home = self._home(untold[0])
         before = self._drafts[home]
         self._drafts[home] = drafts.added(before, _TOLD)
-        left = self.check(self._manuscript())
+        left = self._checked(self._manuscript())
         if len(left) >= len(found):
             self._drafts[home], left = before, found
         return left
@@ -434,7 +435,7 @@ class Writer:
     def _own(self, draft: Draft) -> tuple[Defect, ...]:
         """Return what is wrong with a section, whatever stands beside it."""
         alone = drafts.assembled(self._title, (draft,), self._offers, self.brief.scope)
-        found = (d for d in drafts.own(self.check(alone), draft) if d.code not in WHOLE)
+        found = (d for d in drafts.own(self._checked(alone), draft) if d.code not in WHOLE)
         return (*draft.refused, *found, *drafts.too_long(draft))
 
     def _prompt(self, stage: str, advice: SectionAdvice, **more: object) -> Prompt:
@@ -475,6 +476,12 @@ class Writer:
         """Return the facts that a section names."""
         ids = {name for line in draft.lines() for name in _ids(line)}
         return tuple(fact for fact in self.sheet.facts if fact.id in ids)
+
+    def _checked(self, manuscript: Manuscript) -> Sequence[Defect]:
+        """Check a manuscript, the same one only once: that takes seconds, and nothing changes."""
+        if manuscript not in self._known:
+            self._known[manuscript] = tuple(self.check(manuscript))
+        return self._known[manuscript]
 
     def _order(self) -> tuple[Draft, ...]:
         return tuple(self._drafts.values())
