@@ -24,9 +24,9 @@ class Suite:
 
     `needs`: of "packages" (what the cluster is made of, nothing started), "cluster", "image" (for
     containers), "engine" (vLLM's CPU build), "tex" (TeX and Typst). `limit_s`: when a case that
-    names no limit of its own is given up as hanging; several times what the slowest was measured to
-    take. `alone`: it runs after the others, beside none. `minutes`: about what it takes; the longest
-    begin first.
+    names no limit of its own is given up as hanging; several times what the slowest was measured
+    to take. `alone`: it runs after the others, beside none. `minutes`: about what it takes; the
+    longest begin first.
     """
 
     name: str

@@ -63,14 +63,14 @@ class PlaybookModel:
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request as recorded. Raises PlaybookExhausted, or ReplyError for a hole."""
         await asyncio.sleep(0)  # as any model would, let others run and be cancelled
-        found = _NUMBER.search(request.idea_id)
+        found = _NUMBER.search(request.subject)
         number = int(found.group()) if found else 0
         call = (number, request.stage, request.ordinal, request.draft, request.repair)
         entry = self._entries.get(call)
         if entry is None:
             over = number > max(idea for idea, *_ in self._entries)
             raise (PlaybookExhausted if over else ReplyError)(
-                f"{self._path} holds no reply for {request.idea_id}, stage {request.key}; "
+                f"{self._path} holds no reply for {request.subject}, stage {request.key}; "
                 "ask for fewer ideas, add the reply, or give another --model"
             )
         asked, answer = "".join(m.content for m in request.messages), entry.answer

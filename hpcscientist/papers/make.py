@@ -185,12 +185,19 @@ def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) 
     def wrong(manuscript: Manuscript) -> Sequence[Defect]:
         return check(manuscript, records.sheet, records.library or NoLibrary())
 
+    kept: list[tuple[Manuscript, Built]] = []
+
+    def built_of(manuscript: Manuscript) -> Built:
+        if not kept or kept[-1][0] != manuscript:
+            kept.append((manuscript, builder.build(manuscript)))
+        return kept[-1][1]
+
     async def build(manuscript: Manuscript) -> Sequence[Defect]:
-        return builder.build(manuscript).defects
+        return built_of(manuscript).defects
 
     layout = Layout(studio.venue.sections, studio.venue.pages, _offers(figures))
     written = asyncio.run(desk.write(subject, layout, wrong, build))
-    built = builder.build(written.manuscript)
+    built = built_of(written.manuscript)
     left = (*written.defects, *built.defects)
     return Made(subject, written.manuscript.title, built, written, desk.tally, left)
 

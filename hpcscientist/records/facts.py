@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field
 
@@ -232,6 +232,13 @@ class FactSheet(Record):
     ideas: tuple[FactIdea, ...]
     names: tuple[str, ...] = ()
     facts: tuple[Fact, ...]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy; what was looked up in this one is looked up anew in that."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("by_id", "idea_by_id"):
+            copied.__dict__.pop(name, None)
+        return copied
 
     @cached_property
     def by_id(self) -> Mapping[str, Fact]:

@@ -30,7 +30,7 @@ ASKED = [
 def request(idea_id: str, stage: str, ordinal: int = 1, repair: int = 0) -> ModelRequest:
     messages = (Message(role="user", content="a long prompt " * 50),)
     return ModelRequest(
-        idea_id=idea_id, stage=stage, ordinal=ordinal, repair=repair, messages=messages
+        subject=idea_id, stage=stage, ordinal=ordinal, repair=repair, messages=messages
     )
 
 
@@ -44,9 +44,9 @@ class Talker:
     async def close(self) -> None: ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        number = len(request.idea_id + request.key)
+        number = len(request.subject + request.key)
         return ModelReply(
-            text=f"{request.idea_id} {request.key}: é\nnot {{json",
+            text=f"{request.subject} {request.key}: é\nnot {{json",
             reasoning="thinking" * (number % 3),
             finish="length" if number % 2 else "",
             model="talker",

@@ -113,7 +113,7 @@ def test_latex_that_reaches_outside_gets_nothing(kind: str, tmp_path: Path) -> N
     raw = RAW[kind].replace("SECRET", str(tmp_path / "secret.tex"))
     raw = raw.replace("PWNED", str(tmp_path / "pwned"))
     done = typeset(folder, document(folder), raw, QUICK)
-    assert not [path for path in tmp_path.rglob("pwned*")]
+    assert list(tmp_path.rglob("pwned*")) == []
     if done.pdf is not None:
         hexadecimal = SECRET.encode().hex().upper()
         assert SECRET not in text_of(done.pdf)

@@ -16,9 +16,8 @@ width_in = 5.0
 id = "all"
 title = "Everything"
 """
-TEMPLATE = (
-    "\\begin{document}\\hpcTitle\\hpcAbstract\\hpcBody\\hpcReferences\\hpcAppendix\\end{document}"
-)
+MACROS = "\\hpcTitle\\hpcAuthors\\hpcAbstract\\hpcBody\\hpcReferences\\hpcAppendix"
+TEMPLATE = f"\\begin{{document}}{MACROS}\\end{{document}}"
 
 
 def own(folder: Path, description: str = MINIMAL, template: str = TEMPLATE) -> Path:

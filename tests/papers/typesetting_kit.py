@@ -70,7 +70,8 @@ FOREST = Table(
 )
 TEXT = (
     "On the test split idea-0001 gains {idea-0001.test.accuracy.delta}, with the interval "
-    "{idea-0001.test.accuracy.interval} and p = {idea-0001.test.accuracy.p} [@doi:10.1109/5.726791]."
+    "{idea-0001.test.accuracy.interval} and p = {idea-0001.test.accuracy.p} "
+    "[@doi:10.1109/5.726791]."
 )
 RESULTS = (
     "See [#effects] and [@title:x; @doi:10.1109/5.726791]. On CIFAR-100 it is *really* "

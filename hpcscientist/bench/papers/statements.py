@@ -6,7 +6,6 @@ the walls were done, without any of these in view; their recall is told apart.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ from hpcscientist.papers.facts import counted
 from hpcscientist.papers.facts.measured import Measurements, groups_of
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.events import AttemptWritten, Event, RunsRead
+from hpcscientist.records.events import AttemptWritten, Event, IdeaBriefed, RunsRead
 from hpcscientist.records.facts import (
     BASELINE,
     Fact,
@@ -100,18 +100,26 @@ def _once(facts: Iterable[Fact]) -> Iterator[Fact]:
 def _further(
     events: Iterable[Event],
 ) -> tuple[dict[tuple[str, int], RunOf], dict[tuple[str, int], str]]:
-    """Return the kinds and the titles of further runs by idea and attempt."""
+    """Return the kinds and the titles of further runs by idea and attempt.
+
+    A run is one that an analyst asked for; else a tree left the plan's parts out in their order.
+    """
     runs: dict[tuple[str, int], RunOf] = {}
     titles: dict[tuple[str, int], str] = {}
     asked: dict[str, str] = {}
+    parts: dict[str, list[str]] = {}
     for event in events:
-        if isinstance(event, RunsRead) and event.run is not None:
+        if isinstance(event, IdeaBriefed):
+            parts[event.idea_id] = list(event.parts)
+        elif isinstance(event, RunsRead) and event.run is not None:
             asked[event.idea_id] = event.run.title
         elif isinstance(event, AttemptWritten):
             key = (event.idea_id, event.attempt)
             if event.kind in _FURTHER:
                 runs[key] = _FURTHER[event.kind]
-                titles[key] = asked.get(event.idea_id, "")
+                left_out = parts.get(event.idea_id, [])
+                known = asked.get(event.idea_id)
+                titles[key] = known or (f"Without {left_out.pop(0)}" if left_out else "")
             elif (parent := (event.idea_id, event.parent)) in runs:  # a repair of one
                 runs[key], titles[key] = runs[parent], titles[parent]
     return runs, titles

@@ -22,7 +22,14 @@ _HOME: Final = Path(__file__).resolve().parent
 _DESCRIPTION, _TEMPLATE = "venue.toml", "paper.tex"
 _LARGEST: Final = 4 * 2**20  # bytes of a class or style file
 # What a paper's LaTeX cannot do without; see `papers/typesetting/hpcpaper.sty`.
-MACROS: Final = (r"\hpcTitle", r"\hpcAbstract", r"\hpcBody", r"\hpcReferences", r"\hpcAppendix")
+MACROS: Final = (
+    r"\hpcTitle",
+    r"\hpcAuthors",
+    r"\hpcAbstract",
+    r"\hpcBody",
+    r"\hpcReferences",
+    r"\hpcAppendix",
+)
 DEFAULT: Final = "article"
 
 

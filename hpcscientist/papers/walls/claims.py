@@ -45,7 +45,7 @@ _ADVERBS = frozenset(
         reliable reliably consistent consistently substantial substantially considerable
         considerably dramatic dramatically remarkable remarkably impressive notable notably
         noticeable noticeably clear clearly marked markedly convincing convincingly strong strongly
-        stronger works worked credible genuine exceed exceeds tops effective effectively
+        stronger works worked credible genuine exceed exceeds tops
         """
     )
 )
@@ -123,6 +123,10 @@ _BEYOND = (
     ),
 )
 _OURS = frozenset(words("we our ours us campaign search baseline reference idea ideas experiments"))
+_OTHERS = re.compile(
+    r"\b(?:all|any|every|existing|previous|prior|competing|published|earlier|other|known)"
+    r" (?:\w+ )?(?:methods?|systems?|approaches|models?|results?|techniques?|algorithms?|work)\b"
+)
 _REPORTS = frozenset(
     words("find found see saw observe observed show shown conclude claim claims say prove believe")
 )
@@ -441,6 +445,9 @@ class ClaimWall:
     ) -> Iterator[Found]:
         """Ideas are compared with the baseline alone: of one against another nothing is known."""
         first, last = sentence.clause(at)
+        if others := _OTHERS.search(" ".join(sentence.words[first:last])):
+            fix = "leave it out: ideas are compared with the baseline alone"
+            yield Found(DefectCode.BEYOND_EVIDENCE, others[0], fix)
         for mention in ideas:
             other = mention.value
             if mention.is_comparand and other != BASELINE and first <= mention.first < last:

@@ -102,7 +102,7 @@ _STATISTICS: Mapping[tuple[str, ...], frozenset[Statistic]] = {
             Level.BEST,
             "best_seed best_run best_of best_value at_best peak maximum max maximal up_to "
             "best-case luckiest highest_seed strongest_seed top_seed as_much_as as_high_as "
-            "best_seeds luckiest_seed single_best best_result",
+            "best_seeds luckiest_seed single_best best_result lucky_seed lucky_run",
         ),
         (
             Level.WORST,
@@ -122,7 +122,8 @@ _STATISTICS: Mapping[tuple[str, ...], frozenset[Statistic]] = {
         (
             Level.NONE,
             "median medians mode variance variances quantile percentile iqr interquartile "
-            "standard_error standard_errors sem range",
+            "standard_error standard_errors sem range a_seed any_seed each_seed every_seed "
+            "one_seed individual_seeds individual_seed",
         ),
         (
             Level.CHANGE,

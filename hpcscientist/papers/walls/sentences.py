@@ -249,15 +249,21 @@ def _after(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Menti
 
 
 def _respectively(sentence: Sentence, at: int, mentions: Sequence[Mention[T]]) -> Mention[T] | None:
-    """Align a list of references with as many mentions, in sentences with "respectively"."""
-    if "respectively" not in sentence.words:
-        return None
+    """Align references with as many mentions before them: "respectively", "from {a} to {b}"."""
     numbers = sentence.numbers
+    if "respectively" not in sentence.words and not _is_range(sentence, numbers):
+        return None
     values = [m for m in mentions if m.last < numbers[0]]
     if len(numbers) < 2 or len({str(m.value) for m in values}) < 2:
         return None
     values = values[-len(numbers) :]
     return values[numbers.index(at)] if len(values) == len(numbers) else None
+
+
+def _is_range(sentence: Sentence, numbers: Sequence[int]) -> bool:
+    """Whether the numbers are the two of "from {a} to {b}"."""
+    leads = [sentence.words[at - 1] for at in numbers if at]
+    return leads == ["from", "to"]
 
 
 @dataclass(slots=True)

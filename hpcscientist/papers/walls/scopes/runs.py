@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hpcscientist.papers.walls.finding import Found, write
 from hpcscientist.papers.walls.mentions import setting_name
+from hpcscientist.papers.walls.scopes.directions import COSTS
 from hpcscientist.papers.walls.scopes.told import Told
-from hpcscientist.papers.walls.sentences import Mention, Sentence, bind
+from hpcscientist.papers.walls.sentences import Mention, Sentence, Token, bind
 from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import BASELINE, Fact, FactKind
 from hpcscientist.records.manuscript import DefectCode
@@ -20,94 +21,122 @@ _ABLATES = frozenset(
         """
     )
 )
+_KINDS: dict[str, str] = {
+    "ablation": "ablation",
+    "ablations": "ablation",
+    "sensitivity": "sensitivity",
+    "follow-up": "follow-up",
+}
+_WITHOUT = frozenset({"without", "minus", "excluding", "leaving", "left", "dropped", "removed"})
+_LEADS = frozenset({"with", "at", "under", "no", "using"})
 
 
 def run(n: Told) -> Iterator[Found]:
     """Hold an ablation's number, or the main run's, against the run that is spoken of."""
-    runs = {part.scope.run for part in n.quantity.parts} - {None}
     further = [p for p in n.quantity.parts if p.scope.run not in (None, "main")]
-    part_words = _part_words(n)
-    first, last = n.sentence.clause(n.at)
-    clause = n.words[first:last]
-    ablates = any(
-        word in _ABLATES and (word != "without" or _ablates_part(n, place + first))
-        for place, word in enumerate(clause)
-    )
-    varies = bool(set(clause) & {"sensitivity"})
-    named = _named_parts(n, clause)
+    spoken = _Spoken(n)
     if further:
-        right = further[0].scope
-        idea = n.reading.sheet.idea_by_id.get(right.idea or "")
-        title = idea.parts.get(right.attempt or 0, "") if idea is not None else ""
-        kinds = set(clause) & {"ablation", "sensitivity", "follow-up"}
-        if kinds and right.run not in kinds and not named:
-            yield _run_wrong(n, None)
-        elif named and right.attempt not in named and not (named & _attempts(n, further)):
-            yield _run_wrong(n, min(named))
-        elif right.run == "ablation" and not ablates and not named:
-            yield n.wrong(DefectCode.WRONG_RUN, f"this is an ablation ({title}): say so")
-        elif right.run != "ablation" and not named and not varies and not ablates:
-            yield n.wrong(DefectCode.WRONG_RUN, f"this is a {right.run} run ({title}): say so")
-    elif "main" in runs and n.fact.kind is not FactKind.HYPERPARAMETER:
-        own = n.quantity.parts[0].scope.idea
-        if own == BASELINE:
-            return
-        beside = [at for at in n.sentence.numbers if at != n.at and first <= at < last]
-        if (
-            ablates
-            or (named and varies)
-            or (named and (_changed(n, clause) or _is_titled(n, clause)))
-        ) and not beside:
-            target = min(named) if named else None
-            yield _run_wrong(n, target)
-    del part_words
+        yield from _further(n, further, spoken)
+        return
+    own = n.quantity.parts[0]
+    is_main = own.scope.run == "main" and own.scope.idea != BASELINE
+    if is_main and own.kind is not FactKind.HYPERPARAMETER and spoken.is_of_further_run:
+        yield _run_wrong(n, min(spoken.named, default=None))
 
 
-def _attempts(n: Told, facts: Sequence[Fact]) -> set[int]:
-    return {fact.scope.attempt for fact in facts if fact.scope.attempt is not None}
+def _further(n: Told, further: Sequence[Fact], spoken: _Spoken) -> Iterator[Found]:
+    right = further[0].scope
+    attempts = {fact.scope.attempt for fact in further}
+    idea = n.reading.sheet.idea_by_id.get(right.idea or "")
+    title = idea.parts.get(right.attempt or 0, "") if idea is not None else ""
+    if spoken.named:
+        if not spoken.named & attempts:
+            yield _run_wrong(n, min(spoken.named))
+    elif spoken.kinds and right.run not in spoken.kinds:
+        yield _run_wrong(n, None)
+    elif not spoken.kinds and not spoken.ablates:
+        yield n.wrong(DefectCode.WRONG_RUN, f"this is of the {right.run} run {title!r}: say so")
 
 
-def _changed(n: Told, clause: Sequence[str]) -> bool:
-    return bool(set(clause) & {"with", "without", "at", "under"}) and not set(clause) & {"schedule"}
+class _Spoken:
+    """Which further run of the number's idea its clause speaks of.
+
+    `kinds` are those that are called so, `named` the attempts whose titles' words are said, and
+    `ablates` whether something is left out.
+    """
+
+    def __init__(self, n: Told) -> None:
+        self._n = n
+        first, last = n.sentence.clause(n.at)
+        self._clause = n.words[first:last]
+        self._stems = [{stem(p) for p in (*w.split("-"), w)} for w in self._clause]
+        self.kinds = {_KINDS[word] for word in self._clause if word in _KINDS}
+        self.ablates = any(
+            (word in _ABLATES and word not in _WITHOUT)
+            or (word in _WITHOUT | COSTS and self._leaves_out(at))
+            for at, word in enumerate(self._clause)
+        )
+        self.named = self._named()
+        self._beside = [
+            at
+            for at in n.sentence.numbers
+            if at != n.at and first <= at < last and _is_further(n.sentence.tokens[at])
+        ]
+
+    @property
+    def is_of_further_run(self) -> bool:
+        """Whether it is about a further run alone, and not about the idea beside one."""
+        told = self.ablates or bool(self.kinds) or (bool(self.named) and self._is_led_to())
+        return told and not self._beside
+
+    def _parts(self) -> dict[int, tuple[set[str], bool]]:
+        """The telling words of the idea's further runs, and whether its own title lacks them.
+
+        "Half as much momentum" of the momentum idea is told by "half"; "No warm-up" of the warm-up
+        idea by nothing but the word that leaves it out.
+        """
+        idea = self._n.reading.sheet.idea_by_id.get(self._n.quantity.parts[0].scope.idea or "")
+        if idea is None:
+            return {}
+        whole = _content(idea.title)
+        told = {attempt: _content(title) for attempt, title in idea.parts.items()}
+        return {a: (part - whole or part, bool(part - whole)) for a, part in told.items()}
+
+    def _named(self) -> set[int]:
+        said = set[str]().union(*self._stems)
+        shares = {
+            attempt: len(part & said) / len(part)
+            for attempt, (part, is_own) in self._parts().items()
+            if part and (is_own or self.ablates or "no" in self._clause)
+        }
+        most = max(shares.values(), default=0.0)
+        return {a for a, share in shares.items() if share == most} if most >= 0.5 else set()
+
+    def _leaves_out(self, at: int) -> bool:
+        """Whether what an ablation leaves out stands beside a word: after "without", before "left
+        out", or as what a part "accounts for".
+        """
+        said = set[str]().union(*self._stems[max(0, at - 5) : at + 6])
+        return any(said & part for part, _ in self._parts().values()) or any(
+            said & _content(title)
+            for idea in self._n.reading.sheet.ideas
+            for title in idea.parts.values()
+        )
+
+    def _is_led_to(self) -> bool:
+        """Whether the words of a title follow "with" or "at", or are all of it."""
+        wanted = {word for attempt in self.named for word in self._parts()[attempt][0]}
+        for at, stems in enumerate(self._stems):
+            if stems & wanted and _LEADS & set(self._clause[max(0, at - 3) : at]):
+                return True
+        idea = self._n.reading.sheet.idea_by_id.get(self._n.quantity.parts[0].scope.idea or "")
+        said = " ".join(self._clause)
+        return idea is not None and any(title.lower() in said for title in idea.parts.values())
 
 
-def _is_titled(n: Told, clause: Sequence[str]) -> bool:
-    """Whether a clause has the whole title of a further run."""
-    idea = n.reading.sheet.idea_by_id.get(n.quantity.parts[0].scope.idea or "")
-    said = " ".join(clause)
-    return idea is not None and any(title.lower() in said for title in idea.parts.values())
-
-
-def _part_words(n: Told) -> dict[int, set[str]]:
-    """The words of the idea's further runs by attempt."""
-    idea = n.reading.sheet.idea_by_id.get(n.quantity.parts[0].scope.idea or "")
-    if idea is None:
-        return {}
-    whole = _content(idea.title)
-    told = {attempt: _content(title) for attempt, title in idea.parts.items()}
-    # "Half as much momentum" of the momentum idea is told by "half".
-    return {a: (part - whole if idea.parts and part - whole else part) for a, part in told.items()}
-
-
-def _named_parts(n: Told, clause: Sequence[str]) -> set[int]:
-    """Return the further runs of the idea that a clause names by the words of their titles."""
-    said = {stem(word) for token in clause for word in token.split("-")} | {stem(w) for w in clause}
-    named = {
-        attempt: words_
-        for attempt, words_ in _part_words(n).items()
-        if words_ and len(words_ & said) >= max(1, (len(words_) + 1) // 2)
-    }
-    if not named:
-        return set()
-    most = max(len(words_ & said) / len(words_) for words_ in named.values())
-    return {a for a, words_ in named.items() if len(words_ & said) / len(words_) == most}
-
-
-def _ablates_part(n: Told, at: int) -> bool:
-    """Whether "without" is followed by what an ablation leaves out."""
-    said = {stem(word) for token in n.words[at + 1 : at + 6] for word in token.split("-")}
-    sheet = n.reading.sheet
-    return any(said & _content(title) for idea in sheet.ideas for title in idea.parts.values())
+def _is_further(token: Token) -> bool:
+    parts = token.quantity.parts if token.quantity is not None else ()
+    return any(part.scope.run not in (None, "main") for part in parts)
 
 
 def _run_wrong(n: Told, attempt: int | None) -> Found:

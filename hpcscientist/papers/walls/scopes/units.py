@@ -147,10 +147,10 @@ def unit(n: Told) -> Iterator[Found]:
                 hint = f": write {{{op}({_bare(n)})}} {unit_word}"
             yield n.wrong(DefectCode.WRONG_UNIT, f"this is not in {noun}{hint}")
         return
-    if n.fact.scope.statistic in Level.CHANGE and kind is not FactKind.RATIO:
-        if _is_relative(n) and Op.RATIO not in n.quantity.ops:
-            hint = "a relative change is {percent(ratio(change, baseline's mean))} percent"
-            yield n.wrong(DefectCode.WRONG_UNIT, hint)
+    is_change = n.fact.scope.statistic in Level.CHANGE and Op.RATIO not in n.quantity.ops
+    if is_change and _is_relative(n):
+        hint = "a relative change is {percent(ratio(change, baseline's mean))} percent"
+        yield n.wrong(DefectCode.WRONG_UNIT, hint)
     if unit in (PERCENT, POINTS):
         if not said or unit not in said or (unit == POINTS and noun == "point"):
             yield n.wrong(DefectCode.WRONG_UNIT, f"this is in {unit}: write that after it")
