@@ -30,7 +30,7 @@ class PlaybookModel:
 
     def __init__(self, path: Path, stages: Collection[str] | None = None) -> None:
         """Read and check a file or a run directory; `stages` are what it may hold replies for, None
-        anything. Raises ModelSpecError with file and line.
+        anything, those of papers included. Raises ModelSpecError with file and line.
         """
         self._path = path
         self._entries = _entries(path, stages)
@@ -100,17 +100,19 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         return
     with target.open("w", encoding="utf-8") as file:
-        for entry in _entries(source).values():
+        for entry in _recorded(source, papers=False).values():
             file.write(entry.model_dump_json(exclude_defaults=True) + "\n")
 
 
 def _entries(path: Path, stages: Collection[str] | None = None) -> dict[Call, PlaybookEntry]:
-    if path.is_dir():
-        # Imported here, for the record of calls needs more than a playbook does.
-        from hpcscientist.models.replay import read_run  # noqa: PLC0415
+    return _recorded(path, papers=stages is None) if path.is_dir() else _read(path, stages)
 
-        return {entry.call: entry for entry in read_run(path)}
-    return _read(path, stages)
+
+def _recorded(folder: Path, *, papers: bool) -> dict[Call, PlaybookEntry]:
+    # Imported here, for the record of calls needs more than a playbook does.
+    from hpcscientist.models.replay import read_run  # noqa: PLC0415
+
+    return {entry.call: entry for entry in read_run(folder, papers=papers)}
 
 
 def _read(path: Path, stages: Collection[str] | None) -> dict[Call, PlaybookEntry]:

@@ -19,7 +19,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from hpcscientist.errors import HpcsciError, ReplyError, RunDirectoryError
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.chat import Call, Chat
 from hpcscientist.models.roles import Roles
@@ -49,7 +49,7 @@ class RecordedModel:
     def __init__(
         self,
         inner: Model,
-        paths: RunPaths,
+        paths: RunPaths | PaperPaths,
         on_reply: OnReply,
         campaign_id: str = "",
     ) -> None:
