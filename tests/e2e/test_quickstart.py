@@ -23,6 +23,8 @@ from campaigns import HPCSCI, hpcsci
 from comings import FREE, comes_to
 from newcomers_page import excerpts, files, is_part, section
 
+from hpcscientist.bench.papers.campaign import PaperShelf
+from hpcscientist.bench.papers.statements import Statement, defects
 from hpcscientist.campaign.agents import model_agents
 from hpcscientist.campaign.ruling import rules_of
 from hpcscientist.campaign.session import Session
@@ -33,6 +35,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.papers.facts.collect import collect
 from hpcscientist.recipe.load import load, shipped_folder
 
 pytestmark = pytest.mark.e2e
@@ -330,3 +333,19 @@ def test_what_a_trial_wrote_is_shown(
     done = hpcsci("results", "nowhere", "--log", "idea-0006-a1-pilot-0", cwd=launched[0])
     assert (done.returncode, done.stdout) == (2, "")
     assert "no trial" not in done.stderr
+
+
+def test_false_statements_about_it_are_told_from_true_ones(
+    launched: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    collected = collect(RunPaths(launched[0] / "run"))
+    assert collected.problems == ()
+    told = {}
+    for name in ("false", "true"):
+        lines = (Path(__file__).parent / "quickstart_statements" / f"{name}.txt").read_text()
+        told[name] = {
+            line: [str(d) for d in defects(Statement(name, line), collected.sheet, PaperShelf())]
+            for line in lines.splitlines()
+        }
+    assert [line for line, found in told["false"].items() if not found] == []
+    assert {line: found for line, found in told["true"].items() if found} == {}
