@@ -96,5 +96,5 @@ def test_an_idea_that_there_is_none_of_is_refused(paths: RunPaths, recipe: Recip
 
 def test_a_damaged_file_is_named(paths: RunPaths, recipe: Recipe) -> None:
     paths.idea(IDEA).concepts.write_text("[{")
-    with pytest.raises(RunDirectoryError, match="concepts.json"):
+    with pytest.raises(RunDirectoryError, match=r"concepts\.json"):
         brief_of(paths, recipe, SHEET, IDEA)

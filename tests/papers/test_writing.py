@@ -57,7 +57,7 @@ def texts(manuscript: Manuscript, place: str) -> list[str]:
 def test_calls_of_a_good_writer() -> None:
     script = Script()
     done = written(script)
-    assert script.keys() == [
+    assert script.calls() == [
         "outline/1", "related/1", "related/2",
         *(key for n in (1, 2, 4, 6, 7, 9) for key in (f"section/{n}01", f"checklist/{n}")),
         "whole/1",
@@ -110,6 +110,14 @@ def test_a_defect_goes_back_with_what_to_write() -> None:
     assert texts(done.manuscript, "introduction")[1] == TEXTS["introduction"]
 
 
+def test_latex_goes_back_too() -> None:
+    script = Script(only(INTRODUCTION, section("Read \\input{/etc/passwd}.")))
+    done = written(script)
+    second = next(r for r in script.asked if r.key == "section/102")
+    assert "introduction, paragraph 1: syntax" in second.messages[-1].content
+    assert texts(done.manuscript, "introduction")[1] == TEXTS["introduction"]
+
+
 def test_a_reply_that_repeats_a_refused_one_is_no_try() -> None:
     bad = section("Accuracy is 0.97.")
     keys = ("section/101", "section/102", "section/103")
@@ -130,7 +138,7 @@ def test_of_a_defect_that_stays_the_sentence_goes() -> None:
 
     script = Script(stubborn)
     done = written(script, repairs=2)
-    assert len([key for key in script.keys() if key.startswith("section/6")]) == 3
+    assert len([key for key in script.calls() if key.startswith("section/6")]) == 3
     assert texts(done.manuscript, "results") == ["Results", kept]
     assert done.struck == ("results",)
     assert done.defects == ()
@@ -202,7 +210,9 @@ def test_a_title_with_a_number_is_asked_for_again_and_given_up() -> None:
 
     script = Script(numbered)
     assert written(script, repairs=2).manuscript.title == BRIEF.title
-    assert script.keys("outline") == ["outline/1", "outline/2", "outline/3"]
+    assert script.calls("outline") == ["outline/1", "outline/2", "outline/3"]
+    first = next(r for r in script.asked if r.key == INTRODUCTION)
+    assert f"## The paper\n{BRIEF.title}\n" in first.messages[0].content
 
 
 def test_rounds_of_search_end_when_nothing_new_is_found() -> None:
@@ -212,7 +222,7 @@ def test_rounds_of_search_end_when_nothing_new_is_found() -> None:
 
     script, shelf = Script(hungry), Shelf()
     written(script, library=shelf, related_rounds=6)
-    assert script.keys("related") == ["related/1", "related/2", "related/3"]
+    assert script.calls("related") == ["related/1", "related/2", "related/3"]
     assert shelf.queries == [BRIEF.query, "momentum 1", "momentum 2"]
 
 
@@ -248,6 +258,11 @@ def test_a_citation_after_a_full_stop_is_of_the_sentence_before() -> None:
     ]  # fmt: skip
 
 
+def test_a_sentence_with_what_nobody_sees_is_not_offered() -> None:
+    plain_one, hidden = "These five words are seen.", "These five words\u200b are hidden."
+    assert sentences_of(f"{plain_one} {hidden}") == [plain_one]
+
+
 @given(st.text(max_size=300))
 def test_sentences_are_words_of_their_paper(text: str) -> None:
     whole = " ".join(text.split())
@@ -261,7 +276,8 @@ def test_facts_of_a_section_are_its_own_idea_s_and_few() -> None:
         found = facts_for(section_advice, many, (IDEA,))
         assert 0 < len(found) <= MOST
         assert {fact.scope.idea for fact in found} <= {None, "baseline", IDEA}
-        assert all(fact.scope.statistic is not Statistic.BEST for fact in found)
+    alone = facts_for(advice("results"), SHEET, (IDEA,))
+    assert all(fact.scope.statistic is not Statistic.BEST for fact in alone)
     assert facts_for(advice("results"), SHEET, (IDEA,))[0].id == "idea-0001.test.accuracy.delta"
     campaign = {fact.scope.idea for fact in facts_for(advice("results"), SHEET, ())}
     assert {"idea-0001", "idea-0002", "baseline"} <= campaign
@@ -284,7 +300,7 @@ def test_defects_of_the_document_go_back_at_most_so_often() -> None:
     script = Script(other)
     done = written(script, build=build, fixes=3)
     assert len(built) == 4
-    assert script.keys("mend") == ["mend/401", "mend/411", "mend/421"]
+    assert script.calls("mend") == ["mend/401", "mend/411", "mend/421"]
     assert done.defects == ()  # of the walls; the document is the builder's
 
 
@@ -300,7 +316,7 @@ def test_a_document_that_is_mended_is_not_built_again() -> None:
     script = Script(lambda r: section("Short.") if r.stage == "mend" else None)
     written(script, build=build)
     assert len(built) == 2
-    assert len(script.keys("mend")) == 1
+    assert len(script.calls("mend")) == 1
 
 
 def test_what_is_not_told_is_told_where_limits_are() -> None:
@@ -316,7 +332,7 @@ def test_what_is_not_told_is_told_where_limits_are() -> None:
     told = section("Of all ideas {campaign.ideas.failed} failed.")
     script = Script(lambda r: told if r.stage == "mend" else None)
     done = written(script, check)
-    assert script.keys("mend") == ["mend/701"]
+    assert script.calls("mend") == ["mend/701"]
     assert texts(done.manuscript, "limitations")[1] == told["paragraphs"][0]
     assert done.defects == ()
 
@@ -364,7 +380,7 @@ def test_killed_at_any_call_it_goes_on_to_the_same_paper(tmp_path: Path) -> None
             written(RecordedModel(first, folder, lambda *_: None))
         found = written(RecordedModel(second, folder, lambda *_: None)).manuscript
         assert found == expected
-        assert first.keys() + second.keys() == whole.keys(), "no call is asked twice"
+        assert first.calls() + second.calls() == whole.calls(), "no call is asked twice"
 
 
 def test_a_recorded_paper_is_a_playbook(tmp_path: Path) -> None:

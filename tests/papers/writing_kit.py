@@ -243,7 +243,7 @@ class Script:
         return ModelReply(text=text, model=self.name, prompt_tokens=10, completion_tokens=5,
                           tokens_estimated=False, latency_s=0.0)  # fmt: skip
 
-    def keys(self, stage: str = "") -> list[str]:
+    def calls(self, stage: str = "") -> list[str]:
         return [request.key for request in self.asked if stage in ("", request.stage)]
 
 
