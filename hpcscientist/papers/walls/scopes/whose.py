@@ -66,7 +66,12 @@ def _change_of(
         if not subjects:
             subjects = [m for m in named if m.value != BASELINE]
     first, last = n.sentence.clause(n.at)
-    against = [m.value for m in named if m.is_comparand and first <= m.first < last]
+    # "larger than that of idea-0002, {x}": the other's own change
+    own_of = [m for m in named if m.is_comparand and {"that", "those"} & _before(n, m)]
+    behind = [m for m in own_of if m.last < n.at]
+    against = [
+        m.value for m in named if m.is_comparand and m not in own_of and first <= m.first < last
+    ]
     if against and other is not None and other not in against and own != other:
         right = same_but(n.reading.sheet, n.fact, idea=own)
         yield n.wrong(
@@ -75,11 +80,15 @@ def _change_of(
             f"{write(right, f'say {other}')}",
         )
         return
-    bound = bind(n.sentence, n.at, _clear(subjects))
+    bound = behind[-1] if behind else bind(n.sentence, n.at, _clear(subjects))
     if bound is None:
         yield from _unnamed(n, own)
     elif bound.value != own and not _is_outdone(n, bound, named, own):
         yield _whose(n, bound.value)
+
+
+def _before(n: Told, mention: Mention[str]) -> set[str]:
+    return set(n.words[max(0, mention.first - 4) : mention.first])
 
 
 def _is_outdone(n: Told, bound: Mention[str], named: Sequence[Mention[str]], own: str) -> bool:
