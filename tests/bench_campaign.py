@@ -14,11 +14,11 @@ from event_kit import driver_started
 
 from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.minds import Minds
-from hpcscientist.campaign.pursuit.craft import Crew
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.campaign.session import Session
+from hpcscientist.campaign.stages import Opened
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
@@ -226,7 +226,7 @@ class CampaignBench:
         judge: Judge,
         proposer: Proposer,
         author: Author | None = None,
-        crew: Crew | None = None,
+        stages: Opened | None = None,
         control: Proposer | None = None,
         reconsider: Reconsider | None = None,
     ) -> ScriptedTrials:
@@ -240,14 +240,17 @@ class CampaignBench:
         session = Session(self.paths, journal, self.state, self.generation)
         backend = ScriptedTrials(self.paths, judge, self.predictions, pace=self.pace)
         author = author or ScriptedAuthor(self.recipe)
-        minds = Minds(
-            *(proposer, author, None), crew=crew or Crew(), control=control, reconsider=reconsider
+        agents = Agents(
+            *(proposer, author, None),
+            stages=stages or Opened(),
+            control=control,
+            reconsider=reconsider,
         )
         integrity = Integrity.of(self.paths, journal, self.state, self.config)
         if self.trusted:
             integrity.begin()
         wired: Wired = assemble(
-            *(self.config, self.recipe, session, minds, backend), integrity=integrity
+            *(self.config, self.recipe, session, agents, backend), integrity=integrity
         )
         self._judge_pilots(wired)
         try:

@@ -15,7 +15,7 @@ last the plan. What a debug round goes without is the debugger's matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from hpcscientist.authoring import quoted
 from hpcscientist.authoring.debugging import Debugger, ordinal_of
 from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
-from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
+from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import (
     Prompt,
@@ -33,6 +33,17 @@ from hpcscientist.models.prompting.materials import (
     read_only_files,
 )
 from hpcscientist.models.prompting.prompts import render
+from hpcscientist.models.sample import (
+    LOG_SIZE,
+    PART_SIZE,
+    SUMMARY_SIZE,
+    TITLE_SIZE,
+    Sample,
+    filler,
+    traceback,
+)
+from hpcscientist.models.stage import TRIES as FORM_TRIES
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.authoring import (
     Brief,
@@ -43,8 +54,11 @@ from hpcscientist.records.asked.authoring import (
     GaveUp,
     ImproveTask,
     RedraftTask,
+    Variant,
 )
-from hpcscientist.records.asked.replies import FixReply
+from hpcscientist.records.asked.replies import CodeReply, FixReply, StructureReply
+from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
+from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.system.interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -247,3 +261,102 @@ def _drafts(samples: int, idle: Callable[[], int]) -> int:
 
 def _with_repairs(ordinal: int) -> tuple[int, ...]:
     return tuple(ordinal + REPAIR * again for again in range(REPLIES))
+
+
+class CodeStage(Stage[ModelAuthor]):
+    """Code: first versions, repairs, improvements, further runs."""
+
+    name = "code"
+    kinds = (
+        Kind("code", "code", CodeReply),
+        Kind("debug", "code", FixReply),
+        Kind("structure", "code", StructureReply),
+        Kind("complete", "code", CodeReply),
+        Kind("improve", "code", CodeReply),
+        Kind("extend", "code", CodeReply),
+    )
+    optional = False
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks for one version and its repairs, or for a tree of them."""
+        settings, own = expected.settings, expected.versions
+        ideas, authoring = settings.ideas, settings.authoring
+        most = FORM_TRIES * _replies(settings)
+        # Of a tree all but a first version may be repairs, or all of them improvements.
+        repairs = ideas * (own.beside + (1 + own.runs_at_most) * settings.loop.debug_rounds)
+        first, mends = ideas * own.first, ideas * own.mends
+        found = [Calls("code", first, first * most), Calls("debug", mends, repairs * most)]
+        if authoring.analysis and authoring.debugging != "none":
+            found.append(Calls("structure", mends, repairs * FORM_TRIES))
+        if own.beside:
+            found.append(Calls("improve", ideas * own.improvements, ideas * own.beside * most))
+        if "advise" in expected.stages:
+            rounds = authoring.advice_rounds
+            found.append(Calls("complete", ideas * min(1, rounds), ideas * rounds * most))
+        if own.runs_at_most:
+            found.append(Calls("extend", ideas * own.runs, ideas * own.runs_at_most * most))
+        return found
+
+    def open(self, means: Means) -> ModelAuthor:
+        """Return who writes code."""
+        settings = means.settings
+        return ModelAuthor(
+            *(means.model, means.recipe, settings.code, means.windows.get("code")),
+            *(settings.authoring, means.python, partial(means.idle, "code")),
+        )
+
+    async def weigh(self, opened: ModelAuthor, sample: Sample) -> None:
+        """Have versions of all kinds written that a campaign may ask for."""
+        recipe, settings, brief = sample.recipe, sample.settings, sample.brief
+        files = recipe.reference
+        await opened.write(Brief(idea=sample.idea))
+        await opened.fix(
+            FixTask(
+                idea=sample.idea,
+                files=files,
+                outcome=IdeaFailed(failure=IdeaFailure.ERROR, detail=filler(TITLE_SIZE)),
+                log_tail=f"{filler(LOG_SIZE)}\n{traceback(recipe)}",
+                round=1,
+                rounds=max(1, settings.loop.debug_rounds),
+            )
+        )
+        if sample.versions.beside:
+            await opened.improve(_improvement(sample))
+        if "advise" in sample.stages:
+            check = ConceptCheck(
+                concept=filler(TITLE_SIZE), state="partial", remark=filler(SUMMARY_SIZE)
+            )
+            review = CodeReview(attempt=1, checks=(check,), advice=filler(SUMMARY_SIZE))
+            await opened.complete(CompleteTask(brief=brief, files=files, review=review, round=1))
+        if sample.versions.runs_at_most:
+            run = FurtherRun(
+                kind="ablation",
+                title=filler(TITLE_SIZE),
+                purpose=filler(SUMMARY_SIZE),
+                change=filler(PART_SIZE),
+            )
+            await opened.extend(ExtendTask(brief=brief, files=files, run=run, number=1))
+
+
+def _replies(settings: Settings) -> int:
+    """Return how many replies a question for edits takes at most; drafts count each."""
+    spec = settings.code.model or settings.model
+    drafts = settings.authoring.samples or (MOST_DRAFTS if spec.startswith("vllm:") else 1)
+    return drafts - 1 + REPLIES
+
+
+def _improvement(sample: Sample) -> ImproveTask:
+    """A version of a tree's middle: made of two others, and improved twice before."""
+    values = {metric.name: 0.0 for metric in sample.recipe.spec.metrics}
+    return ImproveTask(
+        brief=sample.brief,
+        files=sample.recipe.reference,
+        number=1,
+        values=values,
+        reference=values,
+        led=(filler(SUMMARY_SIZE),) * 2,
+        tried=(Variant(note=filler(SUMMARY_SIZE), values=values),) * 2,
+    )
+
+
+AUTHOR = CodeStage()

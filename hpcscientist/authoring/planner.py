@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.limits import problems, trimmed
+from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.materials import (
     GONE,
     Prompt,
@@ -23,6 +24,8 @@ from hpcscientist.models.prompting.materials import (
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.base import Record
@@ -124,3 +127,30 @@ def _on_lines(concept: ConceptRecord) -> ConceptRecord:
     """Return a concept whose name and definition are a line each; the rest is fenced."""
     texts = {"name": quoted.entry(concept.name), "definition": quoted.field(concept.definition)}
     return concept.model_copy(update=texts)
+
+
+class PlanStage(Stage[Planner]):
+    """The plan, once an idea."""
+
+    name = "plan"
+    kinds = (Kind("plan", "code", ExperimentPlan),)
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether ideas are planned."""
+        return settings.authoring.plan
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: a plan that breaks a limit goes back."""
+        ideas = expected.settings.ideas
+        return (Calls("plan", ideas, ideas * TRIES * (1 + REPAIRS + AGAIN)),)
+
+    def open(self, means: Means) -> Planner:
+        """Return who plans."""
+        return Planner(means.voice("code"), means.recipe)
+
+    async def weigh(self, opened: Planner, sample: Sample) -> None:
+        """Plan an idea."""
+        await opened.plan(sample.idea)
+
+
+PLAN = PlanStage()

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-from hpcscientist.authoring.tree import Bounds
-from hpcscientist.campaign.minds import Minds
+from hpcscientist.authoring.review.advisor import ADVISE
+from hpcscientist.authoring.runs.reading import ANALYSE
+from hpcscientist.campaign.agents import Agents
+from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.conduct.reference import is_piloted
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.measuring import Measuring
-from hpcscientist.conduct.strategy.strategies import Strategies
+from hpcscientist.conduct.strategy.strategy import Strategies
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import most_seeds, schedule_of, steps_of
 from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.ideation.directions import DIRECTIONS
 from hpcscientist.judgement import judging
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
 
 
-def rules_of(config: CampaignConfig, recipe: Recipe, minds: Minds) -> Rules:
+def rules_of(config: CampaignConfig, recipe: Recipe, agents: Agents) -> Rules:
     """Return the rules of a campaign."""
     settings, spec = config.settings, recipe.spec
     loop, budgets = settings.loop, steps_of(settings.loop, spec.budgets)
     most, schedule = most_seeds(loop, spec.seeds), schedule_of(loop, spec.seeds)
     measuring = Measuring(min(spec.seeds, most), len(budgets), schedule)
     return Rules(
-        extent=_extent(config, minds),
+        extent=_extent(config, agents),
         settings=settings,
         metric=spec.primary,
         published=spec.published.value if spec.published else None,
         judging=Judging(
             hopeless=settings.authoring.hopeless,
             piloted=is_piloted(settings, config.steps),
-            catches_nothing_done=minds.model is not None,
+            catches_nothing_done=agents.model is not None,
         ),
         proposing=Proposing(
-            in_order=minds.proposer.by_outcomes,
+            in_order=agents.proposer.by_outcomes,
             follows=settings.proposing.mode == "follow-up",
-            batch=settings.proposing.batch if minds.helpers.finder is not None else 1,
+            batch=settings.proposing.batch if agents.stages.get(DIRECTIONS) is not None else 1,
         ),
         confirmation=_confirmation(settings),
-        strategies=_strategies(settings, spec, minds, measuring),
+        strategies=_strategies(settings, spec, agents, measuring),
         budgets=tuple(step.name for step in budgets),
         schedule=schedule,
         seeds=most,
@@ -49,7 +52,7 @@ def rules_of(config: CampaignConfig, recipe: Recipe, minds: Minds) -> Rules:
     )
 
 
-def _extent(config: CampaignConfig, minds: Minds) -> Extent:
+def _extent(config: CampaignConfig, agents: Agents) -> Extent:
     settings = config.settings
     return Extent(
         ideas=settings.ideas,
@@ -58,7 +61,7 @@ def _extent(config: CampaignConfig, minds: Minds) -> Extent:
         lag=config.lag,
         model_name=config.model_name,
         seed=settings.seed,
-        control=settings.control if minds.control is not None else 0.0,
+        control=settings.control if agents.control is not None else 0.0,
     )
 
 
@@ -69,24 +72,13 @@ def _confirmation(settings: Settings) -> Confirmation:
 
 
 def _strategies(
-    settings: Settings, spec: RecipeSpec, minds: Minds, measuring: Measuring
+    settings: Settings, spec: RecipeSpec, agents: Agents, measuring: Measuring
 ) -> Strategies:
-    authoring = settings.authoring
-    bounds = Bounds(
-        drafts=authoring.drafts,
-        nodes=authoring.nodes,
-        workers=authoring.workers,
-        debug_share=authoring.debug_share,
-        debug_depth=authoring.debug_depth,
-        direction=spec.primary.direction,
-    )
     return Strategies(
-        bounds=bounds if authoring.search == "tree" else None,
-        seed=settings.seed,
-        debug_rounds=settings.loop.debug_rounds,
-        advice_rounds=authoring.advice_rounds,
-        further_runs=authoring.further_runs,
-        advised=minds.crew.advisor is not None,
-        analysed=minds.crew.analyst is not None,
+        kind=strategy_of(settings),
+        settings=settings,
+        direction=spec.primary.direction,
+        advised=agents.stages.get(ADVISE) is not None,
+        analysed=agents.stages.get(ANALYSE) is not None,
         measuring=measuring,
     )

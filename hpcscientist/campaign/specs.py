@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 from hpcscientist import __version__
+from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import package_hash
@@ -131,7 +132,7 @@ class SpecFactory:
         own: a value that was picked for being good may not be among those that are tested.
         """
         settings = self.config.settings
-        if settings.authoring.search == "tree":
+        if strategy_of(settings).picks_by_pilots:
             return _seed(f"{settings.seed}/pilot")
         return trial_seeds(settings.seed, 1)[0]
 

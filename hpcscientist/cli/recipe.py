@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
@@ -14,6 +15,7 @@ from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
+from hpcscientist.records.asked.writing import REPLIES
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Budget
 
@@ -50,7 +52,7 @@ def new(name: str, into: Path) -> None:
 def check(name: str, run: bool, full: bool, **options: str | None) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
     path = load.find(name)
-    problems = checking.check(path)
+    problems = checking.check(path, stages.replies(), REPLIES)
     for problem in problems:
         click.echo(printable(str(problem)), err=True)
     if problems:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import get_args
 
 import click
 
@@ -14,7 +13,6 @@ from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.found.finding import Comparison
 from hpcscientist.records.found.reproduction import Holding, Reproduction
-from hpcscientist.records.site import BackendKind
 from hpcscientist.reproduction.asked import reproduce_folder
 from hpcscientist.reproduction.ground import Wanted
 
@@ -23,9 +21,7 @@ from hpcscientist.reproduction.ground import Wanted
 @run_directory
 @click.option("--idea", metavar="ID", help="The idea, as `hpcsci results` names it.")
 @click.option("--out", metavar="FOLDER", help="Run it here [a new one in DIR/reproductions].")
-@click.option(
-    "--backend", type=click.Choice(get_args(BackendKind)), help="What runs the trials [as then]."
-)
+@click.option("--backend", metavar="local|slurm|NAME", help="What runs the trials [as then].")
 @place_options
 @click.option("--image", metavar="PATH", help="Where the container image lies now [as then].")
 @click.option("--recipe", metavar="R", help="With an idea's folder: its recipe [its recipe.tar].")

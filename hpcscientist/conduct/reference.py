@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from hpcscientist.conduct import actions
 from hpcscientist.conduct.actions import Stop
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.conduct.trials import Wanted
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import Step
 from hpcscientist.feedback.decision import better_by
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import steadiness
@@ -110,9 +109,9 @@ def _failed(report: TrialReport) -> Stop | None:
     )
 
 
-def is_piloted(settings: Settings, steps: tuple[Step, ...]) -> bool:
+def is_piloted(settings: Settings, stages: Collection[str]) -> bool:
     """Whether the reference has a pilot: where pilots are judged by it."""
-    return settings.authoring.hopeless > 0 or "advise" in steps
+    return settings.authoring.hopeless > 0 or "advise" in stages
 
 
 def hopeless(

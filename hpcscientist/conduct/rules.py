@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.conduct.strategy.strategies import Strategies
+from hpcscientist.conduct.strategy.strategy import Strategies
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import Schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -46,6 +46,7 @@ class RoleSettings(Record):
 IDEATION = RoleSettings(temperature=1.0, max_tokens=4096)
 CODE = RoleSettings(temperature=0.2, max_tokens=8192)
 REVIEW = RoleSettings(temperature=0.2, max_tokens=4096)
+WRITING = RoleSettings(temperature=0.4, max_tokens=4096)
 
 
 class EmbeddingSettings(Record):
@@ -107,6 +108,22 @@ class ProposingSettings(Record):
     feasibility: bool = True
 
 
+class PapersSettings(Record):
+    """How papers are written, from confirmed claims and the library.
+
+    Related work is searched for in at most `related_rounds` rounds of `related_hits` papers each.
+    `refine` false leaves out the checklists and what follows from them. A reply with defects goes
+    back to the writer `repairs` times, and those of the whole paper and of the built document
+    `fixes` times; then the sentences that have some are left out.
+    """
+
+    related_rounds: int = Field(default=6, ge=0, le=100)
+    related_hits: int = Field(default=8, ge=1, le=100)
+    refine: bool = True
+    repairs: int = Field(default=3, ge=0, le=20)
+    fixes: int = Field(default=5, ge=0, le=20)
+
+
 class AuthoringSettings(Record):
     """From an idea to code that does what it says.
 
@@ -125,11 +142,11 @@ class AuthoringSettings(Record):
     one pass. Without it and without a reviewer the reference has no pilot, and code that does
     nothing is not caught.
 
-    `search` line takes one version to its end; tree searches best-first over versions (The AI
-    Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and improvements,
-    `nodes` versions in all, `workers` of an idea's pilots at once. A broken version is mended
-    rather than the best one improved with probability `debug_share`, at most `debug_depth`
-    times in a row.
+    `search` names the strategy: line takes one version to its end; tree searches best-first over
+    versions (The AI Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and
+    improvements, `nodes` versions in all, `workers` of an idea's pilots at once. A broken version
+    is mended rather than the best one improved with probability `debug_share`, at most
+    `debug_depth` times in a row. Other installed packages may add strategies.
     """
 
     plan: bool = True
@@ -141,7 +158,7 @@ class AuthoringSettings(Record):
     edits: Literal["auto", "search", "unit"] = "auto"
     samples: int = Field(default=0, ge=0, le=32)
     hopeless: float = Field(default=0.5, ge=0)
-    search: Literal["line", "tree"] = "line"
+    search: str = Field(default="line", min_length=1)
     drafts: int = Field(default=3, ge=1, le=100)
     nodes: int = Field(default=12, ge=1, le=1000)
     workers: int = Field(default=3, ge=1, le=100)
@@ -255,7 +272,9 @@ class Settings(Record):
     carries.
     `site` is the file of a site profile. `image` overrides the recipe's. `nodes` 0: the
     controller runs here and not as a job. `control` is the share of ideas that the control arm
-    proposes beside a language model.
+    proposes beside a language model. `roles` are those that stages of other packages ask; what is
+    not set is as `review` has it. `extensions` holds what stages, backends, strategies and models
+    of other packages are told, by their names.
     """
 
     recipe: str = "digits"
@@ -264,7 +283,7 @@ class Settings(Record):
     ideas: int = Field(default=20, ge=1, le=10_000_000)
     rounds: int = Field(default=0, ge=0, le=10_000_000)
     model: str = ""
-    backend: Literal["auto", BackendKind] = "auto"
+    backend: BackendKind = "auto"
     site: str = ""
     image: str = ""
     nodes: int = Field(default=0, ge=0)
@@ -276,12 +295,25 @@ class Settings(Record):
     ideation: RoleSettings = IDEATION
     code: RoleSettings = CODE
     review: RoleSettings = REVIEW
+    writing: RoleSettings = WRITING
+    roles: dict[str, RoleSettings] = Field(default={})
+    extensions: dict[str, dict[str, Any]] = Field(default={})
     embedding: EmbeddingSettings = EmbeddingSettings()
     literature: LiteratureSettings = LiteratureSettings()
     proposing: ProposingSettings = ProposingSettings()
     authoring: AuthoringSettings = AuthoringSettings()
+    papers: PapersSettings = PapersSettings()
     serving: ServingSettings = ServingSettings()
     loop: LoopSettings = LoopSettings()
     local: LocalSettings = LocalSettings()
     slurm: SlurmOverrides = SlurmOverrides()
     paths: PathSettings = PathSettings()
+
+    def role(self, name: str) -> RoleSettings:
+        """Return the settings of a role; those of `review` for one that has none of its own."""
+        match name:
+            case "ideation" | "code" | "review" | "writing":
+                found: RoleSettings = getattr(self, name)
+                return found
+            case _:
+                return self.roles.get(name, self.review)

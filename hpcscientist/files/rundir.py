@@ -59,20 +59,14 @@ class IdeaPaths:
         """Every model call made for this idea."""
         return self.root / "chat.jsonl"
 
-    @property
-    def novelty(self) -> Path:
-        """What was found of it in the literature."""
-        return self.root / "novelty.json"
+    def verdict(self, stage: str) -> Path:
+        """What a judge made of it before code was written: novelty.json, feasibility.json, …"""
+        return self.root / f"{stage}.json"
 
     @property
     def directions(self) -> Path:
         """What the ideas of a batch are to work out, with the first of them."""
         return self.root / "directions.json"
-
-    @property
-    def feasibility(self) -> Path:
-        """Whether it fits the recipe, by an estimate."""
-        return self.root / "feasibility.json"
 
     @property
     def concepts(self) -> Path:
@@ -114,6 +108,17 @@ class IdeaPaths:
     def code(self, number: int) -> Path:
         """The snapshot of the code of one attempt."""
         return self.attempt(number) / "code"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPaths:
+    """The folder of papers: `papers` of a run directory, or wherever people want them."""
+
+    root: Path
+
+    def idea(self, subject: str) -> IdeaPaths:
+        """The paths of one paper, by what it is about; of an idea's own it has the chat alone."""
+        return IdeaPaths(self.root / subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +202,19 @@ class RunPaths:
         return self.root / SURVEY / "survey.json"
 
     @property
+    def report(self) -> Path:
+        """What `hpcsci report` made of it, for people; no part of the campaign."""
+        return self.root / "report.html"
+
+    @property
     def reproductions(self) -> Path:
         """Claims that were run again, a folder each; no part of the campaign."""
         return self.root / "reproductions"
+
+    @property
+    def papers(self) -> PaperPaths:
+        """Papers about the campaign, a folder each; no part of the campaign."""
+        return PaperPaths(self.root / "papers")
 
     def idea(self, idea_id: str) -> IdeaPaths:
         """The paths of one idea; those of the survey, which is made before the first."""

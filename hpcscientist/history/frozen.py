@@ -15,7 +15,6 @@ from pydantic import Field, ValidationError
 from hpcscientist import __version__
 from hpcscientist.config.keys import REMOVED
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import Step
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
@@ -50,7 +49,8 @@ class CampaignConfig(Record):
     where a candidate without a sandbox can read it. `role_specs` are those of the roles that
     ask a language model; left out, all have `model_spec`. `site` is the merged profile; its
     file is not read again. `library` is the folder of the library that ideas are grounded in, ""
-    for none, and `library_hash` its fingerprint; `steps` are those of `config.steps`.
+    for none, and `library_hash` its fingerprint. `steps` names the optional stages, see
+    `campaign.stages`; `plugins` the other packages that it uses, with their versions.
     `embedder_hash` is the fingerprint of the embedder named `embedder`. `lag` is how far behind an
     idea the outcomes lie that the control arm proposes it from.
     """
@@ -73,7 +73,8 @@ class CampaignConfig(Record):
     embedder_hash: str = KeywordEmbedder.fingerprint
     library: str = ""
     library_hash: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
     isolation: Isolation
     image: str | None = None
     image_hash: str | None = None

@@ -39,6 +39,7 @@ _LACKED: Final[Mapping[str, Mapping[str, Any]]] = {
     "attempt_written": {"parent": 0, "kind": "draft", "note_hash": ""},
     "seeds_decided": {"given_up": False},
 }
+_ROLE_OF_1: Final = {"propose": "ideation"}  # of the calls that version 1 made
 
 
 class Line(Record):
@@ -145,6 +146,8 @@ class Reader:
                 self._generation = event["generation"]
             case "trial_queued":
                 event = {"generation": self._generation, **event}
+            case "reply_recorded" if not event["role"]:
+                event["role"] = _ROLE_OF_1.get(event["call"].partition("/")[0], "code")
             case "idea_proposed":
                 event = {**self._of_idea_file(event["idea_id"]), **event}
         return event

@@ -8,19 +8,24 @@ side, each from a direction of its own, so that its members do not repeat one an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import ceil
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
 from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply
+from hpcscientist.records.base import Record
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -155,3 +160,45 @@ def choose(
 def _shared(task: ProposalTask) -> ProposalTask:
     """A batch's task has no direction yet, and nobody else who works on one."""
     return task.model_copy(update={"direction": None, "others": ()})
+
+
+class DirectionsStage(Stage[DirectionFinder]):
+    """Directions, once a batch of ideas."""
+
+    name = "directions"
+    kinds = (
+        Kind("directions", "ideation", DirectionsReply),
+        Kind("converge", "review", ConvergeReply),
+    )
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether ideas come in batches."""
+        return settings.proposing.batch > 1
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: twice a batch, and a batch ends with its round."""
+        settings = expected.settings
+        rounds = min(settings.rounds, settings.ideas) or 1
+        batches = rounds * ceil(ceil(settings.ideas / rounds) / settings.proposing.batch)
+        return Calls.of("directions", batches), Calls.of("converge", batches)
+
+    def open(self, means: Means) -> DirectionFinder:
+        """Return who finds them."""
+        settings = means.settings
+        return DirectionFinder(
+            *(means.voice("ideation"), means.voice("review"), means.recipe),
+            *(settings.proposing.directions, settings.loop.similarity, means.notify),
+        )
+
+    def answers(self, sample: Sample) -> Mapping[str, Record]:
+        """Return as many directions as are asked for, without which none is judged."""
+        direction = Direction(title=filler(TITLE_SIZE), summary=filler(SUMMARY_SIZE))
+        count = sample.settings.proposing.directions
+        return {"directions": DirectionsReply(directions=(direction,) * count)}
+
+    async def weigh(self, opened: DirectionFinder, sample: Sample) -> None:
+        """Find directions for a batch of one idea."""
+        await opened.find(BatchTask(first=sample.task, numbers=(sample.idea.number,)))
+
+
+DIRECTIONS = DirectionsStage()

@@ -8,14 +8,18 @@ is arithmetic, and that is done here.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.ideation.material import CORE, DETAILS, idea_fields
 from hpcscientist.models.prompting import naming
 from hpcscientist.models.prompting.materials import Prompt, of_template, read_only_files
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe import packages
 from hpcscientist.records.asked.vetting import FeasibilityReply, FeasibilityVerdict
@@ -174,3 +178,31 @@ def _reason(reply: FeasibilityReply) -> str:
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+class FeasibilityStage(VettingStage[FeasibilityJudge]):
+    """Whether an idea fits the recipe, once an idea."""
+
+    name = "feasibility"
+    kinds = (Kind("feasibility", "review", FeasibilityReply),)
+    verdict = FeasibilityVerdict
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether it is asked."""
+        return settings.proposing.feasibility
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: twice where a reply contradicts itself."""
+        ideas = expected.settings.ideas
+        return (Calls("feasibility", ideas, 2 * ideas * TRIES),)
+
+    def open(self, means: Means) -> FeasibilityJudge:
+        """Return who judges."""
+        return FeasibilityJudge(means.voice("review"), means.recipe)
+
+    async def weigh(self, opened: FeasibilityJudge, sample: Sample) -> None:
+        """Judge an idea."""
+        await opened.judge(sample.idea)
+
+
+FEASIBILITY = FeasibilityStage()

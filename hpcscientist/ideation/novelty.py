@@ -9,9 +9,10 @@ papers as evidence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.ideation.material import (
     CORE,
     DETAILS,
@@ -23,6 +24,8 @@ from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.records.asked.proposing import Reference
@@ -217,3 +220,37 @@ class _Inquiry:
 
 def _quoted(query: str) -> str:
     return f"“{query}”"
+
+
+_LIKELY = 2  # guess: rounds until it is decided whether an idea is new
+
+
+class NoveltyStage(VettingStage[NoveltyJudge]):
+    """Whether an idea is new, once an idea."""
+
+    name = "novelty"
+    kinds = (Kind("novelty", "review", NoveltyReply),)
+    reads_library = True
+    verdict = NoveltyVerdict
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether it is asked and there is something to search."""
+        return settings.proposing.novelty_rounds > 0 and has_library
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: a decision without evidence is asked for once more."""
+        ideas, rounds = expected.settings.ideas, expected.settings.proposing.novelty_rounds
+        return (Calls("novelty", ideas * min(_LIKELY, rounds), ideas * (rounds + 1) * TRIES),)
+
+    def open(self, means: Means) -> NoveltyJudge:
+        """Return who judges by the campaign's library."""
+        own = means.settings.proposing
+        voice = means.voice("review")
+        return NoveltyJudge(voice, means.library, own.novelty_rounds, own.novelty_hits)
+
+    async def weigh(self, opened: NoveltyJudge, sample: Sample) -> None:
+        """Judge an idea."""
+        await opened.judge(sample.idea)
+
+
+NOVELTY = NoveltyStage()

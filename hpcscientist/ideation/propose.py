@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpcscientist.config.settings import IDEATION, RoleSettings
+from hpcscientist.errors import ReplyError
 from hpcscientist.ideation.material import SUMMARY, TITLE, knowledge_prompt, proposal_limits
-from hpcscientist.ideation.reflect import Reflection
+from hpcscientist.ideation.reflect import REFLECT, Reflection
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
+from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal, idea_id_of
 
 if TYPE_CHECKING:
@@ -94,3 +99,40 @@ def _settled(task: ProposalTask, proposal: Proposal) -> Proposal:
         named = (task.leader.idea_id, *named)
     papers = found_ids(proposal.papers, [paper.paper_id for paper in task.references])
     return proposal.model_copy(update={"parent_ids": tuple(dict.fromkeys(named)), "papers": papers})
+
+
+class ProposeStage(Stage[ModelProposer]):
+    """Proposals, and another one for each that repeats an earlier idea."""
+
+    name = "propose"
+    kinds = (Kind("propose", "ideation", Proposal),)
+    optional = False
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: once an idea, and a look-alike goes back once."""
+        settings = expected.settings
+        most = settings.ideas * TRIES * (2 if settings.loop.independence else 1)
+        return (Calls("propose", settings.ideas, most),)
+
+    def open(self, means: Means) -> ModelProposer:
+        """Return who proposes."""
+        settings = means.settings
+        reflections = settings.proposing.reflections if REFLECT.name in means.stages else 0
+        return ModelProposer(
+            *(means.model, means.recipe, settings.seed, settings.ideation),
+            means.windows.get("ideation"),
+            reflections=reflections,
+            notify=means.notify,
+        )
+
+    def answers(self, sample: Sample) -> Mapping[str, Record]:
+        """Return a proposal, without which nobody reflects on it."""
+        return {"propose": sample.idea.proposal} if REFLECT.name in sample.stages else {}
+
+    async def weigh(self, opened: ModelProposer, sample: Sample) -> None:
+        """Propose an idea, and reflect on it."""
+        with contextlib.suppress(ReplyError):
+            await opened.propose(sample.task)
+
+
+PROPOSE = ProposeStage()

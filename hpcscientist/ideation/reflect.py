@@ -8,14 +8,17 @@ server that keeps the beginnings of prompts has read most of it already.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import proposal_limits
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import ProposalTask
@@ -87,3 +90,28 @@ def improved(before: Proposal, after: Proposal) -> Proposal:
         both = (*getattr(before, name), *getattr(after, name))
         kept[name] = tuple(dict.fromkeys(both))
     return after.model_copy(update=kept)
+
+
+class ReflectStage(Stage[None]):
+    """Rounds in which a proposal is improved; who proposes carries them out."""
+
+    name = "reflect"
+    kinds = (Kind("reflect", "ideation", ReflectReply),)
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether there are any."""
+        return settings.proposing.reflections > 0
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks."""
+        settings = expected.settings
+        return (Calls.of("reflect", settings.ideas * settings.proposing.reflections),)
+
+    def open(self, means: Means) -> None:
+        """Open nothing: see `propose`."""
+
+    async def weigh(self, opened: None, sample: Sample) -> None:
+        """Weigh nothing: see `propose`."""
+
+
+REFLECT = ReflectStage()

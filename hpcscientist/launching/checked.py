@@ -6,30 +6,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.campaign.proposals.earlier import EarlierIdea
+from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.conduct.reference import is_piloted
 from hpcscientist.config.extent import drawn_of
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import Step
+from hpcscientist.config.versions import ONE, Versions
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.judgement.steadiness import reruns_at_most
-from hpcscientist.launching.costs.versions import ONE, Versions, versions
 from hpcscientist.launching.sites.placement import Placement
 from hpcscientist.models.open import parse_spec
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import StepSpec
 from hpcscientist.records.asked.model import Role
+from hpcscientist.system import plugins
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A launch that was checked. `model_assumed` is true where no --model was given.
 
-    `steps` are what ideas go through. `embedder` tells look-alikes; None for the control arm,
-    which compares no texts. `earlier` joins the bank before the first idea. `layout`: how models
-    that are to be served are laid out, a line each. `inside`: how many trials run at once in the
-    job that drives, 0 where they run elsewhere. `proposals`: the numbers of the ideas that a
-    playbook proposes, None where a model is asked.
+    `steps` are the optional stages that the campaign has. `embedder` tells look-alikes; None for
+    the control arm, which compares no texts. `earlier` joins the bank before the first idea.
+    `layout`: how models that are to be served are laid out, a line each. `inside`: how many trials
+    run at once in the job that drives, 0 where they run elsewhere. `proposals`: the numbers of the
+    ideas that a playbook proposes, None where a model is asked.
     """
 
     settings: Settings
@@ -40,12 +41,25 @@ class Checked:
     model_assumed: bool
     placement: Placement
     run_dir: Path
-    steps: tuple[Step, ...]
+    steps: tuple[str, ...]
     embedder: Embedder | None
     earlier: tuple[EarlierIdea, ...] = ()
     layout: tuple[str, ...] = ()
     inside: int = 0
     proposals: frozenset[int] | None = None
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The other packages that it uses, with their versions."""
+        specs = (self.model_spec, *self.role_specs.values())
+        return plugins.origins(
+            {
+                "stages": self.steps,
+                "strategies": (self.settings.authoring.search,),
+                "backends": (self.placement.backend,),
+                "models": tuple(parse_spec(spec).kind for spec in specs),
+            }
+        )
 
     @property
     def unproposed(self) -> tuple[int, ...]:
@@ -139,7 +153,9 @@ class Checked:
     @property
     def versions(self) -> Versions:
         """How many versions of its code an idea has: the control arm's have one."""
-        return ONE if self.model_spec == "search" else versions(self.settings, self.steps)
+        if self.model_spec == "search":
+            return ONE
+        return strategy_of(self.settings).versions(self.settings, self.steps)
 
     @property
     def further_attempts_at_most(self) -> int:

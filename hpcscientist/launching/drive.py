@@ -52,6 +52,7 @@ from hpcscientist.records.events import (
     PlaneStopped,
 )
 from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.system import plugins
 from hpcscientist.system.inherited import limit_met
 
 Observer = Callable[[Event, CampaignState], None]
@@ -130,6 +131,7 @@ def _drive(
 def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
     """Have the campaign's own models served, if it has some, and run it meanwhile."""
     paths, journal, generation = session.paths, session.journal, session.generation
+    plugins.require(frozen.read(paths).plugins)
     with contextlib.ExitStack() as until_closed, contextlib.ExitStack() as stack:
         is_served = serves(paths)
         if is_served:

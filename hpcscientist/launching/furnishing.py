@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hpcscientist import __version__
+from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import RunDirectoryError
@@ -93,7 +94,9 @@ def furnish(checked: Checked, claimed: Claim) -> None:
         prepared = placement.home.prepare(own)
         campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
         vault.make_campaign_key(campaign_id)
-        library = shelf.furnish(settings, recipe, paths) if shelf.is_read(checked.steps) else ""
+        library = (
+            shelf.furnish(settings, recipe, paths) if stages.reads_library(checked.steps) else ""
+        )
         earlier.write(paths, checked.earlier)
         config = CampaignConfig(
             campaign_id=campaign_id,
@@ -117,6 +120,7 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             library=library,
             library_hash=shelf.open_library(Path(library)).fingerprint if library else "",
             steps=checked.steps,
+            plugins=checked.plugins,
             isolation=placement.isolation,
             backend=placement.backend,
             site=placement.site,

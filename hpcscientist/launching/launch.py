@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import steps
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
@@ -54,7 +54,11 @@ def check(settings: Settings, folder: Path) -> Checked:
             "only Slurm can run a job that drives them; leave --nodes out, or give --backend slurm"
         )
     # The control arm asks no model, whatever the configuration names for the roles.
-    specs = {} if parsed.kind == "search" else _found(role_specs(settings, spec), folder)
+    specs = (
+        {}
+        if parsed.kind == "search"
+        else _found(role_specs(settings, spec, stages.roles()), folder)
+    )
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
     divided = inside.check(settings, placement.site, recipe.spec.resources, ours)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
@@ -71,7 +75,7 @@ def check(settings: Settings, folder: Path) -> Checked:
         model_assumed=not settings.model,
         placement=placement,
         run_dir=_run_dir(settings, recipe, folder),
-        steps=steps(settings, shelf.has_library(settings, recipe), probed.recorded)
+        steps=stages.applied(settings, shelf.has_library(settings, recipe), probed.recorded)
         if specs
         else (),
         proposals=probed.proposals,
@@ -194,7 +198,7 @@ async def _probe(specs: dict[Role, str], recipe: Recipe, settings: Settings) -> 
     found = _Probed("")
     others = {role: s for role, s in specs.items() if parse_spec(s).kind != "vllm"}
     if others:
-        models = open_models(others, recipe.playbook, settings)
+        models = open_models(others, recipe.playbook, settings, replies=stages.replies())
         try:
             await models.probe()
             names.insert(0, models.name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from hpcscientist.campaign import stages
+from hpcscientist.campaign.agents import Agents, control_agents, model_agents, with_control
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.minds import Minds, control_minds, model_minds, with_control
 from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.campaign.proposals.admission import Admission
@@ -38,6 +39,7 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ideation.changes import defined
+from hpcscientist.ideation.directions import DIRECTIONS
 from hpcscientist.judgement.evidence import Evidences
 from hpcscientist.judgement.steadiness import Steadiness
 from hpcscientist.launching import likeness
@@ -47,6 +49,7 @@ from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.allocation import Allocation
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
+from hpcscientist.literature.survey import SURVEY
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.model import Model
@@ -99,8 +102,8 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
     """Put a campaign together from its run directory; `plane` serves the models of its own.
 
     Raises RunDirectoryError when the recipe or the embedder is not the one it was launched
-    with, ModelError when the embedder cannot be opened, UsageError and SchedulerError where trials
-    cannot run inside the job.
+    with, ModelError when the embedder cannot be opened, UsageError and
+    SchedulerError where trials cannot run inside the job.
     """
     paths = session.paths
     config = frozen.read(paths)
@@ -125,25 +128,26 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
         )
     embedder = None
     if config.model_spec == "search":
-        minds = control_minds(recipe, config.settings.seed)
+        agents = control_agents(recipe, config.settings.seed)
     else:
-        specs = config.role_specs or role_specs(config.settings, config.model_spec)
+        specs = config.role_specs or role_specs(config.settings, config.model_spec, stages.roles())
         roles = open_models(
             specs,
             recipe.playbook,
             config.settings,
             served=plane.served() if plane else None,
+            replies=stages.replies(),
         )
         embedder = likeness.reopen(config, session.embedder)
         library = None
-        if shelf.is_read(config.steps):
+        if stages.reads_library(config.steps):
             library = shelf.reopen(config, paths, session.teller("literature"), embedder)
         python = of_candidates(config.isolation, config.image, config.python)
-        minds = model_minds(roles, config, recipe, session, roles.windows, library, python)
+        agents = model_agents(roles, config, recipe, session, roles.windows, library, python)
         if config.settings.control:
-            minds = with_control(minds, recipe, config.settings.seed)
+            agents = with_control(agents, recipe, config.settings.seed)
     backend = _backend(config, recipe, session, plane)
-    return assemble(config, recipe, session, minds, backend, embedder, integrity)
+    return assemble(config, recipe, session, agents, backend, embedder, integrity)
 
 
 def _backend(
@@ -162,20 +166,20 @@ def assemble(
     config: CampaignConfig,
     recipe: Recipe,
     session: Session,
-    minds: Minds,
+    agents: Agents,
     backend: Runs,
     embedder: Embedder | None = None,
     integrity: Integrity | None = None,
 ) -> Wired:
     """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
-    rules, specs = rules_of(config, recipe, minds), SpecFactory(config, recipe, session.paths)
+    rules, specs = rules_of(config, recipe, agents), SpecFactory(config, recipe, session.paths)
     integrity = integrity or Integrity.of(session.paths, session.journal, session.state, config)
     tryout = Tryout(session.paths, session.journal, session.state, specs, integrity)
     performers = Performers(
         rules=rules,
         state=session.state,
-        admission=_admission(rules, recipe, session, minds, tryout, embedder),
-        pursuit=pursuit(rules, session, minds, tryout),
+        admission=_admission(rules, recipe, session, agents, tryout, embedder),
+        pursuit=pursuit(rules, session, agents, tryout),
         effort=Effort(config.settings, specs, session.journal, session.state),
         trials=_trials(specs, session, backend, integrity),
         steadiness=Steadiness(recipe.spec, config.settings, session.journal, session.state),
@@ -189,14 +193,14 @@ def assemble(
         claims=Claims(session.paths, config, recipe, session.state),
     )
     conductor = Conductor(rules, session.state, session.journal, performers)
-    return Wired(config, session.state, conductor, backend, minds.model, embedder)
+    return Wired(config, session.state, conductor, backend, agents.model, embedder)
 
 
 def _admission(
     rules: Rules,
     recipe: Recipe,
     session: Session,
-    minds: Minds,
+    agents: Agents,
     tryout: Tryout,
     embedder: Embedder | None,
 ) -> Admission:
@@ -207,11 +211,11 @@ def _admission(
         journal=session.journal,
         knowledge=_knowledge(rules.settings, recipe, session, tryout),
         integrity=tryout.integrity,
-        proposer=minds.proposer,
-        control=minds.control,
+        proposer=agents.proposer,
+        control=agents.control,
         bank=earlier.seeded(bank, session.paths),
-        outlook=_outlook(rules, recipe, session, minds, tryout.integrity),
-        reconsider=minds.reconsider,
+        outlook=_outlook(rules, recipe, session, agents, tryout.integrity),
+        reconsider=agents.reconsider,
         names=defined(recipe.reference, recipe.spec.editable),
     )
 
@@ -252,19 +256,20 @@ def _threshold(loop: LoopSettings) -> float:
 
 
 def _outlook(
-    rules: Rules, recipe: Recipe, session: Session, minds: Minds, integrity: Integrity
+    rules: Rules, recipe: Recipe, session: Session, agents: Agents, integrity: Integrity
 ) -> Outlook:
-    settings, helpers = rules.settings, minds.helpers
+    settings = rules.settings
+    surveyor, finder = agents.stages.get(SURVEY), agents.stages.get(DIRECTIONS)
     grounding = batches = None
-    if helpers.surveyor is not None:
+    if surveyor is not None:
         shown = settings.literature.shown
         grounding = Grounding(
-            *(session.paths, session.journal, helpers.surveyor, recipe.spec.topic, shown),
+            *(session.paths, session.journal, surveyor, recipe.spec.topic, shown),
             integrity,
         )
-    if helpers.finder is not None:
+    if finder is not None:
         batches = Batches(
-            *(rules.extent, helpers.finder, settings.proposing.batch, session.paths, minds.model),
+            *(rules.extent, finder, settings.proposing.batch, session.paths, agents.model),
             integrity,
         )
-    return Outlook(settings.proposing, grounding, batches, minds.model)
+    return Outlook(settings.proposing, grounding, batches, agents.model)

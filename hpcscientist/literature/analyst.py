@@ -9,19 +9,23 @@ come from the library itself, so neither can be invented.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from hpcscientist.config.settings import LiteratureSettings
+from hpcscientist.config.settings import LiteratureSettings, Settings
 from hpcscientist.literature import material
 from hpcscientist.literature.asking import together
 from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.materials import from_the_end, lines_from_the_end, of_template
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
+from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.known.literature import FormulaHit, Hit, SymbolHit
 from hpcscientist.records.known.survey import Concept, ConceptRecord, ConceptsReply, ProfileReply
@@ -234,3 +238,39 @@ def _bounded(text: str, limit: int) -> str:
         return text
     head, found, _ = text[:limit].rpartition("\n")
     return head if found else text[:limit]
+
+
+class ConceptsStage(Stage[Analyst]):
+    """What an idea consists of, looked up once an idea."""
+
+    name = "concepts"
+    kinds = (Kind("concepts", "review", ConceptsReply), Kind("profile", "review", ProfileReply))
+    reads_library = True
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether concepts are wanted and there is something to look them up in."""
+        return settings.literature.concepts > 0 and has_library
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks."""
+        settings = expected.settings
+        profiles = settings.ideas * settings.literature.concepts
+        return Calls.of("concepts", settings.ideas), Calls.of("profile", profiles)
+
+    def open(self, means: Means) -> Analyst:
+        """Return who looks concepts up in the campaign's library."""
+        return Analyst(means.voice("review"), means.library, means.settings.literature)
+
+    def answers(self, sample: Sample) -> Mapping[str, Record]:
+        """Return one concept, without which none is profiled."""
+        concept = Concept(
+            name=filler(TITLE_SIZE), definition=filler(SUMMARY_SIZE), query=filler(TITLE_SIZE)
+        )
+        return {"concepts": ConceptsReply(concepts=(concept,))}
+
+    async def weigh(self, opened: Analyst, sample: Sample) -> None:
+        """Look an idea's concepts up."""
+        await opened.analyse(sample.idea)
+
+
+CONCEPTS = ConceptsStage()

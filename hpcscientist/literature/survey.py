@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from hpcscientist.config.settings import LiteratureSettings
+from hpcscientist.config.settings import LiteratureSettings, Settings
 from hpcscientist.errors import ModelError
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
@@ -21,12 +21,20 @@ from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.models.prompting.materials import of_template
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
 from hpcscientist.records.known.literature import Hit
-from hpcscientist.records.known.survey import QueriesReply, RankedPaper, Survey, TaskAttributes
+from hpcscientist.records.known.survey import (
+    QueriesReply,
+    RankedPaper,
+    RankReply,
+    Survey,
+    TaskAttributes,
+)
 
 _PHRASE, _OTHERS = 300, 10  # characters, how many
 _ATTRIBUTES = 10  # as the prompt says
@@ -260,3 +268,38 @@ def _words(hit: Hit) -> int:
 
 def _note(instead: str, error: ModelError) -> str:
     return one_line(f"{instead}, for the model gave no usable reply: {error}")
+
+
+class SurveyStage(Stage[Surveyor]):
+    """The survey, once a campaign."""
+
+    name = "survey"
+    kinds = (
+        Kind("attributes", "review", TaskAttributes),
+        Kind("queries", "ideation", QueriesReply),
+        Kind("rank", "review", RankReply),
+    )
+    reads_library = True
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether a survey is wanted and there is something to survey."""
+        return settings.literature.survey and has_library
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks."""
+        literature = expected.settings.literature
+        ranked = literature.papers if literature.ranking else 0
+        asked = 1 + literature.expansions
+        return Calls.of("attributes", 1), Calls.of("queries", asked), Calls.of("rank", ranked)
+
+    def open(self, means: Means) -> Surveyor:
+        """Return who surveys the campaign's library."""
+        ideation, review = means.voice("ideation"), means.voice("review")
+        return Surveyor(ideation, review, means.library, means.settings.literature)
+
+    async def weigh(self, opened: Surveyor, sample: Sample) -> None:
+        """Survey the recipe's topic."""
+        await opened.survey(sample.recipe.spec.topic)
+
+
+SURVEY = SurveyStage()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
@@ -19,9 +18,13 @@ from hpcscientist.models.roles import Roles
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
+from hpcscientist.system import plugins
 
 _CONTROL_ARM = "search is the control arm and no language model; run it by itself"
+ROLES: tuple[Role, ...] = ("ideation", "code", "review")
+"""Those of every campaign with a language model."""
 API_KEY_VARIABLE = "HPCSCI_API_KEY"
+OURS = frozenset({"http", "https", "playbook", "search", "vllm"})
 FORMS = (
     "http://HOST:PORT/v1#NAME",
     "playbook",
@@ -35,10 +38,11 @@ _NEAREST = {"http": FORMS[0], "playbook": FORMS[1], "search": FORMS[3], "vllm": 
 class ModelSpec(Record):
     """A SPEC, taken apart. `base_url` and `name` are of `http`, `file` of `playbook:`.
 
-    For `vllm`, `name` is the path or name to serve.
+    For `vllm`, `name` is the path or name to serve; for a model of another package (entry points
+    of the group `hpcscientist.models`, whose names are kinds) what its SPEC says after the colon.
     """
 
-    kind: Literal["http", "playbook", "search", "vllm"]
+    kind: str
     base_url: str | None = None
     name: str | None = None
     file: str | None = None
@@ -54,16 +58,24 @@ def parse_spec(spec: str) -> ModelSpec:
             raise ModelSpecError(f"{spec!r} names no model; add its served name: {base}#NAME")
         return ModelSpec(kind="http", base_url=base_url, name=name.strip())
     if spec in {"playbook", "search"}:
-        return ModelSpec(kind=spec)  # type: ignore[arg-type]
+        return ModelSpec(kind=spec)
     if kind == "playbook" and rest:
         return ModelSpec(kind="playbook", file=rest)
     if kind == "vllm" and rest:
         return ModelSpec(kind="vllm", name=rest)
+    if kind in plugins.load("models", OURS):
+        return ModelSpec(kind=kind, name=rest)
     raise ModelSpecError(_unknown(spec, kind))
 
 
-def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings) -> Model:
-    """Open the model that a SPEC names; `playbook` alone is the recipe's own.
+def open_model(
+    spec: str,
+    recipe_playbook: Path | None,
+    settings: ClientSettings,
+    replies: Mapping[str, type[Record]] | None = None,
+) -> Model:
+    """Open the model that a SPEC names; `playbook` alone is the recipe's own, and may hold
+    `replies`, by kind of call.
 
     The API key of an endpoint is taken from the environment. Raises ModelSpecError, also
     for `search`, which the caller handles, and for what this version does not serve.
@@ -75,6 +87,9 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
         raise ModelSpecError(
             "models are served beside a campaign's driver alone; here give http://HOST:PORT/v1#NAME"
         )
+    if parsed.kind not in OURS:
+        model: Model = plugins.load("models", OURS)[parsed.kind].value(parsed.name, settings)
+        return model
     if parsed.kind == "http" and parsed.base_url and parsed.name:
         # Imported here so that a playbook needs no HTTP client.
         from hpcscientist.models.endpoint.client import OpenAIModel  # noqa: PLC0415
@@ -86,7 +101,7 @@ def open_model(spec: str, recipe_playbook: Path | None, settings: ClientSettings
     path = Path(parsed.file) if parsed.file else recipe_playbook
     if path is None:
         raise ModelSpecError("this recipe has no playbook; give playbook:FILE or another --model")
-    return PlaybookModel(path)
+    return PlaybookModel(path, replies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +116,15 @@ class Served:
     folder: Path
 
 
-def role_specs(settings: Settings, spec: str) -> dict[Role, str]:
-    """Return the SPEC of each role that asks a language model; `spec` where it names none.
+def role_specs(settings: Settings, spec: str, roles: Collection[Role] = ()) -> dict[Role, str]:
+    """Return the SPEC of each role that asks a language model; `spec` where it names none. `roles`
+    are those that stages ask beside the three of every campaign.
 
     Raises ModelSpecError, which names the role's key for one of its own.
     """
     specs: dict[Role, str] = {}
-    for role, own in _own_specs(settings).items():
+    for role in dict.fromkeys((*ROLES, *roles)):
+        own = settings.role(role).model
         with _blaming(role if own else None):
             if parse_spec(own or spec).kind == "search":
                 raise ModelSpecError(_CONTROL_ARM)
@@ -120,25 +137,28 @@ def open_models(
     recipe_playbook: Path | None,
     settings: Settings,
     served: Mapping[str, Served] | None = None,
+    replies: Mapping[str, type[Record]] | None = None,
 ) -> Roles:
     """Open the models that `role_specs` names, each once.
 
-    `served` holds the `vllm:` models, by SPEC. Raises ModelSpecError, naming the role's key where
+    `served` holds the `vllm:` models, by SPEC, and `replies` what a playbook may hold, by kind of
+    call; without it anything. Raises ModelSpecError, naming the role's key where
     it has one.
     """
-    own = _own_specs(settings)
     opened: dict[str, Model] = {}
     counters: dict[str, Counter] = {}
     windows: dict[Role, Window] = {}
     for role, spec in specs.items():
         place = (served or {}).get(spec)
         if spec not in opened:
-            with _blaming(role if own.get(role) else None):
+            with _blaming(role if settings.role(role).model else None):
                 opened[spec] = (
-                    place.open() if place else open_model(spec, recipe_playbook, settings.client)
+                    place.open()
+                    if place
+                    else open_model(spec, recipe_playbook, settings.client, replies)
                 )
             counters[spec] = counter_of(place.folder if place else None)
-        limits = {getattr(settings, role).context, place.context if place else 0} - {0}
+        limits = {settings.role(role).context, place.context if place else 0} - {0}
         ask = getattr(opened[spec], "context", None)
         # 300 tokens a request, of 2,400 in all: those of a model that is served here, by vLLM.
         own_server = place is not None
@@ -146,14 +166,6 @@ def open_models(
             min(limits, default=0), counters[spec], ask, holds_schemas=own_server
         )
     return Roles({role: opened[spec] for role, spec in specs.items()}, windows)
-
-
-def _own_specs(settings: Settings) -> dict[Role, str]:
-    return {
-        "ideation": settings.ideation.model,
-        "code": settings.code.model,
-        "review": settings.review.model,
-    }
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,8 +19,7 @@ from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
-from hpcscientist.records.asked.replies import STAGES, unknown_stage
+from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry, unknown_stage
 
 _MANY = 10_000
 _NUMBER = re.compile(r"[0-9]+\Z")
@@ -28,10 +28,12 @@ _NUMBER = re.compile(r"[0-9]+\Z")
 class PlaybookModel:
     """The adapter to a playbook. Answers depend on the call's key alone."""
 
-    def __init__(self, path: Path) -> None:
-        """Read and check a file or a run directory. Raises ModelSpecError with file and line."""
+    def __init__(self, path: Path, stages: Collection[str] | None = None) -> None:
+        """Read and check a file or a run directory; `stages` are what it may hold replies for, None
+        anything, those of papers included. Raises ModelSpecError with file and line.
+        """
         self._path = path
-        self._entries = _entries(path)
+        self._entries = _entries(path, stages)
 
     @property
     def name(self) -> str:
@@ -61,14 +63,14 @@ class PlaybookModel:
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request as recorded. Raises PlaybookExhausted, or ReplyError for a hole."""
         await asyncio.sleep(0)  # as any model would, let others run and be cancelled
-        found = _NUMBER.search(request.idea_id)
+        found = _NUMBER.search(request.subject)
         number = int(found.group()) if found else 0
         call = (number, request.stage, request.ordinal, request.draft, request.repair)
         entry = self._entries.get(call)
         if entry is None:
             over = number > max(idea for idea, *_ in self._entries)
             raise (PlaybookExhausted if over else ReplyError)(
-                f"{self._path} holds no reply for {request.idea_id}, stage {request.key}; "
+                f"{self._path} holds no reply for {request.subject}, stage {request.key}; "
                 "ask for fewer ideas, add the reply, or give another --model"
             )
         asked, answer = "".join(m.content for m in request.messages), entry.answer
@@ -98,20 +100,22 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         return
     with target.open("w", encoding="utf-8") as file:
-        for entry in _entries(source).values():
+        for entry in _recorded(source, papers=False).values():
             file.write(entry.model_dump_json(exclude_defaults=True) + "\n")
 
 
-def _entries(path: Path) -> dict[Call, PlaybookEntry]:
-    if path.is_dir():
-        # Imported here, for the record of calls needs more than a playbook does.
-        from hpcscientist.models.replay import read_run  # noqa: PLC0415
-
-        return {entry.call: entry for entry in read_run(path)}
-    return _read(path)
+def _entries(path: Path, stages: Collection[str] | None = None) -> dict[Call, PlaybookEntry]:
+    return _recorded(path, papers=stages is None) if path.is_dir() else _read(path, stages)
 
 
-def _read(path: Path) -> dict[Call, PlaybookEntry]:
+def _recorded(folder: Path, *, papers: bool) -> dict[Call, PlaybookEntry]:
+    # Imported here, for the record of calls needs more than a playbook does.
+    from hpcscientist.models.replay import read_run  # noqa: PLC0415
+
+    return {entry.call: entry for entry in read_run(folder, papers=papers)}
+
+
+def _read(path: Path, stages: Collection[str] | None) -> dict[Call, PlaybookEntry]:
     if path.exists() and not path.is_file():
         raise ModelSpecError(
             f"{path}: cannot be read, for it is no regular file; give playbook:FILE"
@@ -134,8 +138,8 @@ def _read(path: Path) -> dict[Call, PlaybookEntry]:
             where = ".".join(str(part) for part in first["loc"])
             problem = f"{where}: {first['msg']}" if where else first["msg"]
             raise ModelSpecError(f"{path}:{number}: {one_line(problem)}") from error
-        if entry.stage not in STAGES:
-            raise ModelSpecError(f"{path}:{number}: {unknown_stage(entry.stage)}")
+        if stages is not None and entry.stage not in stages:
+            raise ModelSpecError(f"{path}:{number}: {unknown_stage(entry.stage, stages)}")
         if entry.call in entries:
             raise ModelSpecError(
                 f"{path}:{number}: the reply for idea {entry.idea}, stage {entry.stage}, ordinal "

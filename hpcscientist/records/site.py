@@ -13,7 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
 
-BackendKind = Literal["local", "slurm"]
+BackendKind = str
+"""Where trials run: `local`, `slurm`, or what another installed package adds."""
 """What runs trials: each has a backend and a site of its own."""
 
 # These become words of a job script's #SBATCH lines.

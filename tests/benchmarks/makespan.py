@@ -24,8 +24,8 @@ from pathlib import Path
 from benchmarks.scripted import ScriptedBackend, ScriptedModel, workers
 from hpcscientist import __version__
 from hpcscientist.bench.figure import Figure
+from hpcscientist.campaign.agents import model_agents
 from hpcscientist.campaign.conductor import warm_up
-from hpcscientist.campaign.minds import model_minds
 from hpcscientist.campaign.running.dispatcher import Dispatcher
 from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
@@ -151,8 +151,8 @@ async def campaign(
     seconds: dict[str, float] = {Budget.PILOT: script.pilot_s, Budget.FULL: script.full_s}
     with workers() as processes:
         backend = Dispatcher(ScriptedBackend(paths, script.slots, seconds, processes))
-        minds = model_minds(model, config, recipe, session)
-        wired = assemble(config, recipe, session, minds, backend)
+        agents = model_agents(model, config, recipe, session)
+        wired = assemble(config, recipe, session, agents, backend)
         with meanwhile():
             begin = time.perf_counter()
             await wired.conductor.run()

@@ -9,7 +9,7 @@ from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials
 from tree_campaign import CRASH, Judge, TreeAuthor, lineage, measured, piloted, tree_bench
 
 from hpcscientist.authoring.planner import Planned
-from hpcscientist.campaign.pursuit.craft import Crew
+from hpcscientist.campaign.stages import Opened
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan
@@ -42,20 +42,20 @@ class Analyst:
 
 
 async def drive(
-    bench: CampaignBench, judge: Judge, author: TreeAuthor, crew: Crew
+    bench: CampaignBench, judge: Judge, author: TreeAuthor, stages: Opened
 ) -> ScriptedTrials:
-    return await bench.drive(judge, ScriptedProposer("a summary"), author, crew=crew)
+    return await bench.drive(judge, ScriptedProposer("a summary"), author, stages=stages)
 
 
-def planned(*ablations: str) -> Crew:
-    return Crew(planner=Planner(*ablations))  # type: ignore[arg-type]
+def planned(*ablations: str) -> Opened:
+    return Opened({"plan": Planner(*ablations)})
 
 
 async def test_each_part_is_left_out_of_the_best(tmp_path: Path) -> None:
     bench = tree_bench(tmp_path, drafts=2, nodes=3)
     author = TreeAuthor(bench)
-    crew = planned("a norm", "a gate")
-    backend = await drive(bench, piloted({1: 0.4, 2: 0.7, 3: 0.5}), author, crew)
+    stages = planned("a norm", "a gate")
+    backend = await drive(bench, piloted({1: 0.4, 2: 0.7, 3: 0.5}), author, stages)
     assert lineage(bench)[3:] == [(4, 2, "ablation"), (5, 2, "ablation")]
     assert measured(backend) == {2, 4, 5}
     runs = [(task.number, task.run.kind, task.run.title) for task in author.extending]
@@ -96,8 +96,8 @@ async def test_a_bad_one_is_measured_all_the_same(tmp_path: Path) -> None:
 
 async def test_where_an_analyst_asks_the_tree_does_not(tmp_path: Path) -> None:
     bench = tree_bench(tmp_path, drafts=1, nodes=1)
-    crew = Crew(planner=Planner("a norm"), analyst=Analyst())  # type: ignore[arg-type]
-    await drive(bench, piloted({}), TreeAuthor(bench), crew)
+    stages = Opened({"plan": Planner("a norm"), "analyse": Analyst()})
+    await drive(bench, piloted({}), TreeAuthor(bench), stages)
     assert len(lineage(bench)) == 1
 
 
@@ -127,6 +127,6 @@ async def test_one_that_the_machine_spoils_waits_and_is_left_at_last(tmp_path: P
 async def test_what_was_cut_of_a_plan_is_remarked(tmp_path: Path) -> None:
     bench = tree_bench(tmp_path, drafts=1, nodes=1)
     planner = Planner(problems=("part 2 is named twice",))
-    crew = Crew(planner=planner)  # type: ignore[arg-type]
-    await drive(bench, piloted({}), TreeAuthor(bench), crew)
+    stages = Opened({"plan": planner})
+    await drive(bench, piloted({}), TreeAuthor(bench), stages)
     assert "> part 2 is named twice" in bench.paths.idea(IDEA).notes.read_text()

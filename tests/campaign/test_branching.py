@@ -22,7 +22,7 @@ from tree_campaign import (
 
 from hpcscientist.authoring import attempts
 from hpcscientist.authoring.revising import REPEATS
-from hpcscientist.campaign.pursuit.craft import Crew
+from hpcscientist.campaign.stages import Opened
 from hpcscientist.conduct.strategy.line import NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
@@ -43,10 +43,10 @@ IDEA = "idea-0001"
 
 
 async def drive(
-    bench: CampaignBench, judge: Judge, author: TreeAuthor, crew: Crew | None = None
+    bench: CampaignBench, judge: Judge, author: TreeAuthor, stages: Opened | None = None
 ) -> ScriptedTrials:
     summaries = [f"summary {'abcdefgh'[n] * 9}" for n in range(bench.config.settings.ideas)]
-    return await bench.drive(judge, ScriptedProposer(*summaries), author, crew=crew)
+    return await bench.drive(judge, ScriptedProposer(*summaries), author, stages=stages)
 
 
 def notes(bench: CampaignBench) -> str:
@@ -247,8 +247,8 @@ class Reviewer:
 async def test_the_best_is_reviewed_and_completed(tmp_path: Path) -> None:
     bench, reviewer = tree_bench(tmp_path, drafts=2, nodes=3), Reviewer()
     author = TreeAuthor(bench)
-    crew = Crew(advisor=reviewer)  # type: ignore[arg-type]
-    backend = await drive(bench, piloted({1: 0.7, 2: 0.5, 3: 0.6}), author, crew)
+    stages = Opened({"advise": reviewer})
+    backend = await drive(bench, piloted({1: 0.7, 2: 0.5, 3: 0.6}), author, stages)
     assert reviewer.asked == [1, 4]
     assert lineage(bench)[-1] == (4, 1, "complete")
     assert measured(backend) == {4}

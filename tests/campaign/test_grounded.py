@@ -19,11 +19,11 @@ from bench_campaign import ScriptedTrials, scored
 from jinja2 import Template
 
 from hpcscientist import __version__
-from hpcscientist.campaign.minds import model_minds
+from hpcscientist.campaign import stages
+from hpcscientist.campaign.agents import model_agents
 from hpcscientist.campaign.proposals import shelf
 from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import steps
 from hpcscientist.errors import EndpointError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
@@ -32,9 +32,10 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.wiring import assemble
 from hpcscientist.models.chat import Call
+from hpcscientist.models.open import ROLES
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
-from hpcscientist.records.asked.model import ROLES, ModelReply, ModelRequest
+from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import SURVEY_ID, Idea
 from hpcscientist.records.known.survey import Survey
@@ -89,14 +90,14 @@ class Jittery:
         return None
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        draw = random.Random(f"{self.seed} {request.idea_id} {request.key}")
+        draw = random.Random(f"{self.seed} {request.subject} {request.key}")
         for _ in range(draw.randrange(20)):
             await asyncio.sleep(0)
         if self.left <= 0:
             raise EndpointError("the endpoint is gone")
         self.left -= 1
         reply = await self.inner.complete(request)  # which may hold none
-        self.asked.append(f"{request.idea_id} {request.key}")
+        self.asked.append(f"{request.subject} {request.key}")
         return reply
 
     async def close(self) -> None:
@@ -163,7 +164,7 @@ class Grounded:
             model_spec="playbook",
             model_name="playbook",
             library=str(self.library),
-            steps=steps(settings, True, dict.fromkeys(ROLES, recorded)),
+            steps=stages.applied(settings, True, dict.fromkeys(ROLES, recorded)),
             isolation=Isolation.NONE,
             slots=2,
             in_flight=self.in_flight,
@@ -181,8 +182,8 @@ class Grounded:
         kept = Journal(self.paths.journal, self.state.apply)
         session = Session(self.paths, kept, self.state, self.generation)
         shelved = shelf.open_library(self.library)
-        minds = model_minds(model, config, self.recipe, session, None, shelved)
-        wired = assemble(config, self.recipe, session, minds, Faulty(self.paths))
+        agents = model_agents(model, config, self.recipe, session, None, shelved)
+        wired = assemble(config, self.recipe, session, agents, Faulty(self.paths))
 
         async def run() -> None:
             try:
@@ -205,7 +206,7 @@ class Grounded:
         for idea_id, idea in self.state.ideas.items():
             own = self.paths.idea(idea_id)
             idea_file = self.idea(idea_id)
-            checks = [own.novelty, own.feasibility, own.concepts, own.plan]
+            checks = [own.verdict("novelty"), own.verdict("feasibility"), own.concepts, own.plan]
             found[idea_id] = (
                 *(idea_file.proposal, idea_file.direction, idea_file.papers, idea_file.mode),
                 *(path.read_text() if path.exists() else None for path in checks),
@@ -256,7 +257,7 @@ def test_each_rejection_names_its_evidence(whole: tuple[Grounded, Jittery]) -> N
         assert rejected[idea_id].startswith(reason)
     # It is set aside, not lost.
     assert whole[0].idea("idea-0016").proposal.title
-    assert whole[0].paths.idea("idea-0016").feasibility.exists()
+    assert whole[0].paths.idea("idea-0016").verdict("feasibility").exists()
 
 
 def test_an_idea_tells_where_it_came_from(whole: tuple[Grounded, Jittery]) -> None:

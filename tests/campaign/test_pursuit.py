@@ -9,7 +9,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, ScriptedTrials, scored
 
 from hpcscientist.authoring import attempts
-from hpcscientist.campaign.pursuit.craft import Crew
+from hpcscientist.campaign.stages import Opened
 from hpcscientist.conduct.strategy.line import NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
@@ -114,8 +114,8 @@ async def drive(
     advisor: Advisor | None = None,
     analyst: Analyst | None = None,
 ) -> ScriptedTrials:
-    crew = Crew(advisor=advisor, analyst=analyst)  # type: ignore[arg-type]
-    return await bench.drive(judge, ScriptedProposer("alpha beta"), author, crew=crew)
+    stages = Opened({"advise": advisor, "analyse": analyst})
+    return await bench.drive(judge, ScriptedProposer("alpha beta"), author, stages=stages)
 
 
 def written(bench: CampaignBench) -> list[tuple[int, int, str]]:

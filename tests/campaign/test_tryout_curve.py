@@ -8,7 +8,7 @@ from pathlib import Path
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
 from hpcscientist.authoring.runs.curves import CUT, TAIL, curve
-from hpcscientist.campaign.minds import Minds
+from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.session import Session
 from hpcscientist.history.journal import Journal
 from hpcscientist.launching.wiring import assemble
@@ -23,7 +23,7 @@ async def test_the_end_is_read_and_said_to_be_the_end(tmp_path: Path) -> None:
     journal = Journal(bench.paths.journal, bench.state.apply)
     session = Session(bench.paths, journal, bench.state, 9)
     tryout = assemble(
-        bench.config, bench.recipe, session, Minds(ScriptedProposer(), _Nobody(), None), backend
+        bench.config, bench.recipe, session, Agents(ScriptedProposer(), _Nobody(), None), backend
     ).conductor.performers.pursuit.tryout
     lines = [json.dumps({"loss": float(n)}) for n in range(20_000)]
     path.write_text("\n".join(lines[:10]) + "\n")

@@ -119,7 +119,7 @@ def test_a_trial_belongs_to_the_driver_that_queued_it(tmp_path: Path) -> None:
     assert tail.state.trials == trials
 
 
-def test_a_reply_was_asked_once_and_by_whom_is_not_known(tmp_path: Path) -> None:
+def test_a_reply_was_asked_once_and_its_role_follows_from_its_call(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     told = {
         "type": "reply_recorded",
@@ -133,7 +133,7 @@ def test_a_reply_was_asked_once_and_by_whom_is_not_known(tmp_path: Path) -> None
     path.write_text(json.dumps({"n": 1, "t": 1.0, "event": told}) + "\n")
     (event,) = journal.read(path)
     assert isinstance(event, ReplyRecorded)
-    assert (event.role, event.asked) == ("", 1)
+    assert (event.role, event.asked) == ("code", 1)
     assert event.key == "reply_recorded/idea-0001/code/1"
 
 

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.tree import Bounds
 from hpcscientist.conduct.actions import (
     Action,
     Admit,
@@ -39,7 +38,7 @@ from hpcscientist.conduct.strategy.steps import (
     SetAside,
     Write,
 )
-from hpcscientist.conduct.strategy.strategies import Strategies
+from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies, TreeSearch
 from hpcscientist.conduct.trials import Memory
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
@@ -107,12 +106,21 @@ class Shape:
     retries: int = 1
 
 
+SEARCH = Settings.model_validate(
+    {
+        "seed": 3,
+        "loop": {"debug_rounds": 1},
+        "authoring": {
+            **{"advice_rounds": 1, "further_runs": 1, "drafts": 2, "nodes": 5, "workers": 3},
+            "debug_depth": 1,
+        },
+    }
+)
+
+
 def rules_of(shape: Shape) -> Rules:
     """The rules of a campaign of this shape."""
     schedule = Schedule((2, MOST)) if shape.scheduled else None
-    bounds = Bounds(
-        drafts=2, nodes=5, workers=3, debug_share=0.5, debug_depth=1, direction=METRIC.direction
-    )
     return Rules(
         extent=Extent(
             ideas=shape.ideas,
@@ -134,11 +142,9 @@ def rules_of(shape: Shape) -> Rules:
         proposing=Proposing(in_order=shape.in_order, follows=shape.follows, batch=2),
         confirmation=Confirmation(enabled=True, early=shape.early),
         strategies=Strategies(
-            bounds=bounds if shape.grows else None,
-            seed=3,
-            debug_rounds=1,
-            advice_rounds=1,
-            further_runs=1,
+            kind=TreeSearch() if shape.grows else LinearSearch(),
+            settings=SEARCH,
+            direction=METRIC.direction,
             advised=True,
             analysed=shape.analysed,
             measuring=Measuring(2, 1 if shape.scheduled else 0, schedule),

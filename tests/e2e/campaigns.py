@@ -82,13 +82,16 @@ class TinyCampaign:
         options = ["--model", "playbook", "--allow-unsandboxed", "--ideas", str(ideas)]
         return ["launch", "--recipe", "./tiny", "--run-dir", "run", *options]
 
-    def drive(self, moment: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def drive(
+        self, moment: str, *arguments: str, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command in a driver that dies at a moment; `never`: that does not."""
         script = Path(__file__).with_name("kill_driver.py")
         command = [sys.executable, script, self.asked_file, moment, "--", *arguments]
         return subprocess.run(
             list(map(str, command)),
             cwd=self.folder,
+            env=env,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,

@@ -129,7 +129,7 @@ def test_model_that_was_taught_has_its_ideas_run_and_scored(
     asked = {e.call.partition("/")[0] for e in events if isinstance(e, ReplyRecorded)}
     assert {"novelty", "advise"} <= asked
     for idea_id in scored:
-        text = served.tiny.paths.idea(idea_id).novelty.read_bytes()
+        text = served.tiny.paths.idea(idea_id).verdict("novelty").read_bytes()
         assert NoveltyVerdict.model_validate_json(text).queries
 
 

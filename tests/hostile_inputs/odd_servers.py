@@ -15,7 +15,7 @@ from odd_parts import Part, parts, rewritten
 from odd_values import BYTES, JSON_VALUES
 from try_out import ground
 
-from hpcscientist.records.asked.replies import STAGES
+from hpcscientist.campaign import stages
 
 Header = tuple[str, str]
 MODELS = json.dumps({"object": "list", "data": [{"id": "m", "max_model_len": 32768}]})
@@ -123,7 +123,7 @@ def _texts(whole: bool) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for entry in recorded(whole).values():
         if "reply" in entry:
-            name = STAGES[entry["stage"]].__name__
+            name = stages.replies()[entry["stage"]].__name__
             found.setdefault(name, []).append(json.dumps(entry["reply"]))
     return found
 

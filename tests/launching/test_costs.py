@@ -10,19 +10,18 @@ import pytest
 from bench_campaign import CampaignBench
 
 from hpcscientist.authoring.coder import ModelAuthor
+from hpcscientist.campaign import stages
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import Step
 from hpcscientist.launching import launch
 from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs import estimate as costs
-from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.weighing import mean_shown, weigh
 from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.models.stage import Calls, Expected
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.authoring import Brief, FixTask, GaveUp
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.replies import STAGES
 from hpcscientist.records.idea import Idea, Proposal
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.site import ControllerSite
@@ -198,31 +197,39 @@ async def test_the_bound_of_calls_is_what_the_author_does(tmp_path: Path) -> Non
     assert model.calls == {"code": 15, "debug": 15}
 
 
-ALL: tuple[Step, ...] = (
+ALL: tuple[str, ...] = (
     *("survey", "directions", "reflect", "novelty", "feasibility", "concepts"),
     *("plan", "advise", "analyse"),
 )
+
+
+def asked_of(checked: Checked) -> dict[str, Calls]:
+    found = costs.calls(Expected(checked.settings, checked.steps, checked.versions))
+    return {entry.kind: entry for entry in found}
 
 
 def test_every_step_costs_calls_of_its_role(tmp_path: Path) -> None:
     plain = asking(checked_of(tmp_path, ideas=12, rounds=2, proposing={"batch": 4}))
     checked = replace(plain, steps=ALL)
     ideation, code, review = costs.estimate(checked).roles
-    asked = {entry.stage: entry for entry in calls(checked.settings, ALL, 1)}
-    assert set(asked) == set(STAGES) - {"improve"}  # a tree alone asks for that
+    kinds = stages.kinds()
+    asked = asked_of(checked)
+    assert set(asked) == set(stages.kinds()) - {"improve"}  # a tree alone asks for that
     assert asked["directions"].guess == 4  # two rounds of six, in batches of four and two
     assert asked["rank"].guess == checked.settings.literature.papers
     assert asked["reflect"].guess == 36
     assert asked["profile"].guess == 12 * checked.settings.literature.concepts
     assert ideation.calls == 12 + 4 + 36 + 2
-    assert review.calls_at_most == sum(e.most for e in asked.values() if e.role == "review")
+    assert review.calls_at_most == sum(
+        e.most for e in asked.values() if kinds[e.kind].role == "review"
+    )
     own = ("plan", "code", "debug", "structure", "complete", "extend")
     assert code.calls == sum(asked[stage].guess for stage in own)
     assert code.calls_at_most == sum(asked[stage].most for stage in own)
     weights = weigh(checked.recipe, checked.settings, ALL)
-    assert set(weights) == set(STAGES) - {"improve"}
+    assert set(weights) == set(stages.kinds()) - {"improve"}
     assert review.prompt == sum(
-        e.guess * weights[s] for s, e in asked.items() if e.role == "review"
+        e.guess * weights[s] for s, e in asked.items() if kinds[e.kind].role == "review"
     )
 
 
@@ -248,12 +255,12 @@ class TestTree:
         planned = costs.estimate(replace(checked, steps=("plan",)))
         assert planned.trials[1] - alone.trials[1] == 10 * 2 * 6
         assert planned.trials_at_most - alone.trials_at_most == 10 * 4 * 3 * 6
-        asked = {entry.stage: entry for entry in calls(checked.settings, ("plan",), 2)}
+        asked = asked_of(replace(checked, steps=("plan",)))
         assert (asked["extend"].guess, asked["extend"].most) == (20, 10 * 4 * 3 * 5)
 
     def test_every_version_costs_calls(self, tmp_path: Path) -> None:
         checked = asking(checked_of(tmp_path, ideas=10, authoring=TREE, loop={"debug_rounds": 2}))
-        asked = {e.stage: (e.guess, e.most) for e in calls(checked.settings, (), 2)}
+        asked = {kind: (e.guess, e.most) for kind, e in asked_of(checked).items()}
         # Three first versions; of the other eight a quarter are repairs.
         assert asked["code"] == (30, 30 * 15)
         assert asked["improve"] == (60, 10 * 10 * 15)
@@ -268,12 +275,12 @@ class TestTree:
         )  # fmt: skip
 
     def test_drafts_of_a_served_model_count_each(self, tmp_path: Path) -> None:
-        settings = asking(checked_of(tmp_path, ideas=10)).settings
-        most = {}
+        checked = asking(checked_of(tmp_path, ideas=10))
+        settings, most = checked.settings, {}
         for spec, samples in (("http://h/v1#m", 0), ("http://h/v1#m", 2), ("vllm:m", 0)):
             authoring = settings.authoring.model_copy(update={"samples": samples})
             given = settings.model_copy(update={"model": spec, "authoring": authoring})
-            most[spec, samples] = next(e.most for e in calls(given, (), 2) if e.stage == "code")
+            most[spec, samples] = asked_of(replace(checked, settings=given))["code"].most
         assert list(most.values()) == [10 * 3 * replies for replies in (5, 6, 8)]
 
     def test_the_control_arm_has_none(self, tmp_path: Path) -> None:
@@ -285,7 +292,7 @@ class TestTree:
     def test_a_small_tree_is_bounded_by_its_nodes(self, tmp_path: Path) -> None:
         small = TREE | {"nodes": 2}
         checked = asking(checked_of(tmp_path, ideas=1, authoring=small))
-        asked = {entry.stage: entry.guess for entry in calls(checked.settings, (), 0)}
+        asked = {kind: entry.guess for kind, entry in asked_of(checked).items()}
         assert (asked["code"], asked["improve"]) == (2, 0)
 
 

@@ -60,7 +60,7 @@ def reply(call: str, latency_s: float = 1.0, *, estimated: bool = False) -> Repl
         completion_tokens=3,
         tokens_estimated=estimated,
         latency_s=latency_s,
-        role="",
+        role={"propose": "ideation", "review": "review"}.get(call.partition("/")[0], "code"),
         asked=1,
     )
 

@@ -14,7 +14,7 @@ GOOD = '{"idea": 1, "stage": "propose", "text": "x"}'
 
 def request(idea_id: str = "idea-0001", stage: str = "propose") -> ModelRequest:
     messages = (Message(role="user", content="12345"),)
-    return ModelRequest(idea_id=idea_id, stage=stage, messages=messages)
+    return ModelRequest(subject=idea_id, stage=stage, messages=messages)
 
 
 def written(folder: Path, *lines: str) -> Path:
@@ -81,7 +81,7 @@ async def test_exhausted_or_a_hole(tmp_path: Path, idea_id: str, error: type[Exc
 def test_malformed_lines_have_their_place(tmp_path: Path, line: str, said: str) -> None:
     path = written(tmp_path, GOOD, "", line)
     with pytest.raises(ModelSpecError) as caught:
-        PlaybookModel(path)
+        PlaybookModel(path, ("propose", "code", "debug"))
     assert str(caught.value).startswith(f"{path}:3: ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

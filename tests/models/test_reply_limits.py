@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from hpcscientist.campaign.stages import replies
 from hpcscientist.models.reply_limits import Limit, narrowed
-from hpcscientist.records.asked.replies import STAGES, CodeReply
+from hpcscientist.records.asked.replies import CodeReply
 from hpcscientist.records.asked.vetting import ConvergeReply, NoveltyReply, ReflectReply
 from hpcscientist.records.experiment import ReviewReply
 from hpcscientist.records.known.survey import ProfileReply
@@ -84,11 +85,11 @@ def test_each_concept_has_one_check() -> None:
 
 def test_a_field_that_is_none_is_an_error() -> None:
     with pytest.raises(KeyError):
-        narrowed(STAGES["plan"].model_json_schema(), {"part": Limit(most=1)})
+        narrowed(replies()["plan"].model_json_schema(), {"part": Limit(most=1)})
 
 
 def test_lengths_of_strings_are_left_to_the_check_of_the_reply() -> None:
-    before = STAGES["propose"].model_json_schema()
+    before = replies()["propose"].model_json_schema()
     assert {"minLength", "maxLength"} <= before["properties"]["title"].keys()
     title = narrowed(before, {})["properties"]["title"]
     assert not {"minLength", "maxLength"} & title.keys()

@@ -1,30 +1,14 @@
 from __future__ import annotations
 
-import json
-
-import pytest
-
-from hpcscientist.records.asked.model import ROLES, Message, ModelRequest, Role
+from hpcscientist.records.asked.model import Message, ModelRequest
 
 
-def request(stage: str, **more: Role) -> ModelRequest:
-    return ModelRequest(
-        idea_id="idea-0001", stage=stage, messages=(Message(role="user", content="x"),), **more
+def test_a_request_is_read_as_it_was_written() -> None:
+    asked = ModelRequest(
+        subject="idea-0001",
+        stage="propose",
+        role="ideation",
+        messages=(Message(role="user", content="x"),),
     )
-
-
-@pytest.mark.parametrize(
-    ("stage", "role"),
-    [("propose", "ideation"), ("code", "code"), ("debug", "code"), ("judge", "review")],
-)
-def test_the_role_follows_from_the_stage(stage: str, role: Role) -> None:
-    asked = request(stage)
-    assert asked.role == role
+    assert asked.key == "propose/1"
     assert ModelRequest.model_validate_json(asked.model_dump_json()) == asked
-    del (line := json.loads(asked.model_dump_json()))["role"]
-    assert ModelRequest.model_validate_json(json.dumps(line)) == asked
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_given_role_stands(role: Role) -> None:
-    assert request("propose", role=role).role == role

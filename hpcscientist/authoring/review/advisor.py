@@ -27,6 +27,7 @@ from hpcscientist.authoring.review.verdicts import (
     profiles,
     wanted,
 )
+from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.materials import (
     Part,
     Prompt,
@@ -37,6 +38,8 @@ from hpcscientist.models.prompting.materials import (
 )
 from hpcscientist.models.prompting.quoting import line, tame
 from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply
@@ -211,3 +214,34 @@ def _limits(concepts: Sequence[Wanted], files: Iterable[str]) -> Limits:
         "checks.concept": Limit(values=names),
         "checks.file": Limit(values=tuple(files)),
     }
+
+
+class AdviseStage(Stage[Advisor]):
+    """Reviews of code, once a version that runs."""
+
+    name = "advise"
+    kinds = (Kind("advise", "review", ReviewReply),)
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether code is reviewed."""
+        return settings.authoring.advice_rounds > 0
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: a first review, and another after each time its findings went
+        back; a version that was mended after all seeds were asked for is reviewed again.
+        """
+        settings, authoring = expected.settings, expected.settings.authoring
+        rounds, reviews = authoring.advice_rounds, settings.ideas * authoring.judges
+        most = 1 + rounds + settings.loop.debug_rounds
+        return (Calls("advise", reviews * (1 + min(1, rounds)), reviews * most * TRIES),)
+
+    def open(self, means: Means) -> Advisor:
+        """Return who reviews."""
+        return Advisor(means.voice("review"), means.recipe, means.settings.authoring.judges)
+
+    async def weigh(self, opened: Advisor, sample: Sample) -> None:
+        """Review the reference as if it were an idea's code. Completing it is the coder's."""
+        await opened.review(sample.brief, 1, sample.recipe.reference, False)
+
+
+ADVISE = AdviseStage()

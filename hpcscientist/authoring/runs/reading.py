@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.runs.curves import curve
+from hpcscientist.config.settings import Settings
+from hpcscientist.config.versions import RUNS
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.sample import TITLE_SIZE, Sample, filler
+from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
@@ -146,3 +150,39 @@ def _repeats(run: FurtherRun, outcomes: Sequence[RunOutcome]) -> bool:
 def _bare(text: str) -> str:
     """Return a text without blanks, case, quotes and full stops at its end; signs stay."""
     return _BESIDE.sub("", text.casefold()).rstrip(".")
+
+
+class AnalyseStage(Stage[RunAnalyst]):
+    """Readings of results and further runs, once a run."""
+
+    name = "analyse"
+    kinds = (Kind("analyse", "review", AnalysisReply),)
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        """Return whether there are further runs."""
+        return settings.authoring.further_runs > 0
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        """Return how often it asks: the last question reads the last run."""
+        ideas, runs = expected.settings.ideas, expected.settings.authoring.further_runs
+        likely = ideas * min(RUNS, runs)
+        return (Calls("analyse", ideas + likely, ideas * (1 + runs) * TRIES),)
+
+    def open(self, means: Means) -> RunAnalyst:
+        """Return who reads results."""
+        own = means.settings.authoring.further_runs
+        return RunAnalyst(means.voice("review"), means.recipe, own)
+
+    async def weigh(self, opened: RunAnalyst, sample: Sample) -> None:
+        """Read the results of the idea itself."""
+        spec = sample.recipe.spec
+        main = RunOutcome(
+            attempt=1,
+            kind="main",
+            title=filler(TITLE_SIZE),
+            values={metric.name: (0.0, 0.0, spec.seeds) for metric in spec.metrics},
+        )
+        await opened.next(sample.brief, (main,), main, {}, 1)
+
+
+ANALYSE = AnalyseStage()

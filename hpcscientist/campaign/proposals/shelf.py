@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import Step
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.rundir import RunPaths
@@ -16,7 +15,6 @@ from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
 
 REFERENCES = "library"  # a recipe's folder of papers and code
-_READERS: frozenset[Step] = frozenset({"survey", "novelty", "concepts"})
 
 
 def settle(settings: Settings, folder: Path) -> Settings:
@@ -43,11 +41,6 @@ def has_library(settings: Settings, recipe: Recipe) -> bool:
     """Whether ideas of this campaign can be grounded in anything."""
     literature = settings.literature
     return bool(literature.library or literature.online or references(recipe))
-
-
-def is_read(steps: tuple[Step, ...]) -> bool:
-    """Whether any of a campaign's steps looks into a library."""
-    return not _READERS.isdisjoint(steps)
 
 
 def statement(settings: Settings, recipe: Recipe) -> str:

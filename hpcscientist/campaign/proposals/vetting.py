@@ -6,10 +6,11 @@ keeps its file with the verdict and what it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import RootModel
 
@@ -19,15 +20,14 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.asked.vetting import FeasibilityVerdict, NoveltyVerdict, Vetted
+from hpcscientist.records.asked.vetting import Vetted
 from hpcscientist.records.events import IdeaEnded, NoteTaken
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.known.survey import ConceptRecord
 
 if TYPE_CHECKING:
-    from hpcscientist.ideation.feasibility import FeasibilityJudge
-    from hpcscientist.ideation.novelty import NoveltyJudge
     from hpcscientist.literature.analyst import Analyst
+    from hpcscientist.models.stage import Judge, VettingStage
 
 
 class Concepts(RootModel[tuple[ConceptRecord, ...]]):
@@ -36,14 +36,13 @@ class Concepts(RootModel[tuple[ConceptRecord, ...]]):
 
 @dataclass(slots=True)
 class Vetting:
-    """Vets ideas; a judge that is None is left out."""
+    """Vets ideas by its judges, in their order; `analyst` None: no concepts are looked up."""
 
     paths: RunPaths
     journal: Journal
     state: CampaignState
     integrity: Integrity
-    novelty: NoveltyJudge | None = None
-    feasibility: FeasibilityJudge | None = None
+    judges: Sequence[tuple[VettingStage[Any], Judge]] = ()
     analyst: Analyst | None = None
 
     async def vet(self, idea: Idea) -> Vetted | None:
@@ -65,24 +64,16 @@ class Vetting:
         return Vetted(idea=idea, concepts=await self.concepts(idea))
 
     async def _objection(self, idea: Idea) -> str | None:
-        folder = self.paths.idea(idea.idea_id)
-        if self.novelty is not None:
-            judge = self.novelty
+        for stage, judge in self.judges:
+            path = self.paths.idea(idea.idea_id).verdict(stage.name)
             try:
-                known = await self._once(folder.novelty, NoveltyVerdict, lambda: judge.judge(idea))
+                found = await self._once(path, stage.verdict, partial(judge.judge, idea))
             except LibraryError as error:
                 # No evidence against an idea, and no verdict that would stand for good.
-                self._note(f"{idea.idea_id}: its novelty is undecided, for {error}")
-            else:
-                if known.decision == "not_novel":
-                    return f"not novel: {_evidence(known)}"
-        if self.feasibility is not None:
-            estimate = self.feasibility
-            fits = await self._once(
-                folder.feasibility, FeasibilityVerdict, lambda: estimate.judge(idea)
-            )
-            if not fits.fits:
-                return f"set aside, not feasible: {'; '.join(fits.problems) or fits.reason}"
+                self._note(f"{idea.idea_id}: its {stage.name} is undecided, for {error}")
+                continue
+            if found.objection is not None:
+                return str(found.objection)
         return None
 
     async def concepts(self, idea: Idea) -> tuple[ConceptRecord, ...]:
@@ -106,8 +97,3 @@ class Vetting:
 
     def _note(self, text: str) -> None:
         self.journal.record(NoteTaken(name="library", text=text))
-
-
-def _evidence(verdict: NoveltyVerdict) -> str:
-    cited = [f"{c.paper_id} ({c.why.rstrip('.')})" for c in verdict.evidence]
-    return "; ".join([*cited, verdict.reason])

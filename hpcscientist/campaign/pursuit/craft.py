@@ -26,33 +26,24 @@ from hpcscientist.records.experiment import CodeReview, ExperimentPlan
 if TYPE_CHECKING:
     from hpcscientist.authoring.planner import Planner
     from hpcscientist.authoring.review.advisor import Advisor
-    from hpcscientist.authoring.runs.reading import RunAnalyst
 
 _NAME, _LACKING = 80, 300  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Who helps an author; None for a step that is left out."""
-
-    planner: Planner | None = None
-    advisor: Advisor | None = None
-    analyst: RunAnalyst | None = None
-
-
 @dataclass(slots=True)
 class Craft:
-    """Has ideas planned, written and reviewed, and keeps what is said of them."""
+    """Has ideas planned and reviewed, and keeps what is said of them; None: nobody does."""
 
     paths: RunPaths
     journal: Journal
     state: CampaignState
     integrity: Integrity
-    crew: Crew
+    planner: Planner | None = None
+    advisor: Advisor | None = None
 
     async def plan(self, vetted: Vetted) -> Brief:
         """Return an idea with its plan, as far as one can be made. Raises EndpointError."""
-        idea, planner = vetted.idea, self.crew.planner
+        idea, planner = vetted.idea, self.planner
         brief = Brief(idea=idea, concepts=vetted.concepts)
         known = self.planned(brief)
         if planner is None or idea.arm == "control" or known is not None:
@@ -108,7 +99,7 @@ class Craft:
 
     async def review(self, course: Course, number: int, same_as_reference: bool) -> None:
         """Have an advisor look at an attempt; what it finds is recorded. Raises EndpointError."""
-        advisor = self.crew.advisor
+        advisor = self.advisor
         assert advisor is not None  # else there is nothing to review
         idea_id, files = course.idea.idea_id, course.files(number)
 

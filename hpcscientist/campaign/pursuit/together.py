@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hpcscientist.campaign.minds import Minds
+from hpcscientist.authoring.planner import PLAN
+from hpcscientist.authoring.review.advisor import ADVISE
+from hpcscientist.authoring.runs.reading import ANALYSE
+from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.proposals.vetting import Vetting
 from hpcscientist.campaign.pursuit.analysis import Analysis
 from hpcscientist.campaign.pursuit.asking import Asking
@@ -11,12 +14,14 @@ from hpcscientist.campaign.pursuit.pursuit import Pursuit
 from hpcscientist.campaign.pursuit.tryout import Tryout
 from hpcscientist.campaign.session import Session
 from hpcscientist.conduct.rules import Rules
+from hpcscientist.literature.analyst import CONCEPTS
 
 
-def pursuit(rules: Rules, session: Session, minds: Minds, tryout: Tryout) -> Pursuit:
+def pursuit(rules: Rules, session: Session, agents: Agents, tryout: Tryout) -> Pursuit:
     """Return who takes ideas to their ends, as a campaign is configured."""
     paths, journal, state = session.paths, session.journal, session.state
-    analyst, helpers = minds.crew.analyst, minds.helpers
+    stages = agents.stages
+    analyst = stages.get(ANALYSE)
     return Pursuit(
         rules=rules,
         journal=journal,
@@ -27,11 +32,14 @@ def pursuit(rules: Rules, session: Session, minds: Minds, tryout: Tryout) -> Pur
             journal=journal,
             state=state,
             integrity=tryout.integrity,
-            novelty=helpers.novelty,
-            feasibility=helpers.feasibility,
-            analyst=helpers.analyst,
+            judges=stages.judges(),
+            analyst=stages.get(CONCEPTS),
         ),
-        craft=Craft(paths, journal, state, tryout.integrity, minds.crew),
-        asking=Asking(minds.author, tryout),
+        craft=Craft(
+            *(paths, journal, state, tryout.integrity),
+            planner=stages.get(PLAN),
+            advisor=stages.get(ADVISE),
+        ),
+        asking=Asking(agents.author, tryout),
         analysis=None if analyst is None else Analysis(analyst, tryout),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -12,7 +12,6 @@ from hpcscientist.cli.shared.options import settings_from, site_options
 from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.errors import UsageError
 from hpcscientist.files.text import printable
-from hpcscientist.records.site import BackendKind
 
 
 @click.command("model")
@@ -33,9 +32,7 @@ from hpcscientist.records.site import BackendKind
     "concepts, plan, review, structure or further-runs; or without each of them (all).",
 )
 @click.option("--no-control", is_flag=True, help="Leave the control arm's campaigns out.")
-@click.option(
-    "--backend", type=click.Choice(["auto", *get_args(BackendKind)]), help="What runs the trials."
-)
+@click.option("--backend", metavar="auto|local|slurm|NAME", help="What runs the trials.")
 @site_options
 @dir_option("Where the campaigns lie; the same command goes on there [this folder].")
 @click.option(

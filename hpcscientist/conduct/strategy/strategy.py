@@ -1,14 +1,23 @@
-"""What is done for an idea next, from its first version to its end."""
+"""What is done for an idea next, from its first version to its end, and by which strategy."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from hpcscientist.authoring.tree import Bounds
+from hpcscientist.conduct.strategy.branches import Branches
 from hpcscientist.conduct.strategy.following import Following
-from hpcscientist.conduct.strategy.line import Arrived, Dropped, End, Failed
+from hpcscientist.conduct.strategy.line import Arrived, Dropped, End, Failed, Legs, Line
+from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import AnyStep, Conclude, Last, SetAside
 from hpcscientist.conduct.strategy.walk import Lacking, Remark, Spoilt, Tree, Walk
+from hpcscientist.config.settings import Settings
+from hpcscientist.config.versions import MENDS, RUNS, Versions
+from hpcscientist.records.idea import Arm, idea_seed
+from hpcscientist.records.trial import Direction
 
 
 class Way(Protocol):
@@ -72,3 +81,104 @@ def _concluded(walk: Walk, end: End) -> Last:
             last = max(walk.tried, default=None)
             standing = None if last is None else walk.standing(last)
             return Conclude("failed", end.reason(len(walk.tried)), standing)
+
+
+class StrategyKind(ABC):
+    """How ideas of a model are taken to the end of their first leg; `authoring.search` names it.
+
+    `picks_by_pilots`: it compares versions by their pilots, which then have a seed of their own.
+    `ablates`: without an analyst the parts of a plan are left out in turn.
+    """
+
+    name: ClassVar[str]
+    picks_by_pilots: ClassVar[bool] = True
+    ablates: ClassVar[bool] = False
+
+    @abstractmethod
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+        """Return the way of one idea; `seed` is the idea's, `direction` the primary metric's."""
+
+    @abstractmethod
+    def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
+        """Return how many versions of its code an idea has, in a campaign with these stages."""
+
+
+class LinearSearch(StrategyKind):
+    """One first version, taken to its end."""
+
+    name = "line"
+    picks_by_pilots = False
+
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+        """Return the way of one idea."""
+        return Line(legs)
+
+    def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
+        """Return one first version, and one repair where repairs are allowed."""
+        most = settings.authoring.further_runs if "analyse" in stages else 0
+        mends = min(MENDS, settings.loop.debug_rounds)
+        return Versions(1, 0, mends, 0, min(RUNS, most), most, ablates=False)
+
+
+class TreeSearch(StrategyKind):
+    """A tree of versions, the best of which is taken to its end."""
+
+    name = "tree"
+    ablates = True
+
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+        """Return the way of one idea."""
+        of = settings.authoring
+        bounds = Bounds(
+            *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), direction
+        )
+        return Branches(bounds, seed, legs)
+
+    def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
+        """Return the versions of a tree that is grown whole."""
+        authoring = settings.authoring
+        ablates = "plan" in stages and "analyse" not in stages
+        most = authoring.further_runs if ablates or "analyse" in stages else 0
+        first = min(authoring.drafts, authoring.nodes)
+        later = authoring.nodes - first
+        mends = round(later * authoring.debug_share)
+        return Versions(
+            first=first,
+            beside=authoring.nodes - 1,
+            mends=mends,
+            improvements=later - mends,
+            runs=min(RUNS, most),
+            runs_at_most=most,
+            ablates=ablates,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """Chooses the strategy of each idea. `advised` and `analysed`: a reviewer, or an analyst, takes
+    part. `direction` is the primary metric's.
+    """
+
+    kind: StrategyKind
+    settings: Settings
+    direction: Direction
+    advised: bool
+    analysed: bool
+    measuring: Measuring
+
+    def of(self, number: int, arm: Arm, parts: tuple[str, ...]) -> Strategy:
+        """Return the strategy of idea `number`; `parts` of its method may be left out in turn.
+
+        A setting of the control arm has one version, and nobody to look at it.
+        """
+        by_model, authoring = arm == "model", self.settings.authoring
+        legs = Legs(
+            *(self.settings.loop.debug_rounds, authoring.advice_rounds),
+            *(self.advised and by_model, self.measuring),
+        )
+        way: Way = Line(legs)
+        if by_model:
+            seed = idea_seed(self.settings.seed, number)
+            way = self.kind.way(self.settings, self.direction, seed, legs)
+        analysed, parts = self.analysed and by_model, parts if self.kind.ablates else ()
+        return Strategy(way, Following(authoring.further_runs, analysed, parts, legs))

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from hpcscientist.campaign import stages
 from hpcscientist.config.extent import drawn_of
 from hpcscientist.launching.checked import Checked
-from hpcscientist.launching.costs.calls import calls
 from hpcscientist.launching.costs.seeding import seeding
 from hpcscientist.launching.costs.weighing import weigh
 from hpcscientist.launching.jobs.dispatch import nodes_of
 from hpcscientist.models.open import parse_spec, role_specs
+from hpcscientist.models.stage import Calls, Expected
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
 
@@ -106,7 +107,7 @@ def estimate(checked: Checked) -> Estimate:
         gpu_hours=seconds * gpus / SECONDS_PER_HOUR,
         cpu_hours_at_most=at_most * cpus / SECONDS_PER_HOUR,
         gpu_hours_at_most=at_most * gpus / SECONDS_PER_HOUR,
-        roles=_roles(checked, mends),
+        roles=_roles(checked),
         allocation=_allocation(checked, seconds),
     )
 
@@ -117,7 +118,7 @@ def _seconds(checked: Checked, pilots: int, on_steps: Sequence[int], full: int) 
     return pilots * budgets.pilot.seconds + climbed + full * budgets.full.seconds
 
 
-def _roles(checked: Checked, mends: int) -> tuple[RoleEstimate, ...]:
+def _roles(checked: Checked) -> tuple[RoleEstimate, ...]:
     """The roles that ask a model; recorded replies and the control arm cost nothing."""
     settings = checked.settings
     asking = [role for role, spec in _specs(checked).items() if _asks(spec)]
@@ -125,24 +126,35 @@ def _roles(checked: Checked, mends: int) -> tuple[RoleEstimate, ...]:
         return ()
     weights = weigh(checked.recipe, settings, checked.steps)
     asked = settings.ideas - drawn_of(settings.ideas, settings.control)  # the others are drawn
-    expected = calls(settings.model_copy(update={"ideas": asked}), checked.steps, mends)
-    found = []
+    own = settings.model_copy(update={"ideas": asked})
+    expected = calls(Expected(own, checked.steps, checked.versions))
+    kinds, found = stages.kinds(), []
     for role in asking:
-        own = [entry for entry in expected if entry.role == role]
-        allowed = getattr(settings, role).max_tokens
-        count, most = sum(entry.guess for entry in own), sum(entry.most for entry in own)
-        if own:
+        asks = [entry for entry in expected if kinds[entry.kind].role == role]
+        allowed = settings.role(role).max_tokens
+        count, most = sum(entry.guess for entry in asks), sum(entry.most for entry in asks)
+        if asks:
             found.append(
                 RoleEstimate(
                     role=role,
                     calls=count,
                     calls_at_most=most,
-                    prompt=sum(entry.guess * weights.get(entry.stage, 0) for entry in own),
+                    prompt=sum(entry.guess * weights.get(entry.kind, 0) for entry in asks),
                     completion=count * allowed,
                     completion_at_most=most * allowed,
                 )
             )
     return tuple(found)
+
+
+def calls(expected: Expected) -> tuple[Calls, ...]:
+    """Return the calls of all stages of a campaign."""
+    return tuple(
+        calls
+        for stage in stages.stages()
+        if not stage.optional or stage.name in expected.stages
+        for calls in stage.calls(expected)
+    )
 
 
 def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
@@ -210,5 +222,7 @@ def _serves(checked: Checked) -> bool:
 def _specs(checked: Checked) -> dict[Role, str]:
     """Which model each role asks; none for the control arm."""
     return (
-        {} if checked.model_spec == "search" else role_specs(checked.settings, checked.model_spec)
+        {}
+        if checked.model_spec == "search"
+        else role_specs(checked.settings, checked.model_spec, stages.roles())
     )

@@ -13,7 +13,6 @@ from hpcscientist.history.upcasting import Line
 from hpcscientist.judgement.confirmed import confirmed as confirmed_ideas
 from hpcscientist.judgement.judging import judge
 from hpcscientist.recipe.launched import LaunchedRecipe
-from hpcscientist.records.asked.model import role_of
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (
     DriverStarted,
@@ -139,7 +138,7 @@ def tokens_by_role(lines: Iterable[Line]) -> tuple[RoleTokens, ...]:
         if not isinstance(event, ReplyRecorded):
             continue
         stage = event.call.partition("/")[0]
-        role = event.role or role_of(stage)
+        role = event.role
         before = found.get(role) or RoleTokens(
             role=role, calls=0, prompt=0, completion=0, estimated=False
         )

@@ -4,61 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from statistics import fmean
 
-from hpcscientist.authoring.coder import ModelAuthor
-from hpcscientist.authoring.planner import Planner
-from hpcscientist.authoring.review.advisor import Advisor
-from hpcscientist.authoring.runs.reading import RunAnalyst
+from hpcscientist.campaign.stages import stages
+from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.steps import Step
 from hpcscientist.errors import ReplyError
 from hpcscientist.feedback.summary import CHARACTERS_A_TOKEN
-from hpcscientist.ideation.directions import DirectionFinder
-from hpcscientist.ideation.feasibility import FeasibilityJudge
-from hpcscientist.ideation.novelty import NoveltyJudge
-from hpcscientist.ideation.propose import ModelProposer
-from hpcscientist.launching.costs.samples import (
-    LOG,
-    PART,
-    SUMMARY,
-    TITLE,
-    Shelf,
-    answers,
-    filler,
-    sample_proposal,
-    traceback,
-)
-from hpcscientist.launching.costs.versions import versions
-from hpcscientist.literature.analyst import Analyst
-from hpcscientist.literature.survey import Surveyor
+from hpcscientist.models.sample import PART_SIZE, SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.stage import Means
 from hpcscientist.models.text import estimate_tokens
-from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.authoring import (
-    Brief,
-    CompleteTask,
-    ExtendTask,
-    FixTask,
-    ImproveTask,
-    Variant,
-)
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, BatchTask, ProposalTask
+from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.base import Record
-from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun, RunOutcome
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.known.literature import (
+    Formula,
+    FormulaHit,
+    Hit,
+    Paper,
+    SearchBy,
+    SymbolHit,
+)
 
 # What a line of feedback has beside title and summary: id, effect, interval, p-value.
 _BESIDE = 100
+_ABSTRACT, _FORMULA = 1500, 120  # characters
 
 
 @dataclass(slots=True)
 class _Scales:
     """A model that refuses every request after noting how long its prompt is.
 
-    `answers` are the replies, by stage, without which a later stage would not be asked.
+    `answers` are the replies, by kind of call, without which a later one would not be made.
     """
 
     name: str = "scales"
@@ -86,19 +67,49 @@ class _Scales:
         return None
 
 
-def weigh(recipe: Recipe, settings: Settings, steps: tuple[Step, ...] = ()) -> dict[str, int]:
-    """Return about how many tokens the prompt of each stage has, midway through a campaign.
+def weigh(recipe: Recipe, settings: Settings, applied: Collection[str] = ()) -> dict[str, int]:
+    """Return about how many tokens the prompt of each kind of call has, midway through a campaign.
 
-    Tokens are estimated from characters. A proposal's prompt grows with what was tried before
-    it: it is rendered with as many earlier ideas as the average proposal is shown. Papers are
-    taken to be as long as abstracts are.
+    `applied` are the optional stages that it has. Tokens are estimated from characters. A
+    proposal's prompt grows with what was tried before it: it is rendered with as many earlier ideas
+    as the average proposal is shown. Papers are taken to be as long as abstracts are.
     """
-    sample = sample_proposal(recipe)
-    scales = _Scales(answers=answers(sample, settings) if steps else {})
-    idea = _idea(sample, settings, scales.name)
-    asyncio.run(_ask(scales, recipe, settings, idea, "reflect" in steps))
-    asyncio.run(_ask_of_steps(scales, recipe, settings, idea, steps))
+    scales, shown = _Scales(), _sample_proposal(recipe)
+    idea = _idea(shown, settings, scales.name)
+    sample = Sample(
+        *(recipe, settings, applied, strategy_of(settings).versions(settings, applied), idea),
+        _task(idea, settings, shown),
+    )
+    means = Means(
+        *(scales, recipe, settings, applied), library=_Library(), notify=lambda name, text: None
+    )
+
+    async def ask() -> None:
+        for stage in stages():
+            if not stage.optional or stage.name in applied:
+                scales.answers = dict(stage.answers(sample))
+                with contextlib.suppress(ReplyError):  # by then it is weighed
+                    await stage.weigh(stage.open(means), sample)
+
+    asyncio.run(ask())
     return scales.weights
+
+
+def _sample_proposal(recipe: Recipe) -> Proposal:
+    """A proposal as long as the recipe's seed ideas are on average."""
+    seeds = recipe.seed_ideas
+
+    def text(name: str, size: int) -> str:
+        known = [len(getattr(seed, name)) for seed in seeds]
+        return filler(max(1, round(fmean(known))) if known else size)
+
+    return Proposal(
+        title=text("title", TITLE_SIZE),
+        hypothesis=text("hypothesis", PART_SIZE),
+        method=text("method", PART_SIZE),
+        experiment_plan=text("experiment_plan", PART_SIZE),
+        summary=text("summary", SUMMARY_SIZE),
+    )
 
 
 def _idea(sample: Proposal, settings: Settings, model: str) -> Idea:
@@ -110,99 +121,6 @@ def _idea(sample: Proposal, settings: Settings, model: str) -> Idea:
         proposal=sample,
         model=model,
         seed=settings.seed,
-    )
-
-
-async def _ask(
-    scales: _Scales, recipe: Recipe, settings: Settings, idea: Idea, reflects: bool
-) -> None:
-    author = ModelAuthor(scales, recipe, settings.code, authoring=settings.authoring)
-    proposer = ModelProposer(
-        *(scales, recipe, settings.seed, settings.ideation),
-        reflections=int(reflects),
-        notify=_quiet,
-    )
-    with contextlib.suppress(ReplyError):  # by then it is weighed
-        await proposer.propose(_task(idea, settings, idea.proposal))
-    await author.write(Brief(idea=idea))
-    await author.fix(
-        FixTask(
-            idea=idea,
-            files=recipe.reference,
-            outcome=IdeaFailed(failure=IdeaFailure.ERROR, detail=filler(TITLE)),
-            log_tail=f"{filler(LOG)}\n{traceback(recipe)}",
-            round=1,
-            rounds=max(1, settings.loop.debug_rounds),
-        )
-    )
-
-
-async def _ask_of_steps(
-    scales: _Scales, recipe: Recipe, settings: Settings, idea: Idea, steps: tuple[Step, ...]
-) -> None:
-    """Have the steps ask what they ask; none of them minds a reply that it does not get."""
-    literature, proposing = settings.literature, settings.proposing
-    voice = Voice(scales, "review", settings.review)
-    library = Shelf()
-    if "survey" in steps:
-        await Surveyor(voice, voice, library, literature).survey(recipe.spec.topic)
-    if "directions" in steps:
-        task = BatchTask(first=_task(idea, settings, idea.proposal), numbers=(idea.number,))
-        finder = DirectionFinder(voice, voice, recipe, proposing.directions, notify=_quiet)
-        await finder.find(task)
-    if "novelty" in steps:
-        await NoveltyJudge(voice, library, 1, proposing.novelty_hits).judge(idea)
-    if "feasibility" in steps:
-        await FeasibilityJudge(voice, recipe).judge(idea)
-    if "concepts" in steps:
-        await Analyst(voice, library, literature).analyse(idea)
-    await _ask_of_code(scales, recipe, settings, Brief(idea=idea), steps)
-
-
-async def _ask_of_code(
-    scales: _Scales, recipe: Recipe, settings: Settings, brief: Brief, steps: tuple[Step, ...]
-) -> None:
-    voice, files = Voice(scales, "review", settings.review), recipe.reference
-    author = ModelAuthor(scales, recipe, settings.code, authoring=settings.authoring)
-    if "plan" in steps:
-        await Planner(Voice(scales, "code", settings.code), recipe).plan(brief.idea)
-    if settings.authoring.search == "tree":
-        await author.improve(_improvement(recipe, brief))
-    if "advise" in steps:
-        await Advisor(voice, recipe, 1).review(brief, 1, files, False)
-        check = ConceptCheck(concept=filler(TITLE), state="partial", remark=filler(SUMMARY))
-        review = CodeReview(attempt=1, checks=(check,), advice=filler(SUMMARY))
-        await author.complete(CompleteTask(brief=brief, files=files, review=review, round=1))
-    if "analyse" in steps:
-        main = RunOutcome(
-            attempt=1,
-            kind="main",
-            title=filler(TITLE),
-            values={metric.name: (0.0, 0.0, recipe.spec.seeds) for metric in recipe.spec.metrics},
-        )
-        runs = settings.authoring.further_runs
-        await RunAnalyst(voice, recipe, runs).next(brief, (main,), main, {}, 1)
-    if versions(settings, steps).runs_at_most:
-        run = FurtherRun(
-            kind="ablation",
-            title=filler(TITLE),
-            purpose=filler(SUMMARY),
-            change=filler(PART),
-        )
-        await author.extend(ExtendTask(brief=brief, files=files, run=run, number=1))
-
-
-def _improvement(recipe: Recipe, brief: Brief) -> ImproveTask:
-    """A version of a tree's middle: made of two others, and improved twice before."""
-    values = {metric.name: 0.0 for metric in recipe.spec.metrics}
-    return ImproveTask(
-        brief=brief,
-        files=recipe.reference,
-        number=1,
-        values=values,
-        reference=values,
-        led=(filler(SUMMARY),) * 2,
-        tried=(Variant(note=filler(SUMMARY), values=values),) * 2,
     )
 
 
@@ -228,5 +146,46 @@ def mean_shown(ideas: int, most: int) -> float:
     return (growing * (growing - 1) / 2 + (ideas - growing) * most) / ideas
 
 
-def _quiet(name: str, text: str) -> None:
-    """Say nothing: no reply is missing that was expected."""
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """A library that finds as many papers as it is asked for, each as long as papers are."""
+
+    fingerprint: str = ""
+
+    def __len__(self) -> int:
+        return 1
+
+    def search(self, query: str, limit: int = 10, by: SearchBy = "both") -> tuple[Hit, ...]:
+        """Return papers that differ in their ids alone."""
+        return tuple(
+            Hit(
+                paper_id=f"title:{number}",
+                title=filler(TITLE_SIZE),
+                abstract=filler(_ABSTRACT),
+                year=None,
+                origin="",
+                score=0.0,
+            )
+            for number in range(limit)
+        )
+
+    def paper(self, paper_id: str) -> Paper | None:
+        """Return nothing: no paper's text is shown."""
+        return None
+
+    def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
+        """Return formulas that differ in their ids alone."""
+        formula = Formula(text=filler(_FORMULA), context=filler(SUMMARY_SIZE))
+        return tuple(
+            FormulaHit(
+                formula_id=f"title:{number}#f1",
+                paper_id=f"title:{number}",
+                title=filler(TITLE_SIZE),
+                formula=formula,
+            )
+            for number in range(limit)
+        )
+
+    def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
+        """Return nothing: it holds no code."""
+        return ()

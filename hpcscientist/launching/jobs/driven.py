@@ -13,6 +13,7 @@ from hpcscientist.launching.drive import Observer
 from hpcscientist.launching.jobs.dispatch import dispatch, open_slurm
 from hpcscientist.launching.jobs.follow import Follower
 from hpcscientist.ports.telling import Tell
+from hpcscientist.system import plugins
 
 
 class Detached(Interrupted):
@@ -36,6 +37,7 @@ def drive_by_job(
     if follower.catch_up().ended:
         return follower.state
     config = frozen.read(paths)
+    plugins.require(config.plugins)
     slurm = open_slurm(config)
     left = "interrupted; if its job was submitted by then, the campaign goes on"
     try:

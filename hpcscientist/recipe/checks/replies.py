@@ -7,7 +7,7 @@ given as `reply` must fit the schema of its stage.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,15 +15,14 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe.checks.document import read_text
-from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry
-from hpcscientist.records.asked.replies import STAGES, unknown_stage
-from hpcscientist.records.base import place_of
+from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry, unknown_stage
+from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.problem import Problem
 
 
-def playbook_problems(path: Path) -> Iterator[Problem]:
-    """Yield everything that is wrong with a playbook."""
+def playbook_problems(path: Path, replies: Mapping[str, type[Record]] | None) -> Iterator[Problem]:
+    """Yield everything that is wrong with a playbook; `replies` are what it may hold, by stage."""
     text = read_text(path, LARGEST)
     if isinstance(text, Problem):
         yield text
@@ -31,7 +30,7 @@ def playbook_problems(path: Path) -> Iterator[Problem]:
     seen: dict[Call, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            for message in _line_problems(line, number, seen):
+            for message in _line_problems(line, number, seen, replies):
                 yield Problem(path, number, message)
     if not text.strip():
         yield Problem(path, 1, "the playbook is empty; write one JSON object a line or remove it")
@@ -60,7 +59,12 @@ def seed_ideas(path: Path) -> tuple[list[Proposal], list[Problem]]:
     return ideas, problems
 
 
-def _line_problems(line: str, number: int, seen: dict[Call, int]) -> Iterator[str]:
+def _line_problems(
+    line: str,
+    number: int,
+    seen: dict[Call, int],
+    replies: Mapping[str, type[Record]] | None,
+) -> Iterator[str]:
     try:
         entry = PlaybookEntry.model_validate_json(line)
     except ValidationError as error:
@@ -70,10 +74,12 @@ def _line_problems(line: str, number: int, seen: dict[Call, int]) -> Iterator[st
     if call in seen:
         yield f"the same call is answered in line {seen[call]} already; raise its ordinal"
     seen.setdefault(call, number)
-    if entry.stage not in STAGES:
-        yield unknown_stage(entry.stage)
+    if replies is None:
+        return
+    if entry.stage not in replies:
+        yield unknown_stage(entry.stage, replies)
     elif entry.reply is not None:
-        schema = STAGES[entry.stage]
+        schema = replies[entry.stage]
         try:
             schema.model_validate_json(json.dumps(entry.reply))
         except ValidationError as error:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.scores import NumberOdds
 
-Role = Literal["ideation", "code", "review", "embedding"]
-ROLES: tuple[Role, ...] = get_args(Role)
-_ROLE_OF: dict[str, Role] = {
-    **dict.fromkeys(("queries", "directions", "propose", "reflect"), "ideation"),
-    **dict.fromkeys(("plan", "code", "debug", "structure", "complete"), "code"),
-    **dict.fromkeys(("improve", "extend"), "code"),
-}
-
-
-def role_of(stage: str) -> Role:
-    """Return the role that answers a stage: what neither proposes nor writes code, judges."""
-    return _ROLE_OF.get(stage, "review")
+Role = str
+"""Whose model answers: `ideation`, `code`, `review`, or one that a stage brings."""
 
 
 class Message(Record):
@@ -31,12 +21,15 @@ class Message(Record):
 
 
 class ModelRequest(Record):
-    """A request. (`idea_id`, `key`) names it uniquely in a campaign.
+    """A request. (`subject`, `key`) names it uniquely in a campaign.
+
+    `subject` is what it is about: an idea, the survey, a paper, a review. The record of its calls
+    lies in the subject's folder.
 
     `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
     that stage for this idea from 1, `draft` tells replies apart that are asked for side by side,
     from 0, and `repair` counts the repairs of one call from 1 (0: the first try). `role` says
-    whose model is asked; left out, it follows from the stage.
+    whose model is asked.
     `reply_schema` is a JSON schema the reply must fit; None means free text. `max_tokens`
     bounds the reply, thinking included. `top_p` None leaves it to the server. `ignore_eos` has a
     server that knows how (vLLM) go on until then: for measurements.
@@ -45,9 +38,9 @@ class ModelRequest(Record):
     `scale` is the highest value of scores from 1 on whose probabilities are wanted; 0: none are.
     """
 
-    idea_id: str
+    subject: str
     stage: str
-    role: Role = "review"  # see model_post_init
+    role: Role = "review"
     ordinal: int = Field(default=1, ge=1)
     draft: int = Field(default=0, ge=0)
     repair: int = Field(default=0, ge=0)
@@ -61,11 +54,6 @@ class ModelRequest(Record):
     ignore_eos: bool = False
     question: str = ""
     scale: int = Field(default=0, ge=0)
-
-    def model_post_init(self, _: Any) -> None:
-        """Take the role from the stage where none was given."""
-        if "role" not in self.model_fields_set:
-            self.__dict__["role"] = role_of(self.stage)
 
     @property
     def key(self) -> str:

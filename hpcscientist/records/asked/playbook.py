@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -52,3 +54,10 @@ class PlaybookEntry(Record):
     def answer(self) -> str:
         """The text of the reply."""
         return self.text if self.text is not None else json.dumps(self.reply, ensure_ascii=False)
+
+
+def unknown_stage(name: str, known: Collection[str]) -> str:
+    """Say that a stage is none, with the nearest that is."""
+    close = get_close_matches(name, known, n=1)
+    mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return f"unknown stage {name!r}; {mend}"

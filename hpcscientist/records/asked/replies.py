@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from hpcscientist.records.asked.vetting import (
-    ConvergeReply,
-    DirectionsReply,
-    FeasibilityReply,
-    NoveltyReply,
-    ReflectReply,
-)
 from hpcscientist.records.base import Prose, Record
-from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan, ReviewReply
-from hpcscientist.records.idea import Proposal
-from hpcscientist.records.known.survey import (
-    ConceptsReply,
-    ProfileReply,
-    QueriesReply,
-    RankReply,
-    TaskAttributes,
-)
 
 
 class Edit(Record):
@@ -84,35 +67,3 @@ class StructureReply(Record):
         min_length=1, description="Which definitions and calls meet where it fails, and how."
     )
     cause: Prose = Field(min_length=1, description="The cause, with file and line.")
-
-
-# Stage of a call -> what its reply must fit.
-STAGES: dict[str, type[Record]] = {
-    "attributes": TaskAttributes,
-    "queries": QueriesReply,
-    "rank": RankReply,
-    "directions": DirectionsReply,
-    "converge": ConvergeReply,
-    "propose": Proposal,
-    "reflect": ReflectReply,
-    "novelty": NoveltyReply,
-    "feasibility": FeasibilityReply,
-    "concepts": ConceptsReply,
-    "profile": ProfileReply,
-    "plan": ExperimentPlan,
-    "code": CodeReply,
-    "debug": FixReply,
-    "structure": StructureReply,
-    "advise": ReviewReply,
-    "complete": CodeReply,
-    "improve": CodeReply,
-    "analyse": AnalysisReply,
-    "extend": CodeReply,
-}
-
-
-def unknown_stage(name: str) -> str:
-    """Say that a stage is none, with the nearest that is."""
-    close = get_close_matches(name, STAGES, n=1)
-    mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(STAGES)}"
-    return f"unknown stage {name!r}; {mend}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Literal
 
 from pydantic import Field
@@ -92,7 +93,16 @@ class Vetted(Record):
     concepts: tuple[ConceptRecord, ...] = ()
 
 
-class NoveltyVerdict(Record):
+class Verdict(Record, ABC):
+    """What a judge makes of an idea before code is written."""
+
+    @property
+    @abstractmethod
+    def objection(self) -> str | None:
+        """Why the idea goes no further, in one line; None: it does."""
+
+
+class NoveltyVerdict(Verdict):
     """Whether an idea is new, as far as the library tells. `evidence` cites papers it was shown."""
 
     decision: Decision
@@ -102,8 +112,16 @@ class NoveltyVerdict(Record):
     rounds: int = 0
     library: str = ""
 
+    @property
+    def objection(self) -> str | None:
+        """Why the idea goes no further; None: it does."""
+        if self.decision != "not_novel":
+            return None
+        cited = [f"{paper.paper_id} ({paper.why.rstrip('.')})" for paper in self.evidence]
+        return f"not novel: {'; '.join([*cited, self.reason])}"
 
-class FeasibilityVerdict(Record):
+
+class FeasibilityVerdict(Verdict):
     """Whether an idea fits the recipe; `problems` names what does not, each with its figures."""
 
     fits: bool
@@ -111,3 +129,10 @@ class FeasibilityVerdict(Record):
     reason: str
     seconds: float | None = None
     memory_mb: float | None = None
+
+    @property
+    def objection(self) -> str | None:
+        """Why the idea goes no further; None: it does."""
+        if self.fits:
+            return None
+        return f"set aside, not feasible: {'; '.join(self.problems) or self.reason}"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.authoring.outcomes import MODES
 from benchmarks.authoring.preparing import Prepared
-from hpcscientist.launching.costs.calls import Calls, calls
-from hpcscientist.launching.costs.versions import MENDS
+from hpcscientist.campaign import stages
+from hpcscientist.campaign.strategies import strategy_of
+from hpcscientist.config.settings import Settings
+from hpcscientist.config.versions import MENDS
+from hpcscientist.launching.costs import estimate
 from hpcscientist.launching.costs.weighing import weigh
+from hpcscientist.models.stage import Calls, Expected
 
 _HOUR = 3600.0
 
@@ -34,10 +39,11 @@ def _tokens(prepared: Prepared) -> str:
     settings = prepared.checked.settings
     weights = weigh(prepared.checked.recipe, settings)
     guess = prompt = completion = most = at_most = 0
+    kinds = stages.kinds()
     for entry in _calls(prepared):
-        allowed = getattr(settings, entry.role).max_tokens
+        allowed = settings.role(kinds[entry.kind].role).max_tokens
         guess += entry.guess
-        prompt += entry.guess * weights.get(entry.stage, 0)
+        prompt += entry.guess * weights.get(entry.kind, 0)
         completion += entry.guess * allowed
         most += entry.most
         at_most += entry.most * allowed
@@ -52,10 +58,15 @@ def _calls(prepared: Prepared) -> Iterator[Calls]:
     """The requests of all modes; code is written, and ideas are proposed, once for all."""
     settings = prepared.checked.settings
     once = {"code"} if prepared.seed_ideas else {"code", "propose"}
-    yield from (entry for entry in calls(settings, (), MENDS) if entry.stage in once)
+    yield from (entry for entry in _expected(settings, MENDS) if entry.kind in once)
     for mode in MODES:
         authoring = settings.authoring.model_copy(update={"debugging": mode})
         own = settings.model_copy(update={"authoring": authoring})
-        for entry in calls(own, (), min(MENDS, prepared.rounds)):
-            if entry.stage in ("debug", "structure"):
+        for entry in _expected(own, min(MENDS, prepared.rounds)):
+            if entry.kind in ("debug", "structure"):
                 yield entry
+
+
+def _expected(settings: Settings, mends: int) -> tuple[Calls, ...]:
+    versions = replace(strategy_of(settings).versions(settings, ()), mends=mends)
+    return estimate.calls(Expected(settings, (), versions))

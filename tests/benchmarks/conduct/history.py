@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.measuring import Measuring
-from hpcscientist.conduct.strategy.strategies import Strategies
+from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.events import (
@@ -41,11 +41,11 @@ def rules_of(ideas: int, in_flight: int) -> Rules:
         proposing=Proposing(),
         confirmation=Confirmation(enabled=True, early=False),
         strategies=Strategies(
-            bounds=None,
-            seed=0,
-            debug_rounds=5,
-            advice_rounds=0,
-            further_runs=0,
+            kind=LinearSearch(),
+            settings=Settings.model_validate(
+                {"authoring": {"advice_rounds": 0, "further_runs": 0}}
+            ),
+            direction=_METRIC.direction,
             advised=False,
             analysed=False,
             measuring=Measuring(SEEDS),

@@ -1,0 +1,99 @@
+"""Who proposes, writes code and judges in a campaign: one recorded model, asked stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hpcscientist.authoring.arms import TwoArms
+from hpcscientist.authoring.coder import AUTHOR
+from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.campaign.session import Session
+from hpcscientist.campaign.stages import Opened
+from hpcscientist.files.trusted import TrustedCopy
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.ideation.propose import PROPOSE
+from hpcscientist.ideation.search import SearchProposer
+from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.stage import Means
+from hpcscientist.ports.author import Author
+from hpcscientist.ports.library import Library
+from hpcscientist.ports.model import Model
+from hpcscientist.ports.proposer import Proposer, Reconsider
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
+from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.system.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Who proposes and who writes code; `model` is None for the control arm.
+
+    `stages` are the opened stages of the campaign. `control` proposes the ideas of the control arm
+    beside a model's; None where it has none. `reconsider` gives a look-alike another proposal.
+    """
+
+    proposer: Proposer
+    author: Author
+    model: RecordedModel | None
+    stages: Opened = field(default_factory=Opened)
+    control: Proposer | None = None
+    reconsider: Reconsider | None = None
+
+
+def control_agents(recipe: Recipe, seed: int) -> Agents:
+    """Return who acts where no model does. Raises UsageError for a recipe without knobs."""
+    return Agents(SearchProposer(recipe, seed), KnobAuthor(recipe), None)
+
+
+def with_control(agents: Agents, recipe: Recipe, seed: int) -> Agents:
+    """Have the control arm take its share of a model's campaign. Raises UsageError likewise."""
+    control = control_agents(recipe, seed)
+    author = TwoArms(agents.author, control.author)
+    return replace(agents, author=author, control=control.proposer)
+
+
+def model_agents(
+    inner: Model,
+    config: CampaignConfig,
+    recipe: Recipe,
+    session: Session,
+    windows: Mapping[Role, Window] | None = None,
+    library: Library | None = None,
+    python: Interpreter | None = None,
+) -> Agents:
+    """Return who asks a model in this campaign; every call is recorded and journalled.
+
+    `windows` are the roles' contexts; without them prompts go out whole. `python` is what runs
+    the code of ideas.
+    """
+
+    def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:
+        session.journal.record(
+            ReplyRecorded(
+                idea_id=request.subject,
+                call=request.key,
+                prompt_tokens=reply.prompt_tokens,
+                completion_tokens=reply.completion_tokens,
+                tokens_estimated=reply.tokens_estimated,
+                latency_s=reply.latency_s,
+                role=request.role,
+                asked=asked,
+            )
+        )
+
+    copy = TrustedCopy.of(session.paths.root, config.campaign_id)
+    sealed = config.campaign_id if copy.launched.exists() else ""
+    model = RecordedModel(inner, session.paths, on_reply, sealed)
+    stages = Opened.of(
+        Means(
+            *(model, recipe, config.settings, config.steps, windows or {}, library),
+            notify=session.note,
+            python=python,
+        )
+    )
+    proposer, author = stages.get(PROPOSE), stages.get(AUTHOR)
+    assert proposer is not None and author is not None  # every campaign with a model has both
+    return Agents(proposer, author, model, stages, reconsider=proposer.reconsider)

@@ -1,0 +1,90 @@
+"""What other installed packages add: stages, backends, strategies, models, by entry points.
+
+A package names them in its pyproject.toml, for example
+
+    [project.entry-points."hpcscientist.stages"]
+    ethics = "my_package.ethics:STAGE"
+
+They run in the driver, with its rights, and never in a worker or beside a candidate. A campaign
+freezes which package each came from, and goes on with that release alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from typing import Any, Literal
+
+from hpcscientist.errors import RunDirectoryError, UsageError
+from hpcscientist.files.text import one_line
+
+Group = Literal["stages", "backends", "strategies", "models"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What an entry point names; `origin` is the package that has it, with its version."""
+
+    name: str
+    origin: str
+    value: Any
+
+
+@cache
+def load(group: Group, ours: frozenset[str] = frozenset()) -> Mapping[str, Plugin]:
+    """Return what other packages add to a group, by name, in the order of names.
+
+    `ours` are the names that are taken. Raises UsageError for one that cannot be imported, or whose
+    name is taken, naming the package.
+    """
+    found: dict[str, Plugin] = {}
+    for entry in sorted(entry_points(group=f"hpcscientist.{group}"), key=lambda e: e.name):
+        plugin = _loaded(group, entry)
+        other = found.get(entry.name)
+        if entry.name in ours or other is not None:
+            whose = other.origin if other is not None else "hpcscientist itself"
+            raise UsageError(
+                f"{plugin.origin}: {group} {entry.name!r} is {whose}'s name already; uninstall one"
+            )
+        found[entry.name] = plugin
+    return found
+
+
+def _loaded(group: Group, entry: EntryPoint) -> Plugin:
+    of = entry.dist
+    origin = f"{of.name} {of.version}" if of is not None else entry.value
+    try:
+        return Plugin(entry.name, origin, entry.load())
+    except Exception as error:
+        raise UsageError(
+            f"{origin}: {group} {entry.name!r} ({entry.value}) cannot be imported: "
+            f"{type(error).__name__}: {one_line(str(error))}; mend or uninstall that package"
+        ) from error
+
+
+def origins(used: Mapping[Group, Collection[str]]) -> tuple[str, ...]:
+    """Return the packages, with their versions, that have any of these names; ours are none."""
+    found = {
+        plugin.origin
+        for group, names in used.items()
+        for name, plugin in load(group).items()
+        if name in names
+    }
+    return tuple(sorted(found))
+
+
+def require(wanted: Collection[str]) -> None:
+    """See that these packages are installed in these versions. Raises RunDirectoryError."""
+    for origin in wanted:
+        name, _, known = origin.rpartition(" ")
+        try:
+            here = version(name)
+        except PackageNotFoundError:
+            here = ""
+        if here != known:
+            raise RunDirectoryError(
+                f"this campaign was launched with {origin}, and {here or 'none'} is installed; "
+                f"install {name}=={known}"
+            )

@@ -1,0 +1,70 @@
+"""A stage: a model in a role of its own says whether an idea may be tried at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.models.sample import Sample
+from hpcscientist.models.stage import Calls, Expected, Kind, Means, VettingStage
+from hpcscientist.models.voice import Call, Voice
+from hpcscientist.records.asked.model import Message
+from hpcscientist.records.asked.vetting import Verdict
+from hpcscientist.records.base import Prose, Record
+from hpcscientist.records.idea import Idea
+
+
+class EthicsReply(Record):
+    """The reply of stage `ethics`."""
+
+    allowed: bool
+    reason: Prose
+
+
+class EthicsVerdict(Verdict):
+    """Kept as ethics.json in the idea's folder."""
+
+    allowed: bool
+    reason: str
+
+    @property
+    def objection(self) -> str | None:
+        return None if self.allowed else f"not allowed: {self.reason}"
+
+
+class Board:
+    """Judges ideas."""
+
+    def __init__(self, voice: Voice, rule: str) -> None:
+        self._voice, self._rule = voice, rule
+
+    async def judge(self, idea: Idea) -> EthicsVerdict:
+        asked = f"{self._rule}\nMay this idea be tried? {idea.proposal.summary}"
+        prompt = Prompt(0, lambda level: (Message(role="user", content=asked),))
+        reply = await self._voice.ask(
+            Call(idea.idea_id, idea.number, "ethics"), EthicsReply, prompt
+        )
+        return EthicsVerdict(allowed=reply.allowed, reason=reply.reason)
+
+
+class EthicsStage(VettingStage[Board]):
+    name = "ethics"
+    kinds = (Kind("ethics", "board", EthicsReply),)
+    verdict = EthicsVerdict
+
+    def applies(self, settings: Settings, has_library: bool) -> bool:
+        return "ethics" in settings.extensions
+
+    def calls(self, expected: Expected) -> Sequence[Calls]:
+        return (Calls.of("ethics", expected.settings.ideas),)
+
+    def open(self, means: Means) -> Board:
+        rule = str(means.settings.extensions["ethics"]["rule"])
+        return Board(means.voice("board"), rule)
+
+    async def weigh(self, opened: Board, sample: Sample) -> None:
+        await opened.judge(sample.idea)
+
+
+STAGE = EthicsStage()

@@ -1,0 +1,44 @@
+"""A strategy: where no repair helps, another first version is written, once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hpcscientist.conduct.strategy.line import End, Failed, Legs, Line
+from hpcscientist.conduct.strategy.steps import Another, Version, Write
+from hpcscientist.conduct.strategy.strategy import LinearSearch, StrategyKind, Way
+from hpcscientist.conduct.strategy.walk import Walk
+from hpcscientist.config.settings import Settings
+from hpcscientist.config.versions import Versions
+from hpcscientist.records.trial import Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    legs: Legs
+
+    def go(self, walk: Walk) -> End:
+        end = Line(self.legs).go(walk)
+        if not isinstance(end, Failed) or not walk.tried:
+            return end
+        version = Version(walk.latest + 1)
+        step = Write(version, f"code/{version.number}", Another(tuple(walk.tried)), walk.latest)
+        return self.legs.go(walk, version, walk.of(step))
+
+
+class SecondTry(StrategyKind):
+    name = "second-try"
+    picks_by_pilots = False
+
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+        return Twice(legs)
+
+    def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
+        line = LinearSearch().versions(settings, stages)
+        return Versions(
+            *(2, 1, 2 * line.mends, 0, line.runs, line.runs_at_most), ablates=line.ablates
+        )
+
+
+STRATEGY = SecondTry()
