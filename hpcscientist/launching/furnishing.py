@@ -127,7 +127,8 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             slots=placement.slots,
             in_flight=placement.in_flight,
             lag=placement.lag,
-            settings=settings.model_copy(update={"paths": PathSettings()}),
+            # Where labels lie is not told: the user's files have them, too.
+            settings=settings.model_copy(update={"paths": PathSettings(), "data": ""}),
         )
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
         copy = TrustedCopy.of(paths.root, campaign_id)
