@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from pydantic import BaseModel
-
 from hpcscientist.files.text import printable
 from hpcscientist.launching.costs.spending import Spending
 from hpcscientist.views.campaign import CampaignView
@@ -52,7 +50,7 @@ def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]
         "failures": view.failures,
         "tokens": view.tokens,
         "stages": view.stages,
-        "waiting": view.waiting,
+        "waiting": view.waiting.model_dump() if view.waiting else None,
         "contest": _contest(view),
         "papers": papers,
         "sources": found,
@@ -79,8 +77,6 @@ def as_json(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, BaseModel):
-        return as_json(value.model_dump())
     if is_dataclass(value):
         return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
