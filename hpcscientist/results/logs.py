@@ -80,6 +80,21 @@ def tails(paths: RunPaths, trials: Collection[str], size: int) -> dict[str, str]
     return found
 
 
+def progress(paths: RunPaths, trial_id: str, run: int) -> str:
+    """Return the end of what the code of a trial wrote to progress.jsonl, compacted or not.
+
+    "" where it wrote none, or nothing of it can be read. Never to be trusted.
+    """
+    for _ in range(2):  # compaction may move the folder between the two looks
+        trial = paths.trial(Path(trial_id).name)
+        if trial.root.exists():
+            return (_loose(trial, "progress") or b"").decode("utf-8", "replace")
+        for number, data in _compacted(regular_files(log_files(paths)), trial_id, "progress"):
+            if number == run:
+                return (data or b"").decode("utf-8", "replace")
+    return ""
+
+
 def collect(trial: TrialPaths, trial_id: str, run: int) -> dict[str, Any]:
     """Return the row of LOG_SCHEMA for a trial's folder."""
     row: dict[str, Any] = {"trial": trial_id, "run": run}
@@ -91,17 +106,19 @@ def log_files(paths: RunPaths) -> list[Path]:
     return sorted(paths.results.glob(LOGS_GLOB))
 
 
-def _compacted(files: list[Path], trial_id: str) -> list[tuple[int, bytes | None]]:
+def _compacted(
+    files: list[Path], trial_id: str, column: str = "log"
+) -> list[tuple[int, bytes | None]]:
     """Return (run, log) of a trial's rows, by run; broken files are skipped."""
     rows: list[tuple[int, bytes | None]] = []
     for file in files:
         try:
             found = pq.read_table(
-                file, columns=["run", "log"], filters=ds.field("trial") == trial_id
+                file, columns=["run", column], filters=ds.field("trial") == trial_id
             )
         except (pa.ArrowException, OSError):
             continue
-        rows += zip(found["run"].to_pylist(), found["log"].to_pylist(), strict=True)
+        rows += zip(found["run"].to_pylist(), found[column].to_pylist(), strict=True)
     return sorted(rows, key=lambda row: row[0])
 
 

@@ -31,9 +31,9 @@ def test_whatever_is_marked_belongs_to_a_suite() -> None:
 def test_the_gate_leaves_out_what_the_suites_run() -> None:
     # In words, not by importing: a second conftest module would be another one.
     text = (ROOT / "tests" / "conftest.py").read_text()
-    assert 'PLACES = ("slurm", "apptainer", "serving", "browser")' in text
+    assert 'PLACES = ("slurm", "apptainer", "serving", "browser", "tex")' in text
     assert 'LEFT_OUT = (*PLACES, "full")' in text
-    assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "browser", "full"}
+    assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "browser", "tex", "full"}
 
 
 def test_claims_name_suites_and_files_that_are_there() -> None:

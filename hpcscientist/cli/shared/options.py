@@ -31,7 +31,7 @@ def run_directories(command: F) -> F:
     def settled(
         context: click.Context, parameter: click.Parameter, directories: tuple[Path, ...]
     ) -> tuple[Path, ...]:
-        return tuple(_settled(context, parameter, directory) for directory in directories)
+        return tuple(filter(None, (_settled(context, parameter, one) for one in directories)))
 
     kind = click.Path(path_type=Path)
     return click.argument(
@@ -39,7 +39,17 @@ def run_directories(command: F) -> F:
     )(command)
 
 
-def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
+def optional_run_directory(command: F) -> F:
+    """Add the argument DIR, which may be left out: None then."""
+    kind = click.Path(path_type=Path)
+    return click.argument(
+        "directory", metavar="[DIR]", type=kind, required=False, callback=_settled
+    )(command)
+
+
+def _settled(
+    context: click.Context, parameter: click.Parameter, directory: Path | None
+) -> Path | None:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
 
     # To stop a campaign needs no configuration, and must not fail for want of one.

@@ -20,6 +20,7 @@ from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.seeding import seeds_said
+from hpcscientist.papers import lacking
 from hpcscientist.records.events import (
     DriverStarted,
     Event,
@@ -67,6 +68,7 @@ def header(checked: Checked) -> None:
         "bank": earlier.statement(checked.earlier),
         "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
+        "papers": lacking.statement(),
         "run dir": str(checked.run_dir),
     }
     more = [*(("served", line) for line in checked.layout), *(("note", n) for n in place.notes)]
