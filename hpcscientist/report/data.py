@@ -14,6 +14,7 @@ from typing import Any, Final
 from hpcscientist.files.text import printable
 from hpcscientist.launching.costs.spending import Spending
 from hpcscientist.views.campaign import CampaignView
+from hpcscientist.views.manuscripts import ManuscriptView
 from hpcscientist.views.papers import PaperUse
 from hpcscientist.views.provenance import Source
 from hpcscientist.views.timeline import TrialSpan, lanes
@@ -21,7 +22,12 @@ from hpcscientist.views.timeline import TrialSpan, lanes
 PACK: Final = 100  # ideas whose cards are unpacked together
 
 
-def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]) -> dict[str, Any]:
+def data(
+    view: CampaignView,
+    papers: Sequence[PaperUse],
+    found: Sequence[Source],
+    manuscripts: Sequence[ManuscriptView],
+) -> dict[str, Any]:
     """Return what the page draws, but for rows and cards, for `as_json`. Times: seconds since the
     launch.
     """
@@ -54,6 +60,7 @@ def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]
         "contest": _contest(view),
         "papers": papers,
         "sources": found,
+        "manuscripts": manuscripts,
     }
 
 
