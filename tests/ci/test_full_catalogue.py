@@ -33,11 +33,7 @@ def test_the_gate_leaves_out_what_the_suites_run() -> None:
     text = (ROOT / "tests" / "conftest.py").read_text()
     assert 'PLACES = ("slurm", "apptainer", "serving", "browser", "tex")' in text
     assert 'LEFT_OUT = (*PLACES, "full")' in text
-<<<<<<< HEAD
-    assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "tex", "full"}
-=======
     assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "browser", "tex", "full"}
->>>>>>> wt-p
 
 
 def test_claims_name_suites_and_files_that_are_there() -> None:
@@ -64,12 +60,9 @@ def test_claims_name_suites_and_files_that_are_there() -> None:
         ("tests/e2e/test_controller.py", ["slurm"], "controller"),
         ("tests/e2e/test_served.py", ["slurm", "serving"], "serving"),
         ("tests/bench/test_bench_slurm.py", ["slurm"], "benchmarks"),
-<<<<<<< HEAD
         ("tests/papers/test_tex_engine.py", ["tex"], "papers"),
         ("tests/e2e/test_papers_by_tex.py", ["e2e", "tex"], "papers"),
-=======
         ("tests/report/test_in_browser.py", ["browser"], "browser"),
->>>>>>> wt-p
         ("tests/e2e/test_kill.py", ["full"], "long"),
         ("tests/e2e/test_long_sweep.py", ["full", "e2e"], "soak"),
     ],
