@@ -116,6 +116,10 @@ class Services:
             if "image" in self.needs:
                 image = self._answer([self._devcluster, "image"], _IMAGE_S, self._machine)
                 self.variables["HPCSCI_TEST_IMAGE"] = image.splitlines()[-1]
+            if "browser" in self.needs:
+                make = [self.clone / "tests" / "browser_environment", self.folder / "browser"]
+                told = self._answer(make, _INSTALL_S, self._machine)
+                self.variables |= dict(word.split("=", 1) for word in told.splitlines()[-1].split())
         if "engine" in self.needs:
             engine = self.folder / "engine"
             self._do([self.clone / "tests" / "serving_environment", engine], _ENGINE_S)

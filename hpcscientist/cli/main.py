@@ -27,6 +27,8 @@ COMMANDS = {
     "cancel": ("hpcscientist.cli.cancel:cancel", "Stop a campaign; leave nothing running."),
     "status": ("hpcscientist.cli.status:status", "Where a campaign stands."),
     "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
+    "report": ("hpcscientist.cli.report:report", "Campaigns as one page for a browser."),
+    "watch": ("hpcscientist.cli.watch:watch", "Watch a campaign on this terminal."),
     "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
     "paper": ("hpcscientist.cli.paper:paper", "Papers in which no number is typed."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),

@@ -202,6 +202,11 @@ class RunPaths:
         return self.root / SURVEY / "survey.json"
 
     @property
+    def report(self) -> Path:
+        """What `hpcsci report` made of it, for people; no part of the campaign."""
+        return self.root / "report.html"
+
+    @property
     def reproductions(self) -> Path:
         """Claims that were run again, a folder each; no part of the campaign."""
         return self.root / "reproductions"

@@ -226,11 +226,14 @@ class Checker:
     def line(self, line: Line, context: str = "") -> Iterator[Found]:
         """Return the defects of one paragraph; `context` is the title of its section."""
         try:
-            parse_line(written(line))
+            read = parse_line(written(line))
         except NotRestrictedText as error:
             yield Found(error.code, error.found, str(error))
             return
         flat = flatten(line, self.sheet)
+        if flat.text != flatten(read, self.sheet).text:  # words that would be read as a reference
+            yield Found(DefectCode.SYNTAX, flat.text[:80], "write words, and references as such")
+            return
         for word in foreign_letters(mask(flat.text, self._names)):
             yield Found(DefectCode.HIDDEN_CHARACTER, word, "write it in Latin letters")
         for sentence in sentences(flat, context):

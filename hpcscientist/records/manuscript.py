@@ -283,7 +283,7 @@ def lines(manuscript: Manuscript) -> Iterator[tuple[Place, Line]]:
 
 # Beyond these, categories C (control, format, surrogate, private) and the joiners are hidden.
 _ALLOWED_WHITE: Final = " \n\t"
-_FILLERS: Final = "\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0\u2800\u00ad"
+_FILLERS: Final = "\ufffc\ufffd\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0\u2800\u00ad"
 
 
 def refuse_hidden(text: str) -> None:

@@ -6,8 +6,10 @@ reader of Parquet finds them by trial and run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed.regular import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.scan import regular_files
 
@@ -50,6 +52,32 @@ def read(paths: RunPaths, trial_id: str) -> str:
         f"{paths.root}: no trial {trial_id!r}; they are named by idea, attempt, stage and number, "
         "such as idea-0001-a1-pilot-0, in journal.jsonl and in the progress of a campaign"
     )
+
+
+def tails(paths: RunPaths, trials: Collection[str], size: int) -> dict[str, str]:
+    """Return the last `size` bytes of each trial's log, compacted or not; of none without any.
+
+    Compacted files are read once for all. What cannot be read is left out.
+    """
+    found: dict[str, str] = {}
+    for trial_id in trials:
+        with (
+            contextlib.suppress(OSError),
+            open_regular(paths.trial(Path(trial_id).name).log, follow=False) as log,
+        ):
+            log.seek(max(0, os.fstat(log.fileno()).st_size - size))
+            found[trial_id] = log.read(size).decode("utf-8", "replace")
+    lacking = pa.array(sorted(set(trials) - {i for i, text in found.items() if text}), pa.string())
+    if not len(lacking):
+        return found
+    for file in regular_files(log_files(paths)):
+        with contextlib.suppress(pa.ArrowException, OSError):
+            rows = pq.read_table(
+                file, columns=["trial", "log"], filters=ds.field("trial").isin(lacking)
+            )
+            for trial_id, whole in zip(rows["trial"].to_pylist(), rows["log"], strict=True):
+                found[trial_id] = (whole.as_py() or b"")[-size:].decode("utf-8", "replace")
+    return found
 
 
 def progress(paths: RunPaths, trial_id: str, run: int) -> str:

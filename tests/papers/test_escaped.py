@@ -106,7 +106,7 @@ def test_powers_of_ten_are_raised() -> None:
 
 
 def test_bibtex_is_read_again_as_it_was(tmp_path: Path) -> None:
-    own = (PAPERS[0], PAPERS[0].model_copy(update={"paper_id": "doi:2", "doi": "10.1/2"}))
+    own = (PAPERS[0], PAPERS[0].model_copy(update={"paper_id": "doi:2", "doi": "10.1000/182"}))
     found = entries(own)
     assert [entry.key for entry in found] == ["lecun1998gradient", "lecun1998gradienta"]
     (tmp_path / "refs.bib").write_text(bibtex(found))

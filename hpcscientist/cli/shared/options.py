@@ -25,6 +25,20 @@ def run_directory(command: F) -> F:
     return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
 
 
+def run_directories(command: F) -> F:
+    """Add the argument DIR..., one or more; otherwise as `run_directory`."""
+
+    def settled(
+        context: click.Context, parameter: click.Parameter, directories: tuple[Path, ...]
+    ) -> tuple[Path, ...]:
+        return tuple(filter(None, (_settled(context, parameter, one) for one in directories)))
+
+    kind = click.Path(path_type=Path)
+    return click.argument(
+        "directories", metavar="DIR...", type=kind, nargs=-1, required=True, callback=settled
+    )(command)
+
+
 def optional_run_directory(command: F) -> F:
     """Add the argument DIR, which may be left out: None then."""
     kind = click.Path(path_type=Path)

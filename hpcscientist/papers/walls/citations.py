@@ -51,7 +51,7 @@ _AUTHORS = re.compile(
 _GENERIC = frozenset(
     words(
         "learn train network model data task result perform neural deep exampl rat gradi comput "
-        "experiment train layer set optim dataset machin"
+        "experiment layer set optim dataset machin descent stochast"
     )
 )
 

@@ -96,6 +96,7 @@ _ONE_RECIPE = "one recipe was run"
 _BEYOND = (
     (
         r"\bstate[- ]of[- ]the[- ]art\b|\bsota\b|\bhuman[- ]level\b|\bsuperhuman\b|\boptimal\b"
+        r"|\bbest (?:\w+ ){0,3}(?:in the literature|to date|anywhere|available)\b"
         r"|\bbest (?:known|possible|published|ever)\b|\bbest[- ]in[- ]class\b|\bleading method"
         r"|\bunmatched\b|\bunrivall?ed\b|\bunbeaten\b|\bperfect(?:ly)?\b|\bflawless(?:ly)?\b"
         r"|\bworld[- ]class\b|\brecord[- ](?:breaking|setting)\b|\ba new record\b"
@@ -346,17 +347,9 @@ class ClaimWall:
         """A word of success of which nobody is the subject."""
         if self._are_all(sentence, at):
             return
-        told = set(sentence.words) & (
-            _OURS | {"method", "approach", "methods", "results", "classifier"}
-        )
-        if negated or sentence.citations:
-            return
-        if told or sentence.numbers or self._metric_said(sentence):
-            yield Found(
-                DefectCode.UNCONFIRMED,
-                word,
-                "name the idea that was confirmed to do so, or leave it out",
-            )
+        if not negated and not sentence.citations:
+            fix = "name the idea that was confirmed to do so, or leave it out"
+            yield Found(DefectCode.UNCONFIRMED, word, fix)
 
     def _are_all(self, sentence: Sentence, at: int) -> bool:
         """Whether it is said of confirmed ideas in general, or all improvements were confirmed."""
@@ -367,9 +360,6 @@ class ClaimWall:
         all_hold = bool(improved) and all(idea.confirmed is True for idea in improved)
         start = [w for w in sentence.words[:3] if w not in ("all", "the", "these", "every", "each")]
         return all_hold and start[:1] in (["improvements"], ["improvement"], ["gains"])
-
-    def _metric_said(self, sentence: Sentence) -> bool:
-        return bool(self.vocabulary.metrics(sentence))
 
     def _denied(self, idea: FactIdea, word: str, claim: Claim, split: Split) -> Iterator[Found]:
         holds = idea.confirmed is True or (

@@ -215,7 +215,9 @@ class CountWall:
                 continue
             place, noun = nouns[0]
             unit = _NOUNS[noun]
-            states = [_STATES[w] for w in sentence.words[place + 1 : place + 7] if w in _STATES]
+            after = sentence.words[place + 1 : place + 7]
+            ends = [p for p, w in enumerate(after) if w in (",", ";", "that", "which", "those")]
+            states = [_STATES[w] for w in after[: min(ends, default=6)] if w in _STATES]
             if not states:
                 continue
             yield from self._held(sentence, at, place, word in _NONE, unit, states[0])

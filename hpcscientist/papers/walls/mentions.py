@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from hpcscientist.papers.walls.sentences import HOLE, Finder, Mention, Sentence
 from hpcscientist.papers.walls.vocabulary import stem, words
@@ -102,12 +103,13 @@ _STATISTICS: Mapping[tuple[str, ...], frozenset[Statistic]] = {
             Level.BEST,
             "best_seed best_run best_of best_value at_best peak maximum max maximal up_to "
             "best-case luckiest highest_seed strongest_seed top_seed as_much_as as_high_as "
-            "best_seeds luckiest_seed single_best best_result lucky_seed lucky_run",
+            "best_seeds luckiest_seed single_best best_result lucky_seed lucky_run "
+            "at_its_best at_their_best",
         ),
         (
             Level.WORST,
-            "worst_seed worst_run worst_of at_worst worst minimum min minimal worst-case weakest "
-            "weakest_seed lowest_seed worst_seeds unluckiest",
+            "at_its_worst at_their_worst worst_seed worst_run worst_of at_worst worst minimum min "
+            "minimal worst-case weakest weakest_seed lowest_seed worst_seeds unluckiest",
         ),
         (
             Level.SD,
@@ -164,6 +166,7 @@ class Vocabulary:
     def _ideas(self) -> Finder[str]:
         strong: dict[tuple[str, ...], str] = {}
         heads = Counter[tuple[str, ...]]()
+        pairs = Counter(pair for idea in self._named for pair in _pairs(idea.title))
         for idea in self._named:
             strong[(idea.idea_id,)] = idea.idea_id
             if title := _split(idea.title):
@@ -174,6 +177,9 @@ class Vocabulary:
             telling = sum(_telling(word) for word in head)
             if len(head) > 1 and telling and heads[head] == 1 and head not in strong:
                 strong[head] = idea.idea_id
+            for pair in _pairs(idea.title):
+                if pairs[pair] == 1:
+                    strong.setdefault(pair, idea.idea_id)
             for name in idea.names:
                 strong.setdefault(_split(name), idea.idea_id)
         for name in ("baseline", "reference"):
@@ -256,6 +262,12 @@ class Vocabulary:
 
     def ideas(self, sentence: Sentence) -> list[Mention[str]]:
         """Return the ideas that are named, the baseline among them; weakly by a word of a title."""
+        known: list[Mention[str]] | None = sentence.known.get("ideas")
+        if known is None:
+            known = sentence.known["ideas"] = self._find_ideas(sentence)
+        return known
+
+    def _find_ideas(self, sentence: Sentence) -> list[Mention[str]]:
         found = self._ideas(sentence)
         taken = {at for m in found for at in range(m.first, m.last + 1)}
         for at, word in enumerate(sentence.words):
@@ -267,7 +279,10 @@ class Vocabulary:
 
     def metrics(self, sentence: Sentence) -> list[Mention[str]]:
         """Return the metrics that are named; of those that the recipe lacks their names, too."""
-        return self._metrics(sentence)
+        known: list[Mention[str]] | None = sentence.known.get("metrics")
+        if known is None:
+            known = sentence.known["metrics"] = self._metrics(sentence)
+        return known
 
     @staticmethod
     def splits(sentence: Sentence) -> list[Mention[Split]]:
@@ -360,7 +375,14 @@ def _statistics(sentence: Sentence) -> list[Mention[frozenset[Statistic]]]:
         told = following and (following[0] in _SCORES or following[0] == ")")
         if mention.first not in taken and told:
             found.append(mention)
+    extreme = any(m.value in (Level.BEST, Level.WORST) for m in found)
+    if extreme:  # "the best accuracy of a seed"
+        found = [m for m in found if m.value is not Level.NONE or "seed" not in _said(sentence, m)]
     return sorted(found, key=lambda mention: mention.first)
+
+
+def _said(sentence: Sentence, mention: Mention[frozenset[Statistic]]) -> str:
+    return " ".join(sentence.words[mention.first : mention.last + 1])
 
 
 _SCORES = frozenset((*_FOREIGN_METRICS, "score", "value", "result", "f1-score", "balanced"))
@@ -409,6 +431,16 @@ def _head(title: tuple[str, ...]) -> tuple[str, ...]:
         if at and word in _HEAD_ENDS:
             return tuple(words_[:at])
     return tuple(words_)
+
+
+def _pairs(title: str) -> set[tuple[str, ...]]:
+    """Return two words of a title that stand side by side, one of which at least is telling."""
+    told = _split(title)
+    return {
+        pair
+        for pair in pairwise(told)
+        if any(map(_telling, pair)) and all(len(word) > 3 for word in pair)
+    }
 
 
 def _telling(word: str) -> bool:

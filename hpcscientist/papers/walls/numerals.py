@@ -140,6 +140,12 @@ _LOOKALIKE = re.compile(r"(?=.*[OIl|])(?:[OoIlSBZ|]+[.,:][OoIlSBZ|]+|(?=.*O)[OIl
 _NO_LOOKALIKE = frozenset({"IO", "OO", "Ol"})
 _TRANSPOSED = str.maketrans("01345678", "oieasbtb")
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019.\u2010\u2011/][^\W_]+)*")
+_PARTS = re.compile(
+    r"\b(?:bulk|lion's share) of\b"
+    r"|\b(?:large|small|great|vast|considerable|substantial|sizeable|good)"
+    r" (?:fraction|part|share|number|proportion|percentage) of\b|\ba fraction of\b",
+    re.IGNORECASE,
+)
 _SPACED = re.compile(r"(?<!\w)(?:\w[\s.\-\u00b7_]){2,}\w(?!\w)")
 
 
@@ -321,7 +327,9 @@ def _word_value(parts: Sequence[str]) -> float | None:
 
 
 def _strange(text: str) -> Iterator[Typed]:
-    """Yield letters that look like digits, and number words whose letters are spaced out."""
+    """Yield shares in words, letters that look like digits, and letters that are spaced out."""
+    for match in _PARTS.finditer(text):
+        yield Typed(match[0], match.start())
     for match in _SPACED.finditer(text):
         joined = re.sub(r"\W|_", "", match[0]).lower()
         if any(_counts(joined[i:]) or _counts(joined[: len(joined) - i]) for i in (0, 1)):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from hpcscientist.papers.formulas import BadFormula, Quantity, resolve
 from hpcscientist.papers.walls.vocabulary import words
@@ -85,7 +86,7 @@ class Mention(Generic[T]):
     is_weak: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class Sentence:
     """One sentence. `text` is as it is read, with a mark for each reference."""
 
@@ -93,13 +94,14 @@ class Sentence:
     text: str
     before: Sentence | None = None
     context: str = ""  # the title of the section, or the figure's caption it is in
+    known: dict[str, Any] = field(default_factory=dict)  # what was found in it before
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         """The tokens in lower case."""
         return [token.word for token in self.tokens]
 
-    @property
+    @cached_property
     def numbers(self) -> list[int]:
         """The places of the numbers that resolve to something."""
         return [at for at, token in enumerate(self.tokens) if token.quantity is not None]
@@ -273,18 +275,26 @@ class Finder(Generic[T]):
     phrases: dict[tuple[str, ...], T]
     weak: dict[tuple[str, ...], T] = field(default_factory=dict)
     fits: Callable[[Sentence, int, int], bool] = lambda sentence, first, last: True
+    # By their first words: a campaign of thousands of ideas has tens of thousands of phrases.
+    _starts: dict[str, list[tuple[tuple[str, ...], T, bool]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for listed, weak in ((self.phrases, False), (self.weak, True)):
+            for phrase, value in listed.items():
+                self._starts.setdefault(phrase[0], []).append((phrase, value, weak))
 
     def __call__(self, sentence: Sentence) -> list[Mention[T]]:
         """Return the mentions in their order."""
         words, found, taken = sentence.words, list[Mention[T]](), set[int]()
-        listed = [(p, v, False) for p, v in self.phrases.items()]
-        listed += [(p, v, True) for p, v in self.weak.items()]
-        for phrase, value, weak in sorted(listed, key=lambda entry: (entry[2], -len(entry[0]))):
-            for first in range(len(words) - len(phrase) + 1):
-                span = range(first, first + len(phrase))
-                if tuple(words[first : first + len(phrase)]) != phrase or taken & set(span):
-                    continue
-                if self.fits(sentence, first, span[-1]):
-                    taken.update(span)
-                    found.append(Mention(value, first, span[-1], is_weak=weak))
+        met = [
+            (weak, -len(phrase), first, value)
+            for first, word in enumerate(words)
+            for phrase, value, weak in self._starts.get(word, ())
+            if tuple(words[first : first + len(phrase)]) == phrase
+        ]
+        for weak, negative, first, value in sorted(met, key=lambda entry: entry[:3]):
+            span = range(first, first - negative)
+            if not taken & set(span) and self.fits(sentence, first, span[-1]):
+                taken.update(span)
+                found.append(Mention(value, first, span[-1], is_weak=weak))
         return sorted(found, key=lambda mention: mention.first)

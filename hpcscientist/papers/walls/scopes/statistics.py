@@ -147,8 +147,9 @@ def _told_as_level(n: Told) -> bool:
     changes = UP | DOWN | BETTER | WORSE | COSTS | _CHANGE_NOUNS
     if before[0] in {"reaches", "scores", "attains", "reached", "scored", "attained"}:
         return True
-    if before[0] == "to" and set(n.words[: n.at]) & changes and "from" not in n.words[: n.at]:
-        return True
+    amounts = n.words[max(0, n.at - 2) : n.at - 1] in (["amounts"], ["amounted"], ["comes"])
+    if before[0] == "to" and not amounts and "from" not in n.words[: n.at]:
+        return bool(set(n.words[: n.at]) & changes)
     return not set(n.words) & changes
 
 

@@ -16,12 +16,13 @@ from hpcscientist.records.manuscript import DefectCode
 # Nouns after a number, and the units of facts that they may stand for.
 _NOUNS: dict[str, frozenset[str]] = {}
 for _unit, _names in (
-    ("ideas", "idea ideas proposal proposals candidate candidates improvement improvements method "
-              "methods variant variants"),
+    ("ideas", "idea ideas failure failures proposal proposals candidate candidates improvement "
+              "improvements method methods variant variants"),
     ("seeds", "seed seeds run runs repetition repetitions replicate replicates initialisations "
               "initializations trial trials n"),
-    ("trials", "trial trials run runs experiment experiments execution executions"),
-    ("looks", "look looks time times idea ideas improvement improvements"),
+    ("trials", "trial trials failure failures run runs experiment experiments execution "
+               "executions"),
+    ("looks", "look looks looked idea ideas improvement improvements"),
     ("attempts", "attempt attempts version versions"),
     ("rounds", "round rounds"),
     ("tokens", "token tokens"),
@@ -63,6 +64,7 @@ _APPROXIMATE = (
     ("well", "above"),
     ("as", "many", "as"),
 )
+_BETWEEN = frozenset({"of", "the", "all", "and", "to", "or", "from", "\u2013"})
 _NOUN_ENDS = frozenset(
     words("is was are were has have had while but which that because by for with over than on")
 )
@@ -207,7 +209,7 @@ def _noun(n: Told) -> tuple[frozenset[str], str]:
             noun = token.word if token.word in _NOUNS else tail
             return _NOUNS[noun], noun
         if token.quantity is not None:  # "{a} of {b} ideas": the noun is of both
-            if tokens[place - 1].word not in ("of", "and", "to", "or", "from", "\u2013"):
+            if tokens[place - 1].word not in _BETWEEN:
                 break
         elif token.word in _NOUN_ENDS or token.text in ",;:.)":
             break

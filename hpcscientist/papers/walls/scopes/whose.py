@@ -9,7 +9,7 @@ from hpcscientist.papers.walls.finding import Found, same_but, write
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.told import Told
 from hpcscientist.papers.walls.sentences import Mention, Sentence, bind
-from hpcscientist.papers.walls.vocabulary import words
+from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import BASELINE, FactKind, Statistic
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Split
@@ -42,6 +42,9 @@ def idea(n: Told) -> Iterator[Found]:
     if own is None or n.fact.kind is FactKind.PUBLISHED:
         return
     named = n.reading.ideas
+    if n.fact.kind is FactKind.HYPERPARAMETER:  # "a weight decay of {x}" names no idea
+        settings = {word for phrase in n.reading.settings for word in phrase}
+        named = [m for m in named if not _stems(n, m) <= settings]
     is_change = n.fact.scope.statistic in Level.CHANGE or n.fact.kind is FactKind.INTERVAL
     is_change = is_change or scope.statistic in (
         *Level.P,
@@ -66,7 +69,12 @@ def _change_of(
         if not subjects:
             subjects = [m for m in named if m.value != BASELINE]
     first, last = n.sentence.clause(n.at)
-    against = [m.value for m in named if m.is_comparand and first <= m.first < last]
+    # "larger than that of idea-0002, {x}": the other's own change
+    own_of = [m for m in named if m.is_comparand and {"that", "those"} & _before(n, m)]
+    behind = [m for m in own_of if m.last < n.at]
+    against = [
+        m.value for m in named if m.is_comparand and m not in own_of and first <= m.first < last
+    ]
     if against and other is not None and other not in against and own != other:
         right = same_but(n.reading.sheet, n.fact, idea=own)
         yield n.wrong(
@@ -75,11 +83,19 @@ def _change_of(
             f"{write(right, f'say {other}')}",
         )
         return
-    bound = bind(n.sentence, n.at, _clear(subjects))
+    bound = behind[-1] if behind else bind(n.sentence, n.at, _clear(subjects))
     if bound is None:
         yield from _unnamed(n, own)
     elif bound.value != own and not _is_outdone(n, bound, named, own):
         yield _whose(n, bound.value)
+
+
+def _stems(n: Told, mention: Mention[str]) -> set[str]:
+    return {stem(word) for word in n.words[mention.first : mention.last + 1]}
+
+
+def _before(n: Told, mention: Mention[str]) -> set[str]:
+    return set(n.words[max(0, mention.first - 4) : mention.first])
 
 
 def _is_outdone(n: Told, bound: Mention[str], named: Sequence[Mention[str]], own: str) -> bool:

@@ -13,8 +13,10 @@ from hpcscientist.records.manuscript import (
     FigureUse,
     Manuscript,
     PaperScope,
+    Paragraph,
     Section,
     Support,
+    Text,
     parse_blocks,
     parse_line,
 )
@@ -175,3 +177,18 @@ def test_coverage_counts_what_is_traced_and_what_is_not() -> None:
     )
     told = coverage(manuscript, FACTS, check(manuscript, FACTS, PAPERS))
     assert (told.traced, told.untraced, told.share) == (3, 2, 0.6)
+
+
+def test_a_tree_that_was_not_parsed_hides_nothing() -> None:
+    """Who writes manuscript.json by hand may put a reference, or its mark, into words."""
+    for text in ("as {idea-0001.test.f1.mean} here", "a mark \ufffc here", "two\u200b words"):
+        manuscript = Manuscript(
+            title="t",
+            abstract=parse_blocks(REST),
+            sections=(
+                Section(id="results", title="R", blocks=(Paragraph(parts=(Text(text=text),)),)),
+            ),
+            scope=PaperScope(campaign_id="sounds-0001"),
+        )
+        (defect,) = check(manuscript, FACTS, PAPERS)
+        assert defect.code in (DefectCode.SYNTAX, DefectCode.HIDDEN_CHARACTER)
