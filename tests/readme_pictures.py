@@ -52,7 +52,7 @@ def terminal(paths: RunPaths, folder: str) -> str:
     view, shown = campaign.read(paths, folder), io.StringIO()
     last = headline(view.rows, view.next_command)
     os.environ["FORCE_COLOR"], os.environ["COLORTERM"] = "1", "truecolor"
-    table(view.rows, shown, COLUMNS, last="")
+    table(view.rows, shown, COLUMNS)
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ hpcsci results {folder}", style="bold"))
     console.print(Text.from_ansi(shown.getvalue().rstrip()), soft_wrap=True)
