@@ -2,9 +2,9 @@
 
     .venv/bin/hpcsci launch --ideas 16 --run-dir scratch/digits
     export $(tests/browser_environment FOLDER)
-    .venv/bin/python tests/readme_pictures.py scratch/digits pictures
+    .venv/bin/python tests/readme_pictures.py scratch/digits .pictures
 
-Writes pictures/terminal.svg and pictures/report.png. Run it in the root of a clone: the campaign's
+Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the campaign's
 folder is named in the pictures as it is given.
 """
 

@@ -18,6 +18,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.records.outcome import IdeaFailure, MachineFailure
 
 PACKAGE = Path(hpcscientist.__file__).parent
+_FILES = r"\.(py|json|jsonl|toml|tar|arrow|npy|pdf|tex|md)$"
 ROOMS = sorted(init.parent for init in PACKAGE.rglob("__init__.py"))
 
 

@@ -60,6 +60,8 @@ def test_claims_name_suites_and_files_that_are_there() -> None:
         ("tests/e2e/test_controller.py", ["slurm"], "controller"),
         ("tests/e2e/test_served.py", ["slurm", "serving"], "serving"),
         ("tests/bench/test_bench_slurm.py", ["slurm"], "benchmarks"),
+        ("tests/papers/test_tex_engine.py", ["tex"], "papers"),
+        ("tests/e2e/test_papers_by_tex.py", ["e2e", "tex"], "papers"),
         ("tests/report/test_in_browser.py", ["browser"], "browser"),
         ("tests/e2e/test_kill.py", ["full"], "long"),
         ("tests/e2e/test_long_sweep.py", ["full", "e2e"], "soak"),

@@ -25,7 +25,7 @@ from hpcscientist.papers.writing.paper import Desk, Layout, open_writers
 from hpcscientist.papers.writing.writer import Written
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.idea import CAMPAIGN_ID
-from hpcscientist.records.manuscript import FigureRef, lines, walk
+from hpcscientist.records.manuscript import Defect, FigureRef, Manuscript, lines, walk
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +55,10 @@ class Silent:
     async def close(self) -> None: ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        raise AssertionError(f"{request.idea_id} asked {request.key} again")
+        raise AssertionError(f"{request.subject} asked {request.key} again")
+
+
+KNOWN: dict[Manuscript, list[Defect]] = {}  # what walls found, for it takes seconds
 
 
 def write(studio: Studio, roles: Roles, subject: str, folder: Path) -> Written:
@@ -68,7 +71,13 @@ def write(studio: Studio, roles: Roles, subject: str, folder: Path) -> Written:
     layout = Layout(studio.venue.sections, studio.venue.pages, offers)
     sheet, library = studio.records.sheet, studio.records.library
     assert library is not None
-    return asyncio.run(desk.write(subject, layout, lambda found: check(found, sheet, library)))
+
+    def checked(manuscript: Manuscript) -> list[Defect]:
+        if manuscript not in KNOWN:
+            KNOWN[manuscript] = check(manuscript, sheet, library)
+        return KNOWN[manuscript]
+
+    return asyncio.run(desk.write(subject, layout, checked))
 
 
 def whole(root: Path) -> dict[str, tuple[int, int]]:
