@@ -4,8 +4,8 @@
     export $(tests/browser_environment FOLDER)
     .venv/bin/python tests/readme_pictures.py scratch/digits .pictures
 
-Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the campaign's
-folder is named in the pictures as it is given.
+Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the
+campaign's folder is named in the pictures as it is given.
 """
 
 from __future__ import annotations
