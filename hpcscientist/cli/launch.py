@@ -36,6 +36,10 @@ NOTHING_SCORED = 3
 
 @click.command()
 @click.option("--recipe", metavar="R", help="A recipe's name or folder [quickstart: digits].")
+@click.option("--setup", metavar="NAME", help="One of the recipe's setups, such as published.")
+@click.option(
+    "--data", metavar="FOLDER", help="Files that the recipe wants and no package carries."
+)
 @click.option("--ideas", type=int, metavar="N", help="How many ideas to propose.")
 @click.option("--rounds", type=int, metavar="K", help="A barrier after each N/K ideas.")
 @click.option(
