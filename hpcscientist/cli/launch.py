@@ -132,6 +132,6 @@ def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -
         state = api.go_on(paths, progress, progress.tell, detach=told, embedder=embedder)
     if not state.ended:  # a job drives it on
         return 0
-    print_table(paths, str(paths.root))
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
+    print_table(paths, str(paths.root))
     return 0 if state.scored_an_idea() else NOTHING_SCORED
