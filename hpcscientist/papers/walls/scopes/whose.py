@@ -9,7 +9,7 @@ from hpcscientist.papers.walls.finding import Found, same_but, write
 from hpcscientist.papers.walls.mentions import Level
 from hpcscientist.papers.walls.scopes.told import Told
 from hpcscientist.papers.walls.sentences import Mention, Sentence, bind
-from hpcscientist.papers.walls.vocabulary import words
+from hpcscientist.papers.walls.vocabulary import stem, words
 from hpcscientist.records.facts import BASELINE, FactKind, Statistic
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Split
@@ -42,6 +42,9 @@ def idea(n: Told) -> Iterator[Found]:
     if own is None or n.fact.kind is FactKind.PUBLISHED:
         return
     named = n.reading.ideas
+    if n.fact.kind is FactKind.HYPERPARAMETER:  # "a weight decay of {x}" names no idea
+        settings = {word for phrase in n.reading.settings for word in phrase}
+        named = [m for m in named if not _stems(n, m) <= settings]
     is_change = n.fact.scope.statistic in Level.CHANGE or n.fact.kind is FactKind.INTERVAL
     is_change = is_change or scope.statistic in (
         *Level.P,
@@ -85,6 +88,10 @@ def _change_of(
         yield from _unnamed(n, own)
     elif bound.value != own and not _is_outdone(n, bound, named, own):
         yield _whose(n, bound.value)
+
+
+def _stems(n: Told, mention: Mention[str]) -> set[str]:
+    return {stem(word) for word in n.words[mention.first : mention.last + 1]}
 
 
 def _before(n: Told, mention: Mention[str]) -> set[str]:
