@@ -124,6 +124,7 @@ _BEYOND = (
     ),
 )
 _OURS = frozenset(words("we our ours us campaign search baseline reference idea ideas experiments"))
+_EACH_SEED = re.compile(r"\b(?:all|every|each) (?:of (?:the|its) )?(?:single )?seeds?\b")
 _WHATEVER = frozenset({"what", "whatever", "anything", "whichever", "whoever"})
 _OTHERS = re.compile(
     r"\b(?:all|any|every|existing|previous|prior|competing|published|earlier|other|known)"
@@ -436,6 +437,9 @@ class ClaimWall:
     ) -> Iterator[Found]:
         """Ideas are compared with the baseline alone: of one against another nothing is known."""
         first, last = sentence.clause(at)
+        if seeds := _EACH_SEED.search(" ".join(sentence.words[first:last])):
+            fix = "leave it out, or tell the worst seed: means were compared"
+            yield Found(DefectCode.BEYOND_EVIDENCE, seeds[0], fix)
         if others := _OTHERS.search(" ".join(sentence.words[first:last])):
             fix = "leave it out: ideas are compared with the baseline alone"
             yield Found(DefectCode.BEYOND_EVIDENCE, others[0], fix)
