@@ -325,8 +325,8 @@ _FOREIGN_METRICS = words(
 )
 _BESIDE = frozenset(
     words(
-        "rate rates of is was at reaches reached equals to on test validation ( with by a in are falls "
-        "rises"
+        "rate rates of is was at reaches reached equals to on test validation ( with by a in are "
+        "falls rises"
     )
 )
 
