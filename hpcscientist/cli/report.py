@@ -16,6 +16,7 @@ from hpcscientist.report.page import page
 from hpcscientist.views import campaign
 from hpcscientist.views.cards import cards
 from hpcscientist.views.comparison import compare
+from hpcscientist.views.manuscripts import manuscripts
 from hpcscientist.views.papers import papers
 from hpcscientist.views.provenance import sources
 
@@ -44,7 +45,8 @@ def report(directories: tuple[Path, ...], out: Path | None) -> None:
     else:
         paths = RunPaths(directories[0].absolute())
         view = campaign.read(paths, str(directories[0]))
-        parts = page(view, cards(view, paths), papers(view.ideas, paths), sources(view))
+        given = papers(view.ideas, paths), sources(view), manuscripts(paths)
+        parts = page(view, cards(view, paths), *given)
         target = out or paths.report
     content = "".join(parts).encode("utf-8", "replace")
     if str(target) == "-":

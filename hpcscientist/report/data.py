@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from pydantic import BaseModel
-
 from hpcscientist.files.text import printable
 from hpcscientist.launching.costs.spending import Spending
 from hpcscientist.views.campaign import CampaignView
+from hpcscientist.views.manuscripts import ManuscriptView
 from hpcscientist.views.papers import PaperUse
 from hpcscientist.views.provenance import Source
 from hpcscientist.views.timeline import TrialSpan, lanes
@@ -23,7 +22,12 @@ from hpcscientist.views.timeline import TrialSpan, lanes
 PACK: Final = 100  # ideas whose cards are unpacked together
 
 
-def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]) -> dict[str, Any]:
+def data(
+    view: CampaignView,
+    papers: Sequence[PaperUse],
+    found: Sequence[Source],
+    manuscripts: Sequence[ManuscriptView],
+) -> dict[str, Any]:
     """Return what the page draws, but for rows and cards, for `as_json`. Times: seconds since the
     launch.
     """
@@ -52,10 +56,11 @@ def data(view: CampaignView, papers: Sequence[PaperUse], found: Sequence[Source]
         "failures": view.failures,
         "tokens": view.tokens,
         "stages": view.stages,
-        "waiting": view.waiting,
+        "waiting": view.waiting.model_dump() if view.waiting else None,
         "contest": _contest(view),
         "papers": papers,
         "sources": found,
+        "manuscripts": manuscripts,
     }
 
 
@@ -79,8 +84,6 @@ def as_json(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, BaseModel):
-        return as_json(value.model_dump())
     if is_dataclass(value):
         return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):

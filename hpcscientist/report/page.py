@@ -25,6 +25,7 @@ from hpcscientist.report.words import best_words, duration, worked
 from hpcscientist.results.export import plain
 from hpcscientist.views.campaign import CampaignView
 from hpcscientist.views.cards import Card
+from hpcscientist.views.manuscripts import ManuscriptView
 from hpcscientist.views.papers import PaperUse
 from hpcscientist.views.provenance import Source
 
@@ -47,6 +48,7 @@ def page(
     cards: Iterable[Card],
     papers: Sequence[PaperUse],
     sources: Sequence[Source],
+    manuscripts: Sequence[ManuscriptView] = (),
 ) -> Iterator[str]:
     """Yield a campaign's page, part by part: what is seen first comes first."""
     title = f"{view.state.campaign_id}: {view.recipe.topic.title}"
@@ -58,7 +60,7 @@ def page(
     yield notes_list([note for note in notes if note])
     yield "</main></div>\n"
     yield json_block("results", [plain(row) for row in view.rows])
-    yield json_block("campaign", data(view, papers, sources))
+    yield json_block("campaign", data(view, papers, sources, manuscripts))
     left, number = iter(cards), 0
     while pack := list(islice(left, PACK)):
         yield packed_block(f"cards-{number}", pack)

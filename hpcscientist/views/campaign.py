@@ -25,16 +25,9 @@ from hpcscientist.judgement import arms
 from hpcscientist.judgement.arms import Contest
 from hpcscientist.judgement.summary import Summary, read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.launching.costs.spending import Counted, Spending
+from hpcscientist.launching.costs.spending import CostLines, Counted, Spending
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.events import (
-    DriverStarted,
-    PlaneStarted,
-    PlaneStopped,
-    ReplyRecorded,
-    TrialEnded,
-)
 from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
@@ -102,7 +95,7 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
     """
     config = frozen.read(paths)
     recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec
-    timeline, costly = Timeline(recipe.primary.name), _Costly()
+    timeline, costly = Timeline(recipe.primary.name), CostLines()
 
     def observe(line: Line) -> None:
         timeline.take(line.event, line.t)
@@ -138,33 +131,6 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
         is_driven=is_driven,
         read_at=time.time(),
     )
-
-
-class _Costly:
-    """The lines that tell what was spent. A serving that nobody ended lasts until the last line
-    before the next driver's first, so these and the very last count too.
-    """
-
-    def __init__(self) -> None:
-        self._kept: list[Line] = []
-        self._last: Line | None = None
-
-    def take(self, line: Line) -> None:
-        if isinstance(line.event, DriverStarted | PlaneStarted):
-            self._keep_last()
-        if isinstance(
-            line.event, DriverStarted | ReplyRecorded | TrialEnded | PlaneStarted | PlaneStopped
-        ):
-            self._kept.append(line)
-        self._last = line
-
-    def all(self) -> list[Line]:
-        self._keep_last()
-        return self._kept
-
-    def _keep_last(self) -> None:
-        if self._last is not None and (not self._kept or self._kept[-1] is not self._last):
-            self._kept.append(self._last)
 
 
 def next_command(folder: str, rows: Sequence[ResultRow], *, ended: bool, is_driven: bool) -> str:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pydantic import ValidationError
-
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import printable, visible
@@ -241,7 +239,7 @@ def _named(paper_id: str, titles: Mapping[str, str]) -> str:
 def _record(path: Path, kind: type[T]) -> T | None:
     try:
         return kind.model_validate_json(read_regular(path, _FILE, follow=False))
-    except (OSError, ValidationError):
+    except (OSError, ValueError):
         return None
 
 

@@ -471,13 +471,17 @@ const armsView = () => {
 
 // 9. Where numbers come from.
 const sourcesView = () => {
-  const { papers, sources } = campaign;
+  const { papers, sources, manuscripts } = campaign;
   const used = papers.filter((p) => p.built_on.length || p.against.length).length;
   view("sources", `Every number here is computed from the trials' result files. ${papers.length ? `${many(papers.length, "paper")} ${papers.length === 1 ? "was" : "were"} read, of which ${used} led to an idea or ruled one out.` : "No paper was read."}`,
     sources.length ? [h("h3", {}, "Which trials stand behind each finding"),
       table("Trials behind findings", [["idea", ""], ["split", ""], ["mean", "n"], ["difference", "n"], ["seeds", "n"], ["trials", "wrap"], ["code", ""]],
         sources.map((q) => [link(q.idea_id), q.split, number(q.mean), signed(q.delta), whole(q.trials.length), h("span", { class: "mono" }, q.trials.length > 2 ? `${q.trials[0]} … ${q.trials.at(-1)}` : q.trials.join(", ")), h("code", { title: q.code_hash }, q.code_hash.slice(0, 12))])),
       h("p", { class: "soft" }, `The findings that gained most; the card of each idea has its own. Recipe ${campaign.recipe_hash.slice(0, 12)}, data ${campaign.data_hash.slice(0, 12)}, hpcscientist ${campaign.version}. A row of a trial is in trials/TRIAL/result.arrow, or in results/part-*.parquet once it was compacted; a claim runs again with the command on the idea's card.`)] : null,
+    manuscripts.map((paper) => [h("h3", {}, `The numbers of the paper “${paper.title}”`),
+      h("p", { class: "soft" }, `${many(paper.numbers.length, "number")}, each from the trials and files beside it. hpcsci paper --check holds papers/${paper.name} against them.`),
+      folded("As a table", () => table(`Numbers of ${paper.name}`, [["number", ""], ["what", "wrap"], ["as written", "wrap"], ["section", ""], ["trials", "wrap"], ["files", "wrap"]],
+        paper.numbers.map((n) => [n.text || "computed", n.label, h("code", {}, n.formula), n.section, h("span", { class: "mono" }, n.trials.length > 2 ? `${n.trials[0]} … ${n.trials.at(-1)}` : n.trials.join(", ") || NONE), h("span", { class: "mono" }, n.files.join(", ") || NONE)])))]),
     papers.length ? [h("h3", {}, "What each paper led to"), table("Papers", [["paper", "wrap"], ["year", "n"], ["relevance", "n"], ["shown to", "n"], ["built on by", "wrap"], ["held against", "wrap"], ["ruled out", "wrap"]],
       papers.map((p) => [[p.title || p.paper_id, p.title && !p.paper_id.startsWith("title:") ? h("span", { class: "soft" }, ` ${p.paper_id}`) : null, p.kept === false ? [" ", h("span", { class: "pill" }, "on another task")] : null], p.year ?? NONE, p.topic ?? NONE, many(p.shown.length, "idea"), links(p.built_on), links(p.against), links(p.ruled_out)]))] : null);
 };
