@@ -19,7 +19,7 @@ from hpcscientist.models.answers import (
     split_reasoning,
     strip_reasoning,
 )
-from hpcscientist.models.odds import expectations
+from hpcscientist.models.odds import by_field
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
@@ -175,7 +175,7 @@ def _expected(found: T, reply: ModelReply) -> T:
         for value, span in zip(reversed(objects.values), reversed(objects.spans), strict=True):
             with suppress(Unusable):
                 if _valid([value], type(found)) == found:
-                    found.expect(expectations(reply.text, span, reply.odds))
+                    found.expect(by_field(reply.text, span, reply.odds))
                     break
     return found
 
