@@ -28,6 +28,8 @@ COMMANDS = {
     "status": ("hpcscientist.cli.status:status", "Where a campaign stands."),
     "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
     "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
+    "review": ("hpcscientist.cli.review:review", "Review papers; how far that errs is told."),
+    "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, positions swapped."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
         "hpcscientist.cli.libraries.library:library",

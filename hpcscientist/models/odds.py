@@ -73,9 +73,7 @@ def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[Number
     return tuple(found)
 
 
-def by_field(
-    text: str, span: tuple[int, int], odds: Sequence[NumberOdds]
-) -> dict[str, NumberOdds]:
+def by_field(text: str, span: tuple[int, int], odds: Sequence[NumberOdds]) -> dict[str, NumberOdds]:
     """Return the odds of each number of an object that has some, by the number's field."""
     told = {number.at: number for number in odds}
     places = [at for at, _ in _whole_numbers(text, *span)]

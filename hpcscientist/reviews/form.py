@@ -188,9 +188,7 @@ class ReconsideredReply(Scored):
     review: Any = None
 
     def revised(self) -> FormReply | None:
-        """Return the corrected review with the odds of its scores; None where the old one stands.
-
-        """
+        """Return the corrected review, with its scores' odds; None where the old one stands."""
         found: FormReply | None = self.review
         if found is not None:
             found.expect(

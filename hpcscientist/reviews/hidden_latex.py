@@ -27,7 +27,8 @@ _SWITCH = re.compile(
 )
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*%+([^\n]*)")
 _UNSHOWN = re.compile(
-    r"\\begin\s*\{comment\}(.*?)\\end\s*\{comment\}|\\iffalse(?![a-zA-Z])(.*?)\\fi(?![a-zA-Z])", re.S
+    r"\\begin\s*\{comment\}(.*?)\\end\s*\{comment\}|\\iffalse(?![a-zA-Z])(.*?)\\fi(?![a-zA-Z])",
+    re.S,
 )
 
 

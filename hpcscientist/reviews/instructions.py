@@ -7,6 +7,8 @@ the instructions of whoever asks for it. Papers about attacks on language models
 sentences too; these are left out as well, and the review says so.
 """
 
+# ruff: noqa: E501 (a rule reads best as the few long alternatives that it has)
+
 from __future__ import annotations
 
 import base64
@@ -20,7 +22,9 @@ from typing import Final
 GONE: Final = "[left out: a sentence addressed to the paper's reviewers]"
 
 _TAGS: Final = range(0xE0020, 0xE007F)  # an invisible alphabet that models read
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
+)
 _ALIKE = str.maketrans("аеорсухіјѕԁոɡιοα", "aeopcyxijsdngioa")  # Cyrillic and Greek for Latin
 _LEET = re.compile(r"(?<=[a-z])[013457](?=[a-z])")
 _DIGITS = str.maketrans("013457", "oieast")
@@ -199,9 +203,7 @@ def why_of(sentence: str) -> str:
     """Return by which rule a sentence is for reviewers; "" where it is not."""
     for form in _forms(sentence):
         for why, rule in _COMPILED:
-            if rule.search(form) and (
-                not _HARMLESS.search(form) or why == _RULES[0][0]
-            ):
+            if rule.search(form) and (not _HARMLESS.search(form) or why == _RULES[0][0]):
                 return why
     return ""
 

@@ -49,6 +49,7 @@ _QUOTE: Final = 400  # characters of what a finding quotes
 _MOST_BYTES: Final = 64 * 2**20
 _PAGES: Final = 500
 _WORDS: Final = 3  # so many hidden words are told even where they ask for nothing
+_HEADING: Final = 14  # words
 _EIGHTHS: Final = 8  # of a point, in which the readers of PDF count
 _TEX_HEADING = re.compile(r"\\(section|subsection|chapter|paragraph)\s*\*?\s*(?:\[[^\]]*\])?\s*\{")
 _MARKDOWN = re.compile(r"^(?:#{1,6} +(.+)|\*\*(\d[\d.]* .{2,80})\*\*)\s*$", re.MULTILINE)
@@ -232,9 +233,7 @@ def _take_out(pages: Sequence[PageText], words: Iterable[hidden_pdf.HiddenWord])
 
 def _without(row: Line, words: Sequence[hidden_pdf.HiddenWord]) -> str:
     here = Counter(
-        unicodedata.normalize("NFKC", word.text)
-        for word in words
-        if _inside(row, word.box)
+        unicodedata.normalize("NFKC", word.text) for word in words if _inside(row, word.box)
     )
     if not here:
         return row.text
@@ -258,12 +257,16 @@ def _in_order(pages: Sequence[PageText]) -> tuple[str, list[Section]]:
     """Return the title, and the text in reading order by its headings, formulas in their place."""
     pieces = [piece for piece in read_order(pages) if piece.rows]
     named = front.find_title([piece for piece in pieces if piece.page == 0], "")
+    on_first = [piece for piece in pieces if piece.page == 0]
+    for place, row in sorted(named.rows, reverse=True):
+        del on_first[place].rows[row]
+    pieces = [piece for piece in pieces if piece.rows]
     size, bold = body_type(pieces)
     spelled = Spelled.of("\n".join(row.text for piece in pieces for row in piece.rows))
     heading, paragraphs, sections = "", list[str](), list[Section]()
 
     def end() -> None:
-        if (heading or paragraphs) and (paragraphs or heading != named.title):
+        if heading or paragraphs:
             sections.append(Section(heading=heading, text="\n\n".join(paragraphs)))
 
     for piece in pieces:
@@ -282,6 +285,8 @@ def _rows(piece: Piece, size: int, bold: bool) -> Iterator[tuple[list[Line], boo
     rows, at, start = piece.rows, 0, 0
     while at < len(rows):
         count = headings.heading_rows(piece, at, size, bold)
+        if count and _is_running(" ".join(row.text for row in rows[at : at + count])):
+            count = 0
         if count:
             if start < at:
                 yield rows[start:at], False
@@ -290,6 +295,13 @@ def _rows(piece: Piece, size: int, bold: bool) -> Iterator[tuple[list[Line], boo
         at += count or 1
     if start < len(rows):
         yield rows[start:], False
+
+
+def _is_running(text: str) -> bool:
+    """Whether what has the type of a heading is prose: where an appendix in small type is most of a
+    paper, all of the rest is larger.
+    """
+    return text.endswith((".", ",", ";", ":")) or text[:1] in "•·" or len(text.split()) > _HEADING
 
 
 # LaTeX
@@ -330,7 +342,11 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
     findings = list(_unseen(hidden, "source"))
     after = END.split(without_comments(raw), maxsplit=1)[1:]
     findings += [f for text in (*of_head, *after) for f in _unseen([text], "source", 10**6)]
-    texts = (files.text(name) or "" for name in files.names() if name != main and name.endswith(sniff.LATEX_SUFFIXES))
+    texts = (
+        files.text(name) or ""
+        for name in files.names()
+        if name != main and name.endswith(sniff.LATEX_SUFFIXES)
+    )
     for text in (raw, *texts):
         findings += _unseen(hidden_latex.comments(text), "comment", 10**6)
     digest = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()
@@ -367,4 +383,3 @@ def _name_of(path: Path) -> str:
     stem = resolved.name.split(".")[0] if resolved.is_file() else resolved.name
     name = resolved.parent.name if stem.lower() in _GENERIC and resolved.parent.name else stem
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:60] or "paper"
-
