@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,7 @@ def open_judge(
     spec = spec or settings.review.model or settings.model
     if not spec:
         raise UsageError(
-            "who reviews? give --model http://HOST:PORT/v1#NAME (see `hpcsci serve`) or playbook:FILE"
+            "no model reviews: give http://HOST:PORT/v1#NAME (see `hpcsci serve`) or playbook:FILE"
         )
     return open_models({ROLE: spec}, _recorded(papers), settings, replies=replies)
 
@@ -53,7 +53,7 @@ def _recorded(papers: tuple[Path, ...]) -> Path | None:
 class Tally:
     """Counts what was asked: replies that were recorded earlier too."""
 
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
     models: tuple[str, ...] = ()
 
     def add(self, request: ModelRequest, reply: ModelReply, _: int) -> None:

@@ -80,9 +80,9 @@ class Reader:
             return whole
         text, parts = paper.text, 1
         for depth in range(_DEEPEST):
-            pieces = await self._pieces(paper.title, text, known[depth : depth + 1])
+            count, pieces = await self._pieces(paper.title, text, known[depth : depth + 1])
             parts = parts if depth else len(pieces)
-            known = [*known[:depth], len(pieces)]
+            known = [*known[:depth], count]
             write_json(self._record, {"parts": known})
             text = await self._notes(paper.title, pieces, depth)
             if await self._voice.fits(*ask(Shown(text, parts))):
@@ -98,12 +98,12 @@ class Reader:
         except (OSError, ValueError, KeyError, TypeError):
             return []
 
-    async def _pieces(self, title: str, text: str, known: Sequence[int]) -> list[str]:
+    async def _pieces(self, title: str, text: str, known: Sequence[int]) -> tuple[int, list[str]]:
         for count in known or PARTS:
             pieces = split(text, count)
             prompts = [self._prompt(title, pieces, at) for at in range(len(pieces))]
             if known or all([await self._voice.fits(NotesReply, prompt) for prompt in prompts]):
-                return pieces
+                return count, pieces
         raise ReplyError(
             f"{self._subject.name}: not even {PARTS[-1]} parts of the paper fit into the model's "
             "context; serve it with a longer one, or choose another model"

@@ -1,6 +1,7 @@
 """Papers that try to talk their reviewer round, and the same papers without it.
 
-They are lines of attacks.jsonl. Each attack has a `payload` (what a reader would obey) and a `channel`: how it gets into the paper.
+They are lines of attacks.jsonl. Each attack has a `payload` (what a reader would obey) and a
+`channel`: how it gets into the paper.
 Those of `SEEN` shaped the rules of `reviews.instructions`; those of `UNSEEN` were written after
 the rules and never led to a change of them, so that what they show is no fit.
 """
