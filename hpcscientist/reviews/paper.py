@@ -117,9 +117,9 @@ def of_text(name: str, text: str, sha256: str = "") -> PaperText:
     for place, (_, end, heading) in enumerate(edges):
         stop = edges[place + 1][0] if place + 1 < len(edges) else len(text)
         body = text[end:stop].strip()
-        if place == 1 and not pieces and not body:
-            title = heading
-        elif body or heading:
+        if place == 1 and not pieces and (not body or re.match(r"# ", text[edges[1][0] :])):
+            title, heading = heading, ""
+        if body or heading:
             pieces.append(Section(heading=heading, text=body))
     title = title or next((line(p.text.split("\n")[0], 200) for p in pieces if p.text), name)
     digest = sha256 or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -93,7 +93,9 @@ def test_a_rating_s_expectation_is_on_its_own_scale(
 
 
 def test_over_judges_each_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judges = {f"j{gap}": Judge(lambda r, g=gap: told(fair(r, g)), name=f"m{gap}") for gap in (0, 1, 2)}
+    judges = {
+        f"j{gap}": Judge(lambda r, g=gap: told(fair(r, g)), name=f"m{gap}") for gap in (0, 1, 2)
+    }
     made = run(monkeypatch, tmp_path, judges, 4)
     rating = made.aspects["overall"].rating
     low, high = t.interval(0.95, 2, 1.0, 1 / np.sqrt(3))

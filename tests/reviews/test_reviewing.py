@@ -218,7 +218,7 @@ def test_notes_that_are_too_long_are_read_by_parts_in_their_turn(tmp_path: Path)
 
     judge = Judge(script)
     long = paper.of_text("long", LONG)
-    found = ask(judge, tmp_path, Panel(ensemble=1, reflections=1), of=long, context=6000)
+    ask(judge, tmp_path, Panel(ensemble=1, reflections=1), of=long, context=6000)
     assert any(r.stage == "read" and r.ordinal > 1000 for r in judge.asked)
     assert len(json.loads((tmp_path / "reading.json").read_text())["parts"]) == 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hpcscientist.cli.benches import cluster, model
+from hpcscientist.cli.benches import cluster, model, review
 from hpcscientist.cli.benches.output import json_option, show, tell
 
 
@@ -38,3 +38,4 @@ def startup(as_json: bool) -> None:
 bench.add_command(cluster.slurm)
 bench.add_command(cluster.serving)
 bench.add_command(model.model)
+bench.add_command(review.review)
