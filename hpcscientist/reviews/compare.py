@@ -43,7 +43,7 @@ from hpcscientist.records.scores import Scored
 from hpcscientist.reviews import page
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
-from hpcscientist.reviews.reading import Ask, NotesReply, Reader, Shown, Subject
+from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
 from hpcscientist.reviews.review import held, key_of, number_of
 from hpcscientist.reviews.reviewer import t_interval
 
@@ -101,9 +101,8 @@ def compare(first: PaperText, second: PaperText, wanted: Wanted) -> PaperCompari
 
     Raises ModelError, UsageError, CampaignBusy, DiskFull, RunDirectoryError.
     """
-    replies: dict[str, type[Record]] = {"compare": CompareReply, "read": NotesReply}
     specs = wanted.judges or ("",)
-    judges = [open_judge(wanted.settings, spec, wanted.paths, replies) for spec in specs]
+    judges = [open_judge(wanted.settings, spec, wanted.paths) for spec in specs]
     asked = Asked(
         first=first.name,
         second=second.name,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,7 +95,7 @@ class _Description(Record):
 
 
 class FormReply(Scored):
-    """The reply schema of stage `review`; the fields are the form's."""
+    """The reply schema of stage `review-FORM`; the fields are the form's."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,10 @@ class Form:
     def scores(self) -> tuple[FormField, ...]:
         """The fields that are scores."""
         return tuple(field for field in self.fields if field.kind == "score")
+
+    def stage(self, name: str) -> str:
+        """Return what a kind of call is called; a playbook may hold reviews by several forms."""
+        return f"{name}-{self.name}"
 
     @cached_property
     def reply(self) -> type[FormReply]:
@@ -178,7 +181,7 @@ class Form:
 
 
 class ReconsideredReply(Scored):
-    """The reply schema of stage `reconsider`. Without a review the one before stands."""
+    """The reply schema of stage `reconsider-FORM`. Without a review the one before stands."""
 
     prefix: ClassVar[str] = "review."
     remarks: Prose = Field(
@@ -293,8 +296,3 @@ def _expected(reply: FormReply, field: FormField) -> float | None:
     odds = reply.odds(field.id)
     kept = odds.within(1, field.highest) if odds is not None else None
     return None if kept is None else kept.mean
-
-
-def as_json_types(form: Form) -> Mapping[str, type[Record]]:
-    """Return the replies by kind of call that a playbook of reviews may hold."""
-    return {"review": form.reply, "reconsider": form.reflection, "meta": form.summing_up}

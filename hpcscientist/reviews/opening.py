@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,16 +14,13 @@ from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
 from hpcscientist.models.voice import Voice
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.base import Record
 from hpcscientist.records.reviews import Effort
 
 ROLE: Final = "review"
 PLAYBOOK: Final = "reviews.jsonl"
 
 
-def open_judge(
-    settings: Settings, spec: str, papers: tuple[Path, ...], replies: Mapping[str, type[Record]]
-) -> Roles:
+def open_judge(settings: Settings, spec: str, papers: tuple[Path, ...]) -> Roles:
     """Open the model of a SPEC, else of the settings' role `review`, for reviews alone.
 
     `playbook` means the recorded reviews beside the recipe of the campaign that a paper is about.
@@ -35,7 +31,7 @@ def open_judge(
         raise UsageError(
             "no model reviews: give http://HOST:PORT/v1#NAME (see `hpcsci serve`) or playbook:FILE"
         )
-    return open_models({ROLE: spec}, _recorded(papers), settings, replies=replies)
+    return open_models({ROLE: spec}, _recorded(papers), settings)
 
 
 def _recorded(papers: tuple[Path, ...]) -> Path | None:

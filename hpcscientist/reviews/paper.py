@@ -114,13 +114,13 @@ def of_text(name: str, text: str, sha256: str = "") -> PaperText:
     marks = [(m.start(), m.end(), (m[1] or m[2]).strip(" *")) for m in _MARKDOWN.finditer(text)]
     title, pieces = "", list[Section]()
     edges = [(0, 0, ""), *marks]
-    for place, (_, end, heading) in enumerate(edges):
+    for place, (start, end, heading) in enumerate(edges):
         stop = edges[place + 1][0] if place + 1 < len(edges) else len(text)
         body = text[end:stop].strip()
-        if place == 1 and not pieces and (not body or re.match(r"# ", text[edges[1][0] :])):
-            title, heading = heading, ""
-        if body or heading:
-            pieces.append(Section(heading=heading, text=body))
+        is_title = place == 1 and not pieces and (not body or text.startswith("# ", start))
+        title = heading if is_title else title
+        if body or (heading and not is_title):
+            pieces.append(Section(heading="" if is_title else heading, text=body))
     title = title or next((line(p.text.split("\n")[0], 200) for p in pieces if p.text), name)
     digest = sha256 or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     return _screened(name, title, pieces, digest)

@@ -34,10 +34,10 @@ from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Calibrated, Review
 from hpcscientist.reviews import page, paper
 from hpcscientist.reviews.calibrated import Calibration, apply
-from hpcscientist.reviews.form import Form, as_json_types
+from hpcscientist.reviews.form import Form
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
-from hpcscientist.reviews.reading import NotesReply, Reader, Subject
+from hpcscientist.reviews.reading import Reader, Subject
 from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, spreads
 
 _EXAMPLES: Final = (".pdf", ".tex", ".txt", ".md")
@@ -109,8 +109,7 @@ def review_all(
     papers: Sequence[PaperText], wanted: Wanted, paths: tuple[Path, ...] = ()
 ) -> list[Review | NotReviewed]:
     """Review papers that were read already. Raises as `review` does."""
-    replies: dict[str, type[Record]] = {**as_json_types(wanted.form), "read": NotesReply}
-    roles = open_judge(wanted.settings, wanted.model, paths, replies)
+    roles = open_judge(wanted.settings, wanted.model, paths)
 
     async def one(of: PaperText) -> Review | NotReviewed:
         try:

