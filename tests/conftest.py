@@ -24,7 +24,7 @@ settings.load_profile("deterministic")
 
 
 # Markers of what a test needs beside this package; see pyproject.toml.
-PLACES = ("slurm", "apptainer", "serving")
+PLACES = ("slurm", "apptainer", "serving", "browser", "tex")
 # Tests that the gate leaves out: what they find depends on daemons, or they take long.
 LEFT_OUT = (*PLACES, "full")
 

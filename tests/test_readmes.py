@@ -22,7 +22,17 @@ from hpcscientist.cli.main import cli
 from hpcscientist.recipe.create import create
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("", "recipes", "containers", "slurm", "slurm/sites", "scratch", "tests", "hpcscientist")
+FOLDERS = (
+    "",
+    "recipes",
+    "containers",
+    "slurm",
+    "slurm/sites",
+    "slurm/ondemand",
+    "scratch",
+    "tests",
+    "hpcscientist",
+)
 READMES = sorted(
     {path for name in FOLDERS for path in (ROOT / name).glob("README.md")}
     | set((ROOT / "hpcscientist").rglob("README.md"))

@@ -18,6 +18,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.records.outcome import IdeaFailure, MachineFailure
 
 PACKAGE = Path(hpcscientist.__file__).parent
+_FILES = r"\.(py|json|jsonl|toml|tar|arrow|npy|pdf|tex|md)$"
 ROOMS = sorted(init.parent for init in PACKAGE.rglob("__init__.py"))
 
 
@@ -78,7 +79,8 @@ def test_every_name_that_a_text_points_to_exists() -> None:
         f"{path.relative_to(PACKAGE)}: {name}"
         for path in files
         for name in re.findall(r"`([a-z_]+(?:\.\w+)+)(?:\([^`]*\))?`", path.read_text("utf-8"))
-        if name not in keys and not re.search(r"\.(py|json|jsonl|toml|tar|arrow|md)$", name)
+        if name not in keys
+        and not re.search(r"\.(py|json|jsonl|toml|tar|arrow|npy|pdf|tex|md)$", name)
         if not _is_there(name.removeprefix("hpcscientist.").split("."))
     ]
     assert stale == []

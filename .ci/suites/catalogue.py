@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 # A test with one of these markers is none of the gate's; tests/conftest.py leaves them out there.
-MARKERS = ("slurm", "apptainer", "serving", "full")
+MARKERS = ("slurm", "apptainer", "serving", "browser", "tex", "full")
 
 
 class UnknownSuite(Exception):
@@ -23,9 +23,10 @@ class Suite:
     """A group of tests that use the same services.
 
     `needs`: of "packages" (what the cluster is made of, nothing started), "cluster", "image" (for
-    containers), "engine" (vLLM's CPU build). `limit_s`: when a case that names no limit of its own
-    is given up as hanging; several times what the slowest was measured to take. `alone`: it runs
-    after the others, beside none. `minutes`: about what it takes; the longest begin first.
+    containers), "engine" (vLLM's CPU build), "browser" (Chromium and what drives it), "tex" (TeX,
+    Typst). `limit_s`: when a case that names no limit of its own is given up as hanging; several
+    times what the slowest was measured to take. `alone`: it runs after the others, beside none.
+    `minutes`: about what it takes; the longest begin first.
     """
 
     name: str
@@ -73,12 +74,18 @@ SUITES = (
         1800,
         minutes=50,
     ),
+    Suite("browser", "the report in Debian's Chromium, from a file", ("browser",), minutes=5),
     Suite(
         "real",
         "a campaign by a real open-weight model on vLLM's CPU engine",
         ("engine",),
         4 * 3600,
         minutes=120,
+    ),
+    Suite(
+        "papers",
+        "papers by a real TeX: limits, hostile text, the PDF's own digits",
+        ("tex",),
     ),
     Suite(
         "long",
@@ -110,6 +117,8 @@ CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("benchmarks", ("slurm", "full"), ("tests/bench/*.py",)),
     ("slurm", ("slurm",), ("*",)),
     ("containers", ("apptainer",), ("*",)),
+    ("browser", ("browser",), ("*",)),
+    ("papers", ("tex",), ("*",)),
     ("soak", ("full",), ("tests/e2e/test_long_sweep.py", "tests/hostile_inputs/test_*.py")),
     ("long", ("full",), ("*",)),
 )

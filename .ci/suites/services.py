@@ -18,6 +18,13 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The rest of the caller's variables could only make a run differ from the next one.
 _KEPT = ("LANG", "TZ", "CUDA_VISIBLE_DEVICES", "HPCSCI_DEVCLUSTER_DIR")
 _KEPT_PREFIXES = ("LC_", "PIP_", "UV_", "SSL_", "REQUESTS_", "CURL_")
+# As `hpcsci doctor` names them, see papers/typesetting/engine.py; poppler reads what TeX made.
+_TEX = (
+    "texlive-latex-recommended",
+    "texlive-fonts-recommended",
+    "lmodern",
+    "poppler-utils",
+)
 _INSTALL_S, _UP_S, _DOWN_S, _ENGINE_S, _IMAGE_S = 1800, 600, 300, 7200, 3600
 
 
@@ -100,11 +107,19 @@ class Services:
             if self._run(have, 60) != 0:
                 self._do(["apt-get", "update", "-q"], _INSTALL_S)
                 self._do(["apt-get", "install", "-qy", "python3", "python3-venv"], _INSTALL_S)
+            if "tex" in self.needs:
+                self._do(["apt-get", "update", "-q"], _INSTALL_S)
+                packages = ["apt-get", "install", "-qy", "--no-install-recommends", *_TEX]
+                self._do(packages, _INSTALL_S)
             if {"cluster", "packages"} & set(self.needs):
                 self._do([self._devcluster, "install"], _INSTALL_S)
             if "image" in self.needs:
                 image = self._answer([self._devcluster, "image"], _IMAGE_S, self._machine)
                 self.variables["HPCSCI_TEST_IMAGE"] = image.splitlines()[-1]
+            if "browser" in self.needs:
+                make = [self.clone / "tests" / "browser_environment", self.folder / "browser"]
+                told = self._answer(make, _INSTALL_S, self._machine)
+                self.variables |= dict(word.split("=", 1) for word in told.splitlines()[-1].split())
         if "engine" in self.needs:
             engine = self.folder / "engine"
             self._do([self.clone / "tests" / "serving_environment", engine], _ENGINE_S)
@@ -116,7 +131,8 @@ class Services:
                 self.variables["HPCTEST_SERVING_IMAGE"] = str(served)
         else:
             self._do([PYTHON, "-m", "venv", self.clone / ".venv"], _INSTALL_S)
-            self._do([self.python, "-m", "pip", "install", "-q", ".[dev]"], _INSTALL_S)
+            extras = ".[dev,papers]" if "tex" in self.needs else ".[dev]"
+            self._do([self.python, "-m", "pip", "install", "-q", extras], _INSTALL_S)
 
     def up(self) -> None:
         """Bring up what runs; a second time from scratch if need be. Raises ServicesFailed."""

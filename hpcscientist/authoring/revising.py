@@ -317,7 +317,7 @@ def _note(reply: CodeReply | FixReply) -> str:
 def _exhausted(call: Call, problem: str) -> str:
     """Name the call; `problem` is what was wrong with the latest reply, if this is a repair."""
     why = f" ({problem})" if problem else ""
-    name = f"{call.idea_id}, stage {call.stage}/{call.ordinal}"
+    name = f"{call.subject}, stage {call.stage}/{call.ordinal}"
     return one_line(f"the playbook holds no reply for {name}{why}")
 
 

@@ -73,7 +73,7 @@ def model_agents(
     def on_reply(request: ModelRequest, reply: ModelReply, asked: int) -> None:
         session.journal.record(
             ReplyRecorded(
-                idea_id=request.idea_id,
+                idea_id=request.subject,
                 call=request.key,
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,

@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from hpcscientist import api
-from hpcscientist.cli.results import print_results
-from hpcscientist.cli.shared.controlled import tell_lines
+from hpcscientist.cli.results import print_table
 from hpcscientist.cli.shared.costs import details
 from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
 from hpcscientist.cli.shared.progress import Progress, header
 from hpcscientist.cli.shared.share import share_shown
 from hpcscientist.cli.shared.signals import unwind_on
+from hpcscientist.cli.shared.status_line import status_line
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import UsageError
@@ -124,9 +124,10 @@ def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
 def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -> int:
     """Drive a campaign to its end, here or by a job, and print its results."""
     told = click.echo if detach else None
-    state = api.go_on(paths, Progress(), tell_lines, detach=told, embedder=embedder)
+    with Progress(None if detach else status_line(paths)) as progress:
+        state = api.go_on(paths, progress, progress.tell, detach=told, embedder=embedder)
     if not state.ended:  # a job drives it on
         return 0
-    print_results(paths, "table")
+    print_table(paths, str(paths.root))
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
     return 0 if state.scored_an_idea() else NOTHING_SCORED

@@ -13,6 +13,7 @@ from hpcscientist.files.text import printable
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
+from hpcscientist.records.asked.writing import REPLIES
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Budget
 
@@ -46,7 +47,7 @@ def new(name: str, into: Path) -> None:
 def check(name: str, run: bool) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
     path = load.find(name)
-    problems = checking.check(path, stages.replies())
+    problems = checking.check(path, stages.replies(), REPLIES)
     for problem in problems:
         click.echo(printable(str(problem)), err=True)
     if problems:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -13,63 +16,89 @@ from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.history import frozen
-from hpcscientist.history.status import read_state
-from hpcscientist.judgement import arms
-from hpcscientist.judgement.summary import read_rows
-from hpcscientist.launching.costs import spending
+from hpcscientist.judgement.summary import Summary, read_rows
+from hpcscientist.report.table import table
+from hpcscientist.report.words import headline
 from hpcscientist.results import export, logs
+from hpcscientist.views import campaign
+from hpcscientist.views.campaign import CampaignView
 
 
 @click.command()
 @run_directory
 @click.option(
-    "--format", "form", type=click.Choice(export.FORMATS), default="table", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["table", *export.FORMATS]),
+    default="table",
+    show_default=True,
 )
+@click.option("--verbose", is_flag=True, help="Show every column, title and reason whole.")
 @click.option("--log", "trial_id", metavar="TRIAL", help="Print what one trial wrote instead.")
-def results(directory: Path, form: export.Format, trial_id: str | None) -> None:
+def results(
+    directory: Path, form: Literal["table"] | export.Format, verbose: bool, trial_id: str | None
+) -> None:
     """Print the ideas of the campaign in DIR and what came of them.
 
     A trial is named by idea, attempt, stage and number: idea-0001-a1-pilot-0.
     """
     paths = RunPaths(directory.absolute())
-    if trial_id is None:
-        print_results(paths, form)
-        return
-    frozen.read(paths)  # else it is no campaign's folder, and that is what there is to say
-    log = logs.read(paths, trial_id)
-    click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
+    if trial_id is not None:
+        frozen.read(paths)  # else it is no campaign's folder, and that is what there is to say
+        log = logs.read(paths, trial_id)
+        click.echo("\n".join(map(printable, log.removesuffix("\n").split("\n"))))
+    elif form == "table":
+        print_table(paths, str(directory), verbose=verbose)
+    else:
+        summary = read_rows(paths)
+        export.write(summary.rows, form, sys.stdout.buffer)
+        sys.stdout.flush()
+        for line in (*_rule(summary), *_notes(summary)):
+            _say(line, whole=True)
 
 
-def print_results(paths: RunPaths, form: export.Format) -> None:
-    """Print the results on stdout, and on stderr what a reader must know to trust them."""
-    summary = read_rows(paths)
-    export.write(summary.rows, form, sys.stdout, sys.stdout.buffer)
+def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
+    """Print the table on stdout, and on stderr what a reader must know to trust it.
+
+    `folder` is the run directory as commands name it.
+    """
+    view = campaign.read(paths, folder)
+    table(view.rows, sys.stdout, verbose=verbose, last=headline(view.rows, view.next_command))
     sys.stdout.flush()
-    click.echo(f"sandbox: {isolation.statement(summary.isolation, summary.host)}", err=True)
-    click.echo(f"findings: {summary.rule}", err=True)
-    if form == "table" and summary.confirmation:
-        click.echo(f"confirmed: {summary.confirmation}", err=True)
-    if form == "table" and summary.quality is not None:
-        click.echo(f"code: {summary.quality}", err=True)
-    if form == "table" and summary.knob_settings:
+    for line in (*_rule(view.summary), *_more(view), *_notes(view.summary)):
+        _say(line, whole=verbose or not sys.stderr.isatty())
+
+
+def _say(line: str, *, whole: bool) -> None:
+    """Print a line on stderr, cut to the terminal unless it is to be `whole`."""
+    columns = shutil.get_terminal_size().columns
+    click.echo(line if whole or len(line) <= columns else f"{line[: columns - 2]}..", err=True)
+
+
+def _rule(summary: Summary) -> Iterator[str]:
+    yield f"sandbox: {isolation.statement(summary.isolation, summary.host)}"
+    yield f"findings: {summary.rule}"
+
+
+def _more(view: CampaignView) -> Iterator[str]:
+    summary = view.summary
+    if summary.confirmation:
+        yield f"confirmed: {summary.confirmation}"
+    if summary.quality is not None:
+        yield f"code: {summary.quality}"
+    if summary.knob_settings:
         said = "sets" if summary.knob_settings == 1 else "set"
-        click.echo(
+        yield (
             f"ideas: {summary.knob_settings} of the model's {said} only knobs, as the control arm "
-            "does",
-            err=True,
+            "does"
         )
-    if form == "table":
-        found = spending.Counted.of(summary.rows, confirms=bool(summary.confirmation))
-        for line in footer(spending.read(paths, found)):
-            click.echo(f"cost: {line}", err=True)
-        # Events of earlier versions do not tell whose idea it is.
-        alone = frozen.read(paths).model_spec == "search"
-        contest = None if alone else arms.compare(summary.rows, read_state(paths))
-        for line in contest.lines() if contest else ():
-            click.echo(f"arms: {line}", err=True)
-    for note in summary.notes:
-        click.echo(f"note: {note}", err=True)
+    yield from (f"cost: {line}" for line in footer(view.spending))
+    yield from (f"arms: {line}" for line in (view.contest.lines() if view.contest else ()))
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    yield from (f"note: {note}" for note in summary.notes)
     if summary.missing.count:
-        click.echo(f"warning: {summary.missing.warning}", err=True)
+        yield f"warning: {summary.missing.warning}"
     if summary.unreadable:
-        click.echo(f"warning: {summary.unreadable} result files cannot be read", err=True)
+        yield f"warning: {summary.unreadable} result files cannot be read"

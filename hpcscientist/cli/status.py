@@ -24,8 +24,9 @@ from hpcscientist.launching.jobs.standing import standing_of
 def status(directory: Path, as_json: bool) -> None:
     """Show where the campaign in DIR stands."""
     paths = RunPaths(directory.absolute())
-    standing = standing_of(paths)
-    found = reading.status(paths, in_queue=standing.in_queue)
+    standing, costs = standing_of(paths), spending.CostLines()
+    state = reading.read_state(paths, costs.take)
+    found = reading.status(paths, in_queue=standing.in_queue, state=state)
     if as_json:
         click.echo(json.dumps(found))
         return
@@ -39,7 +40,7 @@ def status(directory: Path, as_json: bool) -> None:
         click.echo(f"{name:8}{counts}")
     click.echo(f"{'hours':8}{found['cpu_hours']:.3f} CPU, {found['gpu_hours']:.3f} GPU")
     click.echo(f"{'findings':9}{rule_of(frozen.read(paths).settings)}")
-    if changed := reading.tampering(reading.read_state(paths).tampering):
+    if changed := reading.tampering(state.tampering):
         click.echo(f"{'tampering':10}{printable(changed)}")
-    for line in footer(spending.read(paths)):
+    for line in footer(spending.spent(costs.all(), spending.count(paths, state))):
         click.echo(f"{'cost':8}{line}")

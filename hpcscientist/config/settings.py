@@ -46,6 +46,7 @@ class RoleSettings(Record):
 IDEATION = RoleSettings(temperature=1.0, max_tokens=4096)
 CODE = RoleSettings(temperature=0.2, max_tokens=8192)
 REVIEW = RoleSettings(temperature=0.2, max_tokens=4096)
+WRITING = RoleSettings(temperature=0.4, max_tokens=4096)
 
 
 class EmbeddingSettings(Record):
@@ -105,6 +106,22 @@ class ProposingSettings(Record):
     novelty_rounds: int = Field(default=10, ge=0)
     novelty_hits: int = Field(default=10, ge=1)
     feasibility: bool = True
+
+
+class PapersSettings(Record):
+    """How papers are written, from confirmed claims and the library.
+
+    Related work is searched for in at most `related_rounds` rounds of `related_hits` papers each.
+    `refine` false leaves out the checklists and what follows from them. A reply with defects goes
+    back to the writer `repairs` times, and those of the whole paper and of the built document
+    `fixes` times; then the sentences that have some are left out.
+    """
+
+    related_rounds: int = Field(default=6, ge=0, le=100)
+    related_hits: int = Field(default=8, ge=1, le=100)
+    refine: bool = True
+    repairs: int = Field(default=3, ge=0, le=20)
+    fixes: int = Field(default=5, ge=0, le=20)
 
 
 class AuthoringSettings(Record):
@@ -274,12 +291,14 @@ class Settings(Record):
     ideation: RoleSettings = IDEATION
     code: RoleSettings = CODE
     review: RoleSettings = REVIEW
+    writing: RoleSettings = WRITING
     roles: dict[str, RoleSettings] = Field(default={})
     extensions: dict[str, dict[str, Any]] = Field(default={})
     embedding: EmbeddingSettings = EmbeddingSettings()
     literature: LiteratureSettings = LiteratureSettings()
     proposing: ProposingSettings = ProposingSettings()
     authoring: AuthoringSettings = AuthoringSettings()
+    papers: PapersSettings = PapersSettings()
     serving: ServingSettings = ServingSettings()
     loop: LoopSettings = LoopSettings()
     local: LocalSettings = LocalSettings()
@@ -289,7 +308,7 @@ class Settings(Record):
     def role(self, name: str) -> RoleSettings:
         """Return the settings of a role; those of `review` for one that has none of its own."""
         match name:
-            case "ideation" | "code" | "review":
+            case "ideation" | "code" | "review" | "writing":
                 found: RoleSettings = getattr(self, name)
                 return found
             case _:

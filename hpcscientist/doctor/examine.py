@@ -16,7 +16,7 @@ from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.doctor import likeness, model, partitions, places, slurm, storage
+from hpcscientist.doctor import likeness, model, papers, partitions, places, slurm, storage
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
 from hpcscientist.doctor.compute import job, node
 from hpcscientist.doctor.compute.folder import DoctorFolder
@@ -59,6 +59,7 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
         f"{__version__} with Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
     )
     yield likeness.check(options.settings)
+    yield papers.check()
     calls = Slurm(_COMMAND_S, cluster_of(options.site.slurm))
     there = calls.is_there()
     if there:

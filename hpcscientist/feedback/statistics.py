@@ -99,6 +99,18 @@ def adjust(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def noise(std: float, n: int) -> float | None:
+    """Return how far the means of two runs of the same code, n seeds each, differ in 95% of cases.
+
+    The half-width of the t interval of that difference, with seeds that are not paired. None where
+    one seed, or a std of 0, tells nothing of noise.
+    """
+    if n < 2 or std <= 0:
+        return None
+    (low, high), _ = _t_test(0.0, std * math.sqrt(2 / n), 2 * (n - 1))
+    return (high - low) / 2
+
+
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Return the 95% score interval of a share (Wilson 1927). Raises ValueError for no trials."""
     if not 0 <= successes <= trials or trials < 1:

@@ -156,6 +156,17 @@ class ReviewPaths:
 
 
 @dataclass(frozen=True, slots=True)
+class PaperPaths:
+    """The folder of papers: `papers` of a run directory, or wherever people want them."""
+
+    root: Path
+
+    def idea(self, subject: str) -> IdeaPaths:
+        """The paths of one paper, by what it is about; of an idea's own it has the chat alone."""
+        return IdeaPaths(self.root / subject)
+
+
+@dataclass(frozen=True, slots=True)
 class RunPaths:
     """The paths of a campaign's run directory."""
 
@@ -236,9 +247,19 @@ class RunPaths:
         return self.root / SURVEY / "survey.json"
 
     @property
+    def report(self) -> Path:
+        """What `hpcsci report` made of it, for people; no part of the campaign."""
+        return self.root / "report.html"
+
+    @property
     def reproductions(self) -> Path:
         """Claims that were run again, a folder each; no part of the campaign."""
         return self.root / "reproductions"
+
+    @property
+    def papers(self) -> PaperPaths:
+        """Papers about the campaign, a folder each; no part of the campaign."""
+        return PaperPaths(self.root / "papers")
 
     def idea(self, idea_id: str) -> IdeaPaths:
         """The paths of one idea; those of the survey, which is made before the first."""

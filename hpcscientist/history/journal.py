@@ -52,6 +52,11 @@ def events(path: Path) -> Iterator[Event]:
     return (line.event for line in _parse(path))
 
 
+def lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a journal one by one: the events with their times."""
+    return _parse(path)
+
+
 def read_lines(path: Path) -> list[Line]:
     """Return the lines of a journal: the events with their times."""
     return list(_parse(path))

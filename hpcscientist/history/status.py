@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal, remains
 from hpcscientist.history.lock import read_holder
-from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.history.state import CampaignState
+from hpcscientist.history.upcasting import Line
 from hpcscientist.records.events import TamperingFound
 
 SECONDS_PER_HOUR = 3600.0
 _NAMED = 5  # files
 
 
-def read_state(paths: RunPaths) -> CampaignState:
-    """Return the state of a run directory. Raises NoRunDirectory, RunDirectoryError."""
+def read_state(
+    paths: RunPaths, observe: Callable[[Line], None] = lambda line: None
+) -> CampaignState:
+    """Return the state of a run directory, after one pass over its journal.
+
+    `observe` is told each line, which has the time of its event, once the state has it. Raises
+    NoRunDirectory, RunDirectoryError.
+    """
     if not paths.campaign.is_file() and frozen.trusted_copy(paths) is None:
         remains.check(paths)
         raise NoRunDirectory(paths.root, paths.campaign.name)
-    state = fold(journal.events(paths.journal))
+    state = CampaignState()
+    for line in journal.lines(paths.journal):
+        state.apply(line.event)
+        observe(line)
     check_campaign(paths, state)
     return state
 
@@ -42,12 +52,15 @@ def check_campaign(paths: RunPaths, state: CampaignState) -> None:
         )
 
 
-def status(paths: RunPaths, *, in_queue: bool = False) -> dict[str, Any]:
+def status(
+    paths: RunPaths, *, in_queue: bool = False, state: CampaignState | None = None
+) -> dict[str, Any]:
     """Return `hpcsci status --json`, contract 1. Hours of run time, counts.
 
-    `in_queue`: a job that will drive the campaign is in Slurm's queue.
+    `in_queue`: a job that will drive the campaign is in Slurm's queue. `state` is the journal's,
+    where somebody has read that already.
     """
-    state = read_state(paths)
+    state = state or read_state(paths)
     holder = read_holder(paths.lock)
     alive = holder is not None and bool(holder["alive"])
     running = state.count_trials("running")

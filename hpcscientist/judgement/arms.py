@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.found.finding import ResultRow, Verdict
@@ -40,7 +41,8 @@ class Contest:
 
     `equal` counts the ideas of each arm, in order of their numbers, whose trials together took
     no more than `hours`: what the arm that spent less has spent. `unit` is "GPU-hours" where any
-    trial used a GPU, else "CPU-hours".
+    trial used a GPU, else "CPU-hours". `curves`: after each idea, what its arm had spent and how
+    many improvements it had found.
     """
 
     whole: Mapping[Arm, Tally]
@@ -48,6 +50,7 @@ class Contest:
     hours: float
     unit: str
     metric: str
+    curves: Mapping[Arm, tuple[tuple[float, int], ...]]
 
     def lines(self) -> list[str]:
         """Say it, a line for all ideas and one for equal cost."""
@@ -79,7 +82,7 @@ def compare(rows: Sequence[ResultRow], state: CampaignState) -> Contest | None:
     }
     if not all(by_arm.values()):
         return None
-    used = _used(state)
+    used = search_hours(state)
     on_gpus = any(gpu for _, gpu in used.values())
 
     def hours(row: ResultRow) -> float:
@@ -89,7 +92,7 @@ def compare(rows: Sequence[ResultRow], state: CampaignState) -> Contest | None:
     spent = {arm: sum(map(hours, own)) for arm, own in by_arm.items()}
     least = min(spent.values())
     affordable = {
-        arm: own if spent[arm] <= least else _within(own, [hours(row) for row in own], least)
+        arm: own if spent[arm] <= least else within(own, [hours(row) for row in own], least)
         for arm, own in by_arm.items()
     }
 
@@ -111,10 +114,11 @@ def compare(rows: Sequence[ResultRow], state: CampaignState) -> Contest | None:
         hours=least,
         unit="GPU-hours" if on_gpus else "CPU-hours",
         metric=ideas[0].metric,
+        curves={arm: _curve(own, [hours(row) for row in own]) for arm, own in by_arm.items()},
     )
 
 
-def _used(state: CampaignState) -> dict[str, tuple[float, float]]:
+def search_hours(state: CampaignState) -> dict[str, tuple[float, float]]:
     """CPU-hours and GPU-hours of each idea's trials, those on the test split left out."""
     found: dict[str, tuple[float, float]] = {}
     for trial in state.trials.values():
@@ -126,8 +130,8 @@ def _used(state: CampaignState) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _within(rows: Sequence[ResultRow], hours: Sequence[float], least: float) -> list[ResultRow]:
-    """The first rows whose hours together are at most `least`."""
+def within(rows: Sequence[ResultRow], hours: Sequence[float], least: float) -> list[ResultRow]:
+    """Return the first rows whose hours together are at most `least`."""
     total, found = 0.0, []
     for row, own in zip(rows, hours, strict=True):
         total += own
@@ -135,6 +139,11 @@ def _within(rows: Sequence[ResultRow], hours: Sequence[float], least: float) -> 
             break
         found.append(row)
     return found
+
+
+def _curve(rows: Sequence[ResultRow], hours: Sequence[float]) -> tuple[tuple[float, int], ...]:
+    improved = (row.finding is Verdict.IMPROVEMENT for row in rows)
+    return tuple(zip(accumulate(hours), accumulate(map(int, improved)), strict=True))
 
 
 def _best(improved: Sequence[ResultRow]) -> float | None:

@@ -14,6 +14,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering
 from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
@@ -61,12 +62,13 @@ class Summary:
     knob_settings: int = 0
 
 
-def read_rows(paths: RunPaths) -> Summary:
+def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
     """Return the result rows of a campaign, at whatever point it is.
 
-    An idea that has not ended yet has no row. Raises RunDirectoryError.
+    An idea that has not ended yet has no row. `state` is the journal's, where somebody has read
+    that already. Raises RunDirectoryError.
     """
-    state = read_state(paths)
+    state = state or read_state(paths)
     config = frozen.read(paths)
     spec = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec
     metric = spec.primary

@@ -30,7 +30,7 @@ class PlaybookModel:
 
     def __init__(self, path: Path, stages: Collection[str] | None = None) -> None:
         """Read and check a file or a run directory; `stages` are what it may hold replies for, None
-        anything. Raises ModelSpecError with file and line.
+        anything, those of papers included. Raises ModelSpecError with file and line.
         """
         self._path = path
         self._entries = _entries(path, stages)
@@ -63,14 +63,14 @@ class PlaybookModel:
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request as recorded. Raises PlaybookExhausted, or ReplyError for a hole."""
         await asyncio.sleep(0)  # as any model would, let others run and be cancelled
-        found = _NUMBER.search(request.idea_id)
+        found = _NUMBER.search(request.subject)
         number = int(found.group()) if found else 0
         call = (number, request.stage, request.ordinal, request.draft, request.repair)
         entry = self._entries.get(call)
         if entry is None:
             over = number > max(idea for idea, *_ in self._entries)
             raise (PlaybookExhausted if over else ReplyError)(
-                f"{self._path} holds no reply for {request.idea_id}, stage {request.key}; "
+                f"{self._path} holds no reply for {request.subject}, stage {request.key}; "
                 "ask for fewer ideas, add the reply, or give another --model"
             )
         asked, answer = "".join(m.content for m in request.messages), entry.answer
@@ -100,17 +100,19 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         return
     with target.open("w", encoding="utf-8") as file:
-        for entry in _entries(source).values():
+        for entry in _recorded(source, papers=False).values():
             file.write(entry.model_dump_json(exclude_defaults=True) + "\n")
 
 
 def _entries(path: Path, stages: Collection[str] | None = None) -> dict[Call, PlaybookEntry]:
-    if path.is_dir():
-        # Imported here, for the record of calls needs more than a playbook does.
-        from hpcscientist.models.replay import read_run  # noqa: PLC0415
+    return _recorded(path, papers=stages is None) if path.is_dir() else _read(path, stages)
 
-        return {entry.call: entry for entry in read_run(path)}
-    return _read(path, stages)
+
+def _recorded(folder: Path, *, papers: bool) -> dict[Call, PlaybookEntry]:
+    # Imported here, for the record of calls needs more than a playbook does.
+    from hpcscientist.models.replay import read_run  # noqa: PLC0415
+
+    return {entry.call: entry for entry in read_run(folder, papers=papers)}
 
 
 def _read(path: Path, stages: Collection[str] | None) -> dict[Call, PlaybookEntry]:

@@ -1,4 +1,4 @@
-"""The record of calls: each idea's chat.jsonl, and the replay from it.
+"""The record of calls: each subject's chat.jsonl, and the replay from it.
 
 A reply is on the disk before anybody acts on it, so a campaign that is taken up again asks
 for nothing twice. A reply answers the question it was asked and no other: where the prompt of a
@@ -49,7 +49,7 @@ class Folders(Protocol):
 class RecordedModel:
     """A model whose every reply is recorded, and replayed where it is known.
 
-    Concurrent calls are safe, also for one idea; two for one key are paid for once.
+    Concurrent calls are safe, also for one subject; two for one key are paid for once.
     Besides what the inner model raises, it raises DiskFull and RunDirectoryError, and ReplyError
     for a reply that cannot be recorded: that costs its idea, never the campaign.
     """
@@ -84,10 +84,10 @@ class RecordedModel:
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Return the recorded reply, or ask the inner model and record its reply first."""
-        call = (request.idea_id, request.key)
+        call = (request.subject, request.key)
         try:
             async with self._locks.setdefault(call, asyncio.Lock()):
-                chat = self._chat(request.idea_id)
+                chat = self._chat(request.subject)
                 question = request.question or prompt_hash(request.messages)
                 asked = chat.asked(request.key, question)
                 known = chat.reply(request.key, asked) if asked else None
@@ -101,33 +101,33 @@ class RecordedModel:
             self._on_reply(request, reply, asked)
         except (ValueError, ArithmeticError) as error:  # pydantic's errors are ValueErrors
             raise ReplyError(
-                f"{request.idea_id}: the reply to {request.key} cannot be recorded: "
+                f"{request.subject}: the reply to {request.key} cannot be recorded: "
                 f"{one_line(str(error))}"
             ) from error
         return reply
 
-    def begun(self, idea_id: str, key: str, kind: type[T]) -> T | None:
+    def begun(self, subject: str, key: str, kind: type[T]) -> T | None:
         """Return the task of an action that has begun, by the key of its first call; None of one
         that has not. Raises RunDirectoryError where another version's task cannot be read.
         """
-        task = self._chat(idea_id).task(key)
+        task = self._chat(subject).task(key)
         if task is None:
             return None
         try:
             return kind.model_validate_json(task)
         except ValidationError as error:
             raise RunDirectoryError(
-                f"{self._paths.idea(idea_id).chat}: what {key} was shown cannot be read by this "
+                f"{self._paths.idea(subject).chat}: what {key} was shown cannot be read by this "
                 "version of hpcscientist; resume with the version that began the campaign"
             ) from error
 
-    def begin(self, idea_id: str, key: str, task: Record) -> None:
+    def begin(self, subject: str, key: str, task: Record) -> None:
         """Have the task of an action written with its first call, once that is answered."""
-        self._tasks[idea_id, key] = task.model_dump_json()
+        self._tasks[subject, key] = task.model_dump_json()
 
-    def prompts(self, idea_id: str, keys: tuple[str, ...] = ("",)) -> tuple[PromptRef, ...]:
-        """Return the calls recorded under an id whose keys begin so, in the order of replies."""
-        return self._chat(idea_id).prompts(keys)
+    def prompts(self, subject: str, keys: tuple[str, ...] = ("",)) -> tuple[PromptRef, ...]:
+        """Return the calls of a subject whose keys begin so, in the order of replies."""
+        return self._chat(subject).prompts(keys)
 
     async def close(self) -> None:
         """Close the inner model. Idempotent."""
@@ -151,10 +151,10 @@ class RecordedModel:
                 await writing
             raise
 
-    def _chat(self, idea_id: str) -> Chat:
-        if idea_id not in self._chats:
-            self._chats[idea_id] = Chat(self._paths.idea(idea_id).chat, self._campaign_id)
-        return self._chats[idea_id]
+    def _chat(self, subject: str) -> Chat:
+        if subject not in self._chats:
+            self._chats[subject] = Chat(self._paths.idea(subject).chat, self._campaign_id)
+        return self._chats[subject]
 
 
 def _line(request: ModelRequest, reply: ModelReply, question: str, task: str | None) -> Call:

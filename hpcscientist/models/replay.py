@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from hpcscientist.errors import ModelSpecError
@@ -13,19 +14,22 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
 from hpcscientist.records.asked.playbook import PlaybookEntry
 from hpcscientist.records.bounds import bounded
-from hpcscientist.records.idea import SURVEY_ID
+from hpcscientist.records.idea import CAMPAIGN_ID, SURVEY_ID
 
 _IDEA = re.compile(r"idea-([0-9]{4,})")
 
 
-def read_run(folder: Path) -> list[PlaybookEntry]:
+def read_run(folder: Path, *, papers: bool = False) -> list[PlaybookEntry]:
     """Return every reply in a run directory, that of each call once, the survey's as idea 0.
+
+    With `papers` those of papers, too: the campaign's own as idea 0, for they are of other kinds.
 
     A last line that was torn when a driver ended is left out, as it is on resume. Raises
     ModelSpecError for a damaged line, and where there is no reply at all.
     """
     entries = list[PlaybookEntry]()
-    for number, calls in recorded_calls(folder):
+    found = recorded_calls(folder)
+    for number, calls in chain(found, paper_calls(folder)) if papers else found:
         acted_on: dict[str, Call] = {}
         for call in calls:
             # Of two replies to one question the first, of two questions of one call the last.
@@ -46,19 +50,30 @@ def recorded_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
     Raises ModelSpecError for a damaged line and for a file that cannot be read.
     """
     paths = RunPaths(folder)
-    for number, idea_id in _numbered(folder):
+    yield 0, _calls(paths.idea(SURVEY_ID).chat)
+    for number, idea_id in _numbered(folder / "ideas"):
         yield number, _calls(paths.idea(idea_id).chat)
 
 
+def paper_calls(folder: Path) -> Iterator[tuple[int, Iterator[Call]]]:
+    """Yield the calls of each paper in a run directory, by its idea's number; 0: the campaign's.
+
+    Raises as `recorded_calls` does.
+    """
+    papers = RunPaths(folder).papers
+    yield 0, _calls(papers.idea(CAMPAIGN_ID).chat)
+    for number, idea_id in _numbered(papers.root):
+        yield number, _calls(papers.idea(idea_id).chat)
+
+
 def _numbered(folder: Path) -> Iterator[tuple[int, str]]:
-    """The ids under which calls may be recorded, with their numbers, in order."""
-    yield 0, SURVEY_ID
+    """The ideas that have a folder there, with their numbers, in order."""
     try:
-        names = [path.name for path in (folder / "ideas").iterdir()]
+        names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         names = []
     except OSError as error:
-        raise _unreadable(folder / "ideas", error) from error
+        raise _unreadable(folder, error) from error
     found = [(int(match[1]), name) for name in names if (match := _IDEA.fullmatch(name))]
     yield from sorted(found)
 

@@ -64,7 +64,7 @@ class Roles:
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Have the role's model answer, and learn how long the prompt was."""
         if request.role not in self._models:
-            raise ReplyError(f"{request.idea_id}: no language model has the role {request.role}")
+            raise ReplyError(f"{request.subject}: no language model has the role {request.role}")
         reply = await self._models[request.role].complete(request)
         self.windows[request.role].learn(request.messages, reply)
         return reply

@@ -86,7 +86,7 @@ async def ask(
                 raise
             # A playbook's reply that is no good has no repair: the reply is what is to be mended.
             raise ReplyError(
-                f"{request.idea_id}: no usable reply for {request.key}: {problem}; "
+                f"{request.subject}: no usable reply for {request.key}: {problem}; "
                 f"nor for its repair: {error}"
             ) from error
         try:
@@ -105,7 +105,7 @@ async def ask(
         now = asked.answered(shortened(reply.text), said)
     count = "1 repair" if repairs == 1 else f"{repairs} repairs"
     raise ReplyError(
-        f"{request.idea_id}: no usable reply for {request.key} after {count}: {problem}"
+        f"{request.subject}: no usable reply for {request.key} after {count}: {problem}"
     )
 
 
@@ -133,7 +133,7 @@ async def _complete(
     model: Model, request: ModelRequest, prompt: Prompt, window: Window
 ) -> ModelReply:
     """Ask what fits, and once more what fits by the server's own count."""
-    call = f"{request.idea_id}: {request.key}"
+    call = f"{request.subject}: {request.key}"
     request = request.model_copy(update={"question": prompt_hash(prompt.at(0))})
     fitted = await window.fit(prompt, request.max_tokens, call)
     try:

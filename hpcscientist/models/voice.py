@@ -26,7 +26,7 @@ UNANSWERED = (ReplyError, PlaybookExhausted)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a request is for; `number` is the idea's, 0 for the campaign as a whole.
+    """What a request is for; `number` is the idea's, 0 where its subject is none.
 
     Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
     Those that ask it side by side have a `draft` each, and those after a reply that was refused
@@ -34,7 +34,7 @@ class Call:
     in the same way small models give the same reply.
     """
 
-    idea_id: str
+    subject: str
     number: int
     stage: str
     ordinal: int = 1
@@ -74,7 +74,7 @@ class Voice:
         """
         settings = self._settings
         request = ModelRequest(
-            idea_id=call.idea_id,
+            subject=call.subject,
             stage=call.stage,
             role=self._role,
             ordinal=call.ordinal,

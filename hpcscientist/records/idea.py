@@ -14,6 +14,7 @@ from hpcscientist.records.base import Prose, Record
 BASELINE_ID = "baseline"
 BASELINE_ATTEMPT = 1
 SURVEY_ID = SURVEY  # what is asked for the campaign as a whole, before its first idea
+CAMPAIGN_ID = "campaign"  # what is asked for the paper on the campaign as a whole
 
 # Who proposes an idea: a language model, or the control arm (a search over the recipe's knobs).
 Arm = Literal["model", "control"]

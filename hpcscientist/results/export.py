@@ -1,6 +1,5 @@
-"""`hpcsci results` in its four formats: three for programs here, that for people in `table`. A
-number that was not measured is null or empty, never 0 or nan. Which rows there are is the
-campaign's business.
+"""`hpcsci results` for programs, in three formats; for people it is `report.table`. A number that
+was not measured is null or empty, never 0 or nan. Which rows there are is the campaign's business.
 
 Titles and reasons hold words of models and of candidates. What a terminal would obey is taken out
 of them in every format, and in CSV what a spreadsheet would take for a formula is marked as text.
@@ -18,12 +17,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TextIO, get_arg
 
 from hpcscientist.files.text import printable
 from hpcscientist.records.found.finding import ResultRow
-from hpcscientist.results.table import table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Format = Literal["table", "json", "csv", "arrow"]
+Format = Literal["json", "csv", "arrow"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 _FIELDS = tuple(name for name, field in ResultRow.model_fields.items() if not field.exclude)
@@ -34,11 +32,9 @@ _FORMULA = tuple("=+-@＝＋－＠")  # what a spreadsheet takes for the beginni
 _WORDS = {"idea_id", "title", "status", "reason", "finding", "metric", "direction"}
 
 
-def write(rows: Sequence[ResultRow], form: Format, text: TextIO, binary: BinaryIO) -> None:
-    """Write rows in one format: the table to the text stream, all others to the binary one."""
-    if form == "table":
-        table(rows, text)
-    elif form == "arrow":
+def write(rows: Sequence[ResultRow], form: Format, binary: BinaryIO) -> None:
+    """Write rows in one format."""
+    if form == "arrow":
         arrow(rows, binary)
     else:
         whole = io.StringIO()
@@ -49,7 +45,7 @@ def write(rows: Sequence[ResultRow], form: Format, text: TextIO, binary: BinaryI
 def json(rows: Sequence[ResultRow], stream: TextIO) -> None:
     """Write the contract's array, one object a row, the fields in the contract's order."""
     json_writer.dump(
-        [_plain(row) for row in rows], stream, indent=2, ensure_ascii=False, allow_nan=False
+        [plain(row) for row in rows], stream, indent=2, ensure_ascii=False, allow_nan=False
     )
     stream.write("\n")
 
@@ -59,7 +55,7 @@ def csv(rows: Sequence[ResultRow], stream: TextIO) -> None:
     writer = csv_writer.writer(stream, lineterminator="\n")
     writer.writerow(_FIELDS)
     for row in rows:
-        writer.writerow([_cell(name, value) for name, value in _plain(row).items()])
+        writer.writerow([_cell(name, value) for name, value in plain(row).items()])
 
 
 def arrow(rows: Sequence[ResultRow], stream: BinaryIO) -> None:
@@ -76,10 +72,10 @@ def as_arrow(rows: Sequence[ResultRow]) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415  (as above)
 
     schema = pa.schema([(name, _arrow_type(name, pa)) for name in _FIELDS])
-    return pa.Table.from_pylist([_plain(row) for row in rows], schema=schema)
+    return pa.Table.from_pylist([plain(row) for row in rows], schema=schema)
 
 
-def _plain(row: ResultRow) -> dict[str, Any]:
+def plain(row: ResultRow) -> dict[str, Any]:
     """Return a row as JSON values; numbers that are not finite were not measured."""
     return {name: _value(value) for name, value in row.model_dump(mode="json").items()}
 

@@ -6,8 +6,10 @@ reader of Parquet finds them by trial and run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed.regular import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.scan import regular_files
 
@@ -52,6 +54,47 @@ def read(paths: RunPaths, trial_id: str) -> str:
     )
 
 
+def tails(paths: RunPaths, trials: Collection[str], size: int) -> dict[str, str]:
+    """Return the last `size` bytes of each trial's log, compacted or not; of none without any.
+
+    Compacted files are read once for all. What cannot be read is left out.
+    """
+    found: dict[str, str] = {}
+    for trial_id in trials:
+        with (
+            contextlib.suppress(OSError),
+            open_regular(paths.trial(Path(trial_id).name).log, follow=False) as log,
+        ):
+            log.seek(max(0, os.fstat(log.fileno()).st_size - size))
+            found[trial_id] = log.read(size).decode("utf-8", "replace")
+    lacking = pa.array(sorted(set(trials) - {i for i, text in found.items() if text}), pa.string())
+    if not len(lacking):
+        return found
+    for file in regular_files(log_files(paths)):
+        with contextlib.suppress(pa.ArrowException, OSError):
+            rows = pq.read_table(
+                file, columns=["trial", "log"], filters=ds.field("trial").isin(lacking)
+            )
+            for trial_id, whole in zip(rows["trial"].to_pylist(), rows["log"], strict=True):
+                found[trial_id] = (whole.as_py() or b"")[-size:].decode("utf-8", "replace")
+    return found
+
+
+def progress(paths: RunPaths, trial_id: str, run: int) -> str:
+    """Return the end of what the code of a trial wrote to progress.jsonl, compacted or not.
+
+    "" where it wrote none, or nothing of it can be read. Never to be trusted.
+    """
+    for _ in range(2):  # compaction may move the folder between the two looks
+        trial = paths.trial(Path(trial_id).name)
+        if trial.root.exists():
+            return (_loose(trial, "progress") or b"").decode("utf-8", "replace")
+        for number, data in _compacted(regular_files(log_files(paths)), trial_id, "progress"):
+            if number == run:
+                return (data or b"").decode("utf-8", "replace")
+    return ""
+
+
 def collect(trial: TrialPaths, trial_id: str, run: int) -> dict[str, Any]:
     """Return the row of LOG_SCHEMA for a trial's folder."""
     row: dict[str, Any] = {"trial": trial_id, "run": run}
@@ -63,17 +106,19 @@ def log_files(paths: RunPaths) -> list[Path]:
     return sorted(paths.results.glob(LOGS_GLOB))
 
 
-def _compacted(files: list[Path], trial_id: str) -> list[tuple[int, bytes | None]]:
+def _compacted(
+    files: list[Path], trial_id: str, column: str = "log"
+) -> list[tuple[int, bytes | None]]:
     """Return (run, log) of a trial's rows, by run; broken files are skipped."""
     rows: list[tuple[int, bytes | None]] = []
     for file in files:
         try:
             found = pq.read_table(
-                file, columns=["run", "log"], filters=ds.field("trial") == trial_id
+                file, columns=["run", column], filters=ds.field("trial") == trial_id
             )
         except (pa.ArrowException, OSError):
             continue
-        rows += zip(found["run"].to_pylist(), found["log"].to_pylist(), strict=True)
+        rows += zip(found["run"].to_pylist(), found[column].to_pylist(), strict=True)
     return sorted(rows, key=lambda row: row[0])
 
 

@@ -1,10 +1,11 @@
 """Figures from the result table of a campaign.
 
     hpcsci results DIR --format json > results.json
-    plot.py --results results.json --out DIR
+    plot.py --results results.json --out DIR [--format png|pdf|svg]
 
 Writes DIR/effects.png (difference to the baseline with its interval, one line an idea) and
-DIR/running_best.png (the best mean so far, in order of proposal). Needs matplotlib.
+DIR/running_best.png (the best mean so far, in order of proposal), or both in another format. Needs
+matplotlib.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from pathlib import Path
 
 COLOURS = {"improvement": "tab:green", "maintenance": "tab:gray", "decline": "tab:red"}
 UNJUDGED = "tab:blue"
+UNDATED = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
 def scored(rows):
@@ -43,7 +45,7 @@ def plot_effects(rows, path):
     axes.set_yticks(range(len(drawn)), [f"{r['idea_id']}  {r['title'][:44]}" for r in drawn])
     axes.invert_yaxis()
     axes.set_xlabel(f"difference in {rows[0]['metric']} to the baseline, with interval")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata=UNDATED[path.suffix])
 
 
 def plot_running_best(rows, path):
@@ -60,19 +62,23 @@ def plot_running_best(rows, path):
     axes.set_xlabel("scored ideas, in order of proposal (0: baseline)")
     axes.set_ylabel(rows[0]["metric"])
     axes.legend()
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata=UNDATED[path.suffix])
 
 
 def main():
     parser = argparse.ArgumentParser(description="Draw the figures of a campaign.")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--format", choices=("png", "pdf", "svg"), default="png")
     args = parser.parse_args()
+    import matplotlib
+
+    matplotlib.rcParams["svg.hashsalt"] = "digits"  # the same file again from the same table
     rows = json.loads(args.results.read_text())
     baseline_mean(rows)
     args.out.mkdir(parents=True, exist_ok=True)
-    plot_effects(rows, args.out / "effects.png")
-    plot_running_best(rows, args.out / "running_best.png")
+    plot_effects(rows, args.out / f"effects.{args.format}")
+    plot_running_best(rows, args.out / f"running_best.{args.format}")
 
 
 if __name__ == "__main__":

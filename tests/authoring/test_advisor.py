@@ -115,7 +115,7 @@ async def test_what_is_shown_is_implemented() -> None:
     assert review.complete
     assert (review.attempt, review.marks, review.judged) == (1, (4,), True)
     (asked,) = model.asked
-    assert (asked.stage, asked.role, asked.key, asked.idea_id) == (
+    assert (asked.stage, asked.role, asked.key, asked.subject) == (
         "advise", "review", "advise/101", "idea-0001",
     )  # fmt: skip
     assert asked.temperature == REVIEW.temperature

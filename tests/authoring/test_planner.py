@@ -147,7 +147,7 @@ async def test_a_plan_within_the_limits_is_asked_for_once() -> None:
     result, model = await planned(PLAN)
     assert result == Planned(plan=plan())
     (request,) = model.asked
-    assert (request.idea_id, request.key, request.role, request.schema_name) == (
+    assert (request.subject, request.key, request.role, request.schema_name) == (
         "idea-0003", "plan/1", "code", "ExperimentPlan",
     )  # fmt: skip
     assert request.seed == idea_seed(5, 3)

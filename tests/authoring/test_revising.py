@@ -57,7 +57,7 @@ async def test_edits_apply_to_the_files_of_the_question() -> None:
         files={**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")}, note="Done."
     )
     (asked,) = model.asked
-    assert (asked.role, asked.key, asked.idea_id) == ("code", "complete/4", "idea-0001")
+    assert (asked.role, asked.key, asked.subject) == ("code", "complete/4", "idea-0001")
     assert asked.messages[0].content.startswith("Change it.")
 
 

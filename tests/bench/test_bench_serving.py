@@ -50,7 +50,7 @@ def test_prompts_follow_from_their_seed_and_share_no_beginning() -> None:
     begins = [request.messages[0].content[:8] for request in (*drawn, *other)]
     assert len(set(begins)) == 6
     assert len({request.seed for request in (*drawn, *other)}) == 6
-    assert len({request.idea_id for request in (*drawn, *other)}) == 6
+    assert len({request.subject for request in (*drawn, *other)}) == 6
     for request in drawn:
         assert len(request.messages[1].content) == 100
         assert (request.max_tokens, request.ignore_eos) == (7, True)

@@ -22,6 +22,7 @@ from hpcscientist.cli.shared.signals import interruptible
 
 PLAIN = {
     "makespan": "How well the loop overlaps thinking and experiments.",
+    "one_idea": "How much of the package one idea passes through.",
     "results": "Reading a campaign's results.",
 }
 _PARTS_LIBRARY = ("pdfs", "abstracts")

@@ -62,7 +62,7 @@ class ScriptedModel:
         """Nothing to release."""
 
     def _propose(self, request: ModelRequest) -> dict[str, object]:
-        word = request.idea_id.replace("-", "")
+        word = request.subject.replace("-", "")
         return {
             "title": f"Scripted {word}",
             "hypothesis": word,
@@ -72,7 +72,7 @@ class ScriptedModel:
         }
 
     def _code(self, request: ModelRequest) -> dict[str, object]:
-        text = f"{self._reference}\nIDEA = {request.idea_id!r}\n"
+        text = f"{self._reference}\nIDEA = {request.subject!r}\n"
         return {
             "note": "a name",
             "edits": [{"file": self._entry, "search": None, "replace": text}],

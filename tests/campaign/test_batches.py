@@ -43,7 +43,7 @@ class Finder:
     async def find(self, task: BatchTask) -> tuple[Direction | None, ...]:
         self.asked.append(task)
         message = Message(role="user", content=task.first.feedback)
-        asked = ModelRequest(idea_id=task.first.idea_id, stage="directions", messages=(message,))
+        asked = ModelRequest(subject=task.first.idea_id, stage="directions", messages=(message,))
         await self._model.complete(asked)
         if self._dies:
             raise RuntimeError("killed")

@@ -90,14 +90,14 @@ class Jittery:
         return None
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        draw = random.Random(f"{self.seed} {request.idea_id} {request.key}")
+        draw = random.Random(f"{self.seed} {request.subject} {request.key}")
         for _ in range(draw.randrange(20)):
             await asyncio.sleep(0)
         if self.left <= 0:
             raise EndpointError("the endpoint is gone")
         self.left -= 1
         reply = await self.inner.complete(request)  # which may hold none
-        self.asked.append(f"{request.idea_id} {request.key}")
+        self.asked.append(f"{request.subject} {request.key}")
         return reply
 
     async def close(self) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
 from hpcscientist.bench.model.reading import read
-from hpcscientist.cli.results import print_results
-from hpcscientist.files.rundir import RunPaths
+from hpcscientist.cli.main import run
 from hpcscientist.history import journal
 from hpcscientist.history.state import fold
 from hpcscientist.history.status import status
@@ -19,7 +18,7 @@ from hpcscientist.recipe.knobs import set_constants
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.results.table import table
+from hpcscientist.report.table import table
 
 SUMMARIES = ("a larger setting", "other code and that setting", "nothing but a remark")
 
@@ -58,7 +57,7 @@ async def test_what_only_sets_a_knob_is_marked_and_counted(tmp_path: Path) -> No
     assert summary.knob_settings == 1
     assert status(bench.paths)["ideas"]["knob_settings"] == 1
     shown = io.StringIO()
-    table(summary.rows, shown)
+    table(summary.rows, shown, verbose=True)
     assert "only knobs" in shown.getvalue()
     assert read(bench.paths).knob_settings == 1
 
@@ -88,6 +87,6 @@ async def test_a_journal_without_the_field_is_read(tmp_path: Path) -> None:
 
 async def test_results_say_how_many_there_were(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     bench = await campaign(tmp_path)
-    print_results(RunPaths(bench.paths.root), "json")
+    assert run(["results", str(bench.paths.root), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["only_knobs"] for row in rows] == [None, True, False, False]

@@ -31,9 +31,9 @@ def test_whatever_is_marked_belongs_to_a_suite() -> None:
 def test_the_gate_leaves_out_what_the_suites_run() -> None:
     # In words, not by importing: a second conftest module would be another one.
     text = (ROOT / "tests" / "conftest.py").read_text()
-    assert 'PLACES = ("slurm", "apptainer", "serving")' in text
+    assert 'PLACES = ("slurm", "apptainer", "serving", "browser", "tex")' in text
     assert 'LEFT_OUT = (*PLACES, "full")' in text
-    assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "full"}
+    assert set(catalogue.MARKERS) == {"slurm", "apptainer", "serving", "browser", "tex", "full"}
 
 
 def test_claims_name_suites_and_files_that_are_there() -> None:
@@ -60,6 +60,9 @@ def test_claims_name_suites_and_files_that_are_there() -> None:
         ("tests/e2e/test_controller.py", ["slurm"], "controller"),
         ("tests/e2e/test_served.py", ["slurm", "serving"], "serving"),
         ("tests/bench/test_bench_slurm.py", ["slurm"], "benchmarks"),
+        ("tests/papers/test_tex_engine.py", ["tex"], "papers"),
+        ("tests/e2e/test_papers_by_tex.py", ["e2e", "tex"], "papers"),
+        ("tests/report/test_in_browser.py", ["browser"], "browser"),
         ("tests/e2e/test_kill.py", ["full"], "long"),
         ("tests/e2e/test_long_sweep.py", ["full", "e2e"], "soak"),
     ],

@@ -29,7 +29,7 @@ from misbehaving_endpoint import Endpoint, answer
 
 REFUSED, AGAIN = "refused", "again"
 REQUEST = ModelRequest(
-    idea_id="idea-0001",
+    subject="idea-0001",
     stage="code",
     messages=(Message(role="user", content="Write it."),),
     schema_name="CodeReply",

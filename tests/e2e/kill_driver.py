@@ -48,7 +48,7 @@ def _note_questions(path: Path) -> None:
 
     async def noted(self: PlaybookModel, request: ModelRequest) -> ModelReply:
         with path.open("a") as file:
-            file.write(f"{request.idea_id} {request.key}\n")
+            file.write(f"{request.subject} {request.key}\n")
         return await complete(self, request)
 
     PlaybookModel.complete = noted  # type: ignore[method-assign]

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 from contextlib import closing
 from itertools import pairwise
@@ -23,6 +24,8 @@ from campaigns import HPCSCI, hpcsci
 from comings import FREE, comes_to
 from newcomers_page import excerpts, files, is_part, section
 
+from hpcscientist.bench.papers.campaign import PaperShelf
+from hpcscientist.bench.papers.statements import Statement, defects
 from hpcscientist.campaign.agents import model_agents
 from hpcscientist.campaign.ruling import rules_of
 from hpcscientist.campaign.session import Session
@@ -33,6 +36,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.models.playbook import PlaybookModel
+from hpcscientist.papers.facts.collect import collect
 from hpcscientist.recipe.load import load, shipped_folder
 
 pytestmark = pytest.mark.e2e
@@ -330,3 +334,61 @@ def test_what_a_trial_wrote_is_shown(
     done = hpcsci("results", "nowhere", "--log", "idea-0006-a1-pilot-0", cwd=launched[0])
     assert (done.returncode, done.stdout) == (2, "")
     assert "no trial" not in done.stderr
+
+
+def test_a_paper_is_written_of_it_also_without_tex(launched: Any, tmp_path: Path) -> None:
+    """No PDF is made, and that is said; LaTeX, HTML, figures and the trace are there."""
+    folder, out = launched[0], tmp_path / "papers"
+    before = {p: p.read_bytes() for p in (folder / "run").iterdir() if p.is_file()}
+    bare = {**os.environ, "PATH": ""}
+    done = hpcsci("paper", "run", "--idea", "idea-0013", "--out", out, cwd=folder, env=bare)
+    assert done.returncode == 1, done.stderr
+    assert "texlive" in done.stdout
+    assert "defect:" not in done.stdout
+    paper = out / "idea-0013"
+    assert not (paper / "paper.pdf").exists()
+    for name in ("source/paper.tex", "source/hpcpaper.sty", "references.bib", "REPRODUCE.md"):
+        assert (paper / name).stat().st_size > 0
+    page, traced = ((paper / name).read_text() for name in ("paper.html", "trace.html"))
+    numbers = re.findall(r'class="number" href="trace.html#([^"]+)"', page)
+    assert len(numbers) > 20
+    assert set(numbers) <= set(re.findall(r'<section class="fact" id="([^"]+)"', traced))
+    figures = {path.stem for path in (paper / "figures").glob("*.pdf")}
+    assert {
+        "effects",
+        "search-confirmed",
+        "learning-curves",
+        "attempts",
+        "recipe-effects",
+    } <= figures
+    assert {p: p.read_bytes() for p in (folder / "run").iterdir() if p.is_file()} == before
+
+    rows = json.loads(hpcsci("paper", "--trace", paper, "--json", cwd=folder).stdout)
+    assert {row["formula"].replace(" ", "") for row in rows} == set(numbers)
+
+    facts = json.loads((paper / "facts.json").read_text())
+    used = {name for row in rows for name in row["facts"]}
+    fact = next(f for f in facts["facts"] if f["id"] in used and f["source"]["trials"])
+    fact["source"]["trials"][0]["value"] += 0.25
+    (paper / "facts.json").write_text(json.dumps(facts))
+    found = json.loads(hpcsci("paper", "run", "--check", paper, "--json", cwd=folder).stdout)
+    assert (found["sound"], found["unread"] is None) == (False, False)
+    (defect,) = found["defects"]
+    assert defect["code"] == "changed_evidence"
+    assert fact["source"]["trials"][0]["trial"] in defect["found"] + defect["fix"]
+
+
+def test_false_statements_about_it_are_told_from_true_ones(
+    launched: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    collected = collect(RunPaths(launched[0] / "run"))
+    assert collected.problems == ()
+    told = {}
+    for name in ("false", "true"):
+        lines = (Path(__file__).parent / "quickstart_statements" / f"{name}.txt").read_text()
+        told[name] = {
+            line: [str(d) for d in defects(Statement(name, line), collected.sheet, PaperShelf())]
+            for line in lines.splitlines()
+        }
+    assert [line for line, found in told["false"].items() if not found] == []
+    assert {line: found for line, found in told["true"].items() if found} == {}

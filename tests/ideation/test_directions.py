@@ -64,8 +64,8 @@ async def test_the_best_are_chosen_and_none_twice() -> None:
     assert chosen == ["Shifted pictures", "Averaged networks", "Momentum"]
     assert notes.told == {}
     one, two = model.asked
-    assert (one.idea_id, one.key, one.role) == ("idea-0004", "directions/1", "ideation")
-    assert (two.idea_id, two.key, two.role) == ("idea-0004", "converge/1", "review")
+    assert (one.subject, one.key, one.role) == ("idea-0004", "directions/1", "ideation")
+    assert (two.subject, two.key, two.role) == ("idea-0004", "converge/1", "review")
     assert one.seed == two.seed == idea_seed(5, 4)
 
 

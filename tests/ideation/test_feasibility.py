@@ -23,7 +23,7 @@ async def test_an_idea_that_fits() -> None:
         fits=True, reason="Twice as slow.", seconds=4.0, memory_mb=200
     )
     (request,) = model.asked
-    assert (request.idea_id, request.key, request.role) == (
+    assert (request.subject, request.key, request.role) == (
         "idea-0003", "feasibility/1", "review",
     )  # fmt: skip
     assert request.seed == idea_seed(5, 3)

@@ -41,7 +41,7 @@ async def test_the_first_round_has_hits_of_the_idea_s_own_words() -> None:
     assert verdict.queries == tuple(shelf.asked) == ("Wider. A wider network.",)
     assert (verdict.rounds, verdict.library) == (1, "shelf")
     (request,) = model.asked
-    assert (request.idea_id, request.key, request.role) == ("idea-0003", "novelty/1", "review")
+    assert (request.subject, request.key, request.role) == ("idea-0003", "novelty/1", "review")
     assert request.seed == idea_seed(5, 3)
     prompt = model.prompt("novelty/1")
     assert "- [arxiv:1] Wider networks (2001): We double the width of a network.\n" in prompt

@@ -86,7 +86,7 @@ async def test_a_proposal_and_what_it_was_shown() -> None:
     assert proposed.shown == ("idea-0001", "idea-0003")
     assert proposed.knobs is None
     (request,) = model.asked
-    assert (request.idea_id, request.key) == ("idea-0009", "propose/1")
+    assert (request.subject, request.key) == ("idea-0009", "propose/1")
     assert request.schema_name == "Proposal"
     assert request.seed == idea_seed(5, 9)
 

@@ -24,7 +24,7 @@ from hpcscientist.models.serving.plane import Plane
 from hpcscientist.records.asked.model import Message, ModelRequest
 
 REQUEST = ModelRequest(
-    idea_id="idea-0001",
+    subject="idea-0001",
     stage="propose",
     ordinal=1,
     messages=(Message(role="user", content="what next?"),),

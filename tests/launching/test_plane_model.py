@@ -16,7 +16,7 @@ from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(
-    idea_id="idea-0001",
+    subject="idea-0001",
     stage="propose",
     ordinal=1,
     messages=(Message(role="user", content="a"),),

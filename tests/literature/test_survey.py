@@ -61,7 +61,7 @@ async def test_what_is_on_another_task_is_dropped_with_the_reason() -> None:
 async def test_every_request_is_of_the_survey_and_has_a_key_of_its_own() -> None:
     model = ScriptedModel(SCRIPT)
     survey = await surveyor(model, Shelf(CLOUDS)).survey(TOPIC)
-    assert {request.idea_id for request in model.asked} == {"survey"}
+    assert {request.subject for request in model.asked} == {"survey"}
     assert {request.seed for request in model.asked} == {idea_seed(7, 0)}
     ranks = sorted(rank_of(int(name)) for name in ids(survey.papers))
     assert model.keys()[:3] == ["attributes/1", "queries/1", "queries/2"]

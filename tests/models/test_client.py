@@ -42,7 +42,7 @@ OK = answer(completion("ok"))
 
 def request(schema: bool = False) -> ModelRequest:
     return ModelRequest(
-        idea_id="idea-0001",
+        subject="idea-0001",
         stage="propose",
         messages=(Message(role="user", content="12345678"),),
         schema_name="Thing" if schema else None,

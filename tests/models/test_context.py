@@ -29,7 +29,7 @@ class Reply(Record):
     note: str
 
 
-REQUEST = ModelRequest(idea_id="idea-0001", stage="code", role="code", messages=(), max_tokens=1024)
+REQUEST = ModelRequest(subject="idea-0001", stage="code", role="code", messages=(), max_tokens=1024)
 GOOD = '{"note": "n"}'
 
 

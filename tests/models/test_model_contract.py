@@ -34,7 +34,7 @@ QUICK = ClientSettings(
 def request(idea: int, stage: str = "propose", ordinal: int = 1, repair: int = 0) -> ModelRequest:
     call = json.dumps([idea, stage, ordinal, repair])  # what the endpoint looks the reply up by
     return ModelRequest(
-        idea_id=f"idea-{idea:04d}",
+        subject=f"idea-{idea:04d}",
         stage=stage,
         ordinal=ordinal,
         repair=repair,

@@ -40,7 +40,7 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 def request(stage: str, **more: Any) -> ModelRequest:
     message = Message(role="user", content="x" * 1000)
     role = more.pop("role", {"propose": "ideation", "code": "code"}.get(stage, "review"))
-    return ModelRequest(idea_id="idea-0001", stage=stage, role=role, messages=(message,), **more)
+    return ModelRequest(subject="idea-0001", stage=stage, role=role, messages=(message,), **more)
 
 
 def test_no_stage_of_a_trial_is_a_model() -> None:

@@ -14,7 +14,7 @@ GOOD = '{"idea": 1, "stage": "propose", "text": "x"}'
 
 def request(idea_id: str = "idea-0001", stage: str = "propose") -> ModelRequest:
     messages = (Message(role="user", content="12345"),)
-    return ModelRequest(idea_id=idea_id, stage=stage, messages=messages)
+    return ModelRequest(subject=idea_id, stage=stage, messages=messages)
 
 
 def written(folder: Path, *lines: str) -> Path:

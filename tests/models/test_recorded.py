@@ -41,7 +41,7 @@ class Counting:
             raise EndpointError("down")
         self.number += 1
         return ModelReply(
-            text=f"é\n{request.idea_id} {request.key} #{self.number}",
+            text=f"é\n{request.subject} {request.key} #{self.number}",
             model=self.name,
             prompt_tokens=3,
             completion_tokens=4,
@@ -57,7 +57,7 @@ class Counting:
 
 def request(ordinal: int = 1, idea: int = 1, repair: int = 0) -> ModelRequest:
     return ModelRequest(
-        idea_id=f"idea-{idea:04d}",
+        subject=f"idea-{idea:04d}",
         stage="debug",
         ordinal=ordinal,
         repair=repair,

@@ -30,7 +30,7 @@ ASKED = [
 def request(idea_id: str, stage: str, ordinal: int = 1, repair: int = 0) -> ModelRequest:
     messages = (Message(role="user", content="a long prompt " * 50),)
     return ModelRequest(
-        idea_id=idea_id, stage=stage, ordinal=ordinal, repair=repair, messages=messages
+        subject=idea_id, stage=stage, ordinal=ordinal, repair=repair, messages=messages
     )
 
 
@@ -44,9 +44,9 @@ class Talker:
     async def close(self) -> None: ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        number = len(request.idea_id + request.key)
+        number = len(request.subject + request.key)
         return ModelReply(
-            text=f"{request.idea_id} {request.key}: é\nnot {{json",
+            text=f"{request.subject} {request.key}: é\nnot {{json",
             reasoning="thinking" * (number % 3),
             finish="length" if number % 2 else "",
             model="talker",
@@ -140,3 +140,21 @@ def test_a_folder_without_replies_is_refused(tmp_path: Path, made: str) -> None:
     (tmp_path / made).mkdir(parents=True, exist_ok=True)
     with pytest.raises(ModelSpecError, match=r"holds no recorded reply .* give playbook:DIR"):
         PlaybookModel(tmp_path)
+
+
+async def test_replies_of_papers_are_for_whoever_writes_papers(tmp_path: Path) -> None:
+    """A campaign that is replayed knows no such calls, and its copy of a playbook has none."""
+    await recorded(tmp_path)
+    papers = RecordedModel(Talker(), RunPaths(tmp_path).papers, lambda *_: None)
+    asked = [("campaign", "outline"), ("idea-0001", "outline"), ("idea-0002", "section")]
+    for subject, stage in asked:
+        await papers.complete(request(subject, stage))
+    writer = PlaybookModel(tmp_path)
+    assert {"outline", "section", "propose"} <= writer.stages()
+    for subject, stage in asked:
+        reply = await writer.complete(request(subject, stage))
+        assert reply.text == f"{subject} {stage}/1: é\nnot {{json"
+    of_loop = ("attributes", "rank", "propose", "code", "debug")
+    assert PlaybookModel(tmp_path, of_loop).stages() == set(of_loop)
+    copy(tmp_path, tmp_path / "copied.jsonl")
+    assert PlaybookModel(tmp_path / "copied.jsonl", of_loop).stages() == set(of_loop)

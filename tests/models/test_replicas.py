@@ -24,7 +24,7 @@ from hpcscientist.records.asked.model import Message, ModelRequest
 from hpcscientist.system import listeners
 
 REQUEST = ModelRequest(
-    idea_id="idea-0001", stage="propose", messages=(Message(role="user", content="a"),)
+    subject="idea-0001", stage="propose", messages=(Message(role="user", content="a"),)
 )
 SETTINGS = ClientSettings(retries=1, backoff_s=0, concurrency=8)
 

@@ -5,7 +5,7 @@ from hpcscientist.records.asked.model import Message, ModelRequest
 
 def test_a_request_is_read_as_it_was_written() -> None:
     asked = ModelRequest(
-        idea_id="idea-0001",
+        subject="idea-0001",
         stage="propose",
         role="ideation",
         messages=(Message(role="user", content="x"),),

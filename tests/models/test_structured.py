@@ -60,7 +60,7 @@ class Scripted:
 
 
 REQUEST = ModelRequest(
-    idea_id="idea-0007",
+    subject="idea-0007",
     stage="code",
     ordinal=2,
     messages=(Message(role="user", content="Write it."),),
@@ -334,7 +334,7 @@ async def test_a_bad_reply_without_a_repair_is_what_is_told(tmp_path: Path) -> N
     book = tmp_path / "book.jsonl"
     book.write_text('{"idea": 1, "stage": "code", "reply": {"edits": []}}\n')
     asked = ModelRequest(
-        idea_id="idea-0001", stage="code", messages=(Message(role="user", content="x"),)
+        subject="idea-0001", stage="code", messages=(Message(role="user", content="x"),)
     )
     with pytest.raises(ReplyError, match=r"for code/1: note: Field required; nor for its repair: "):
         await ask(PlaybookModel(book), asked, Reply)

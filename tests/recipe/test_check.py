@@ -8,6 +8,7 @@ from hpcscientist.campaign.stages import replies
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
+from hpcscientist.records.asked.writing import REPLIES
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def only(folder):
 
 def test_sound_recipes_have_no_problems(folder):
     assert check(folder) == []
-    assert check(load.shipped_folder() / "digits") == []
+    assert check(load.shipped_folder() / "digits", replies(), REPLIES) == []
 
 
 def test_a_reference_may_be_for_a_newer_python_and_what_runs_here_may_not(folder):
@@ -202,3 +203,17 @@ def test_faults_of_seed_ideas_have_their_lines(folder):
 def test_seed_ideas_that_no_parser_takes(folder, text):
     (folder / "seed_ideas.json").write_text(text)
     assert only(folder)[:2] == ("seed_ideas.json", 1)
+
+
+def test_papers_playbook_is_checked_by_the_kinds_of_papers(folder):
+    whole = {"idea": 0, "stage": "whole", "reply": {"remarks": []}}
+    lines = [
+        whole,
+        {"idea": 1, "stage": "whole", "reply": {"remark": []}},
+        {"idea": 1, "stage": "code", "reply": {}},
+    ]
+    (folder / "papers.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    problems = check(folder, replies(), REPLIES)
+    assert [(p.file.name, p.line) for p in problems] == [("papers.jsonl", 2), ("papers.jsonl", 3)]
+    (folder / "papers.jsonl").write_text(json.dumps(whole))
+    assert check(folder, replies(), REPLIES) == []

@@ -188,7 +188,10 @@ def test_a_fault_of_the_labels_is_not_blamed_on_the_candidate(prepared, tmp_path
     assert score(tmp_path / "p.csv", tmp_path).returncode not in (0, 3)
 
 
-def test_figures_are_drawn_from_the_result_table(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")]
+)
+def test_figures_are_drawn_from_the_result_table(kind, magic, tmp_path):
     pytest.importorskip("matplotlib")
     common = {"metric": "accuracy", "direction": "maximize", "finding": None}
     nothing = {"delta": None, "ci_low": None, "ci_high": None}
@@ -200,7 +203,8 @@ def test_figures_are_drawn_from_the_result_table(tmp_path):
     ]
     (tmp_path / "results.json").write_text(json.dumps([{**common, **row} for row in table]))
     paths = ["--results", str(tmp_path / "results.json"), "--out", str(tmp_path / "figures")]
+    paths += [] if kind == "png" else ["--format", kind]
     subprocess.run([sys.executable, str(DIGITS / "plot.py"), *paths], check=True)
     figures = sorted((tmp_path / "figures").iterdir())
-    assert [p.name for p in figures] == ["effects.png", "running_best.png"]
-    assert all(p.read_bytes().startswith(b"\x89PNG") for p in figures)
+    assert [p.name for p in figures] == [f"effects.{kind}", f"running_best.{kind}"]
+    assert all(p.read_bytes().startswith(magic) for p in figures)

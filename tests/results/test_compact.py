@@ -100,8 +100,11 @@ def test_logs_specs_and_progress_stay_reachable(paths: RunPaths) -> None:
     put(paths, make_spec("t-9", run=2), FAILED, log="second run\n")
     loose = {t: logs.read(paths, t) for t in ("t-0", "t-1", "t-9")}
     assert loose["t-1"] == "not � text\n"
+    assert logs.progress(paths, "t-0", 1) == '{"step": 1}\n'
     compact(paths)
     assert {t: logs.read(paths, t) for t in loose} == loose
+    assert logs.progress(paths, "t-0", 1) == '{"step": 1}\n'
+    assert logs.progress(paths, "t-0", 2) == logs.progress(paths, "t-x", 1) == ""
     assert TrialSpec.model_validate_json(compacted(paths, "t-9", "spec")) == make_spec("t-9", run=2)
     assert compacted(paths, "t-0", "progress") == b'{"step": 1}\n'
     with pytest.raises(RunDirectoryError, match="no trial 't-x'"):

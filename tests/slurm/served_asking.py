@@ -46,7 +46,7 @@ SCHEMA = {
 
 def request(number: int = 1, text: str = "a", **more: Any) -> ModelRequest:
     message = Message(role="user", content=text)
-    given = {"idea_id": f"idea-{number:04}", "stage": "propose", "seed": number, **more}
+    given = {"subject": f"idea-{number:04}", "stage": "propose", "seed": number, **more}
     return ModelRequest(messages=(message,), **given)
 
 
@@ -80,7 +80,7 @@ async def many(paths: ServingPaths, endpoint: Endpoint, run: Path) -> dict[str, 
     told: list[str] = []
 
     def tell(asked: ModelRequest, reply: ModelReply, time: int) -> None:
-        told.append(asked.idea_id)
+        told.append(asked.subject)
 
     own = open_served(paths, endpoint, endpoint.models[0], ClientSettings())
     model = RecordedModel(own, RunPaths(run), tell)

@@ -21,7 +21,7 @@ def draw(
     rng = random.Random(place)
     return tuple(
         ModelRequest(
-            idea_id=f"{place}-{number}",
+            subject=f"{place}-{number}",
             stage="propose",
             messages=(
                 Message(role="system", content=f"{rng.getrandbits(32):08x} {_SYSTEM}"),

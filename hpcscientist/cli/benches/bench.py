@@ -35,6 +35,15 @@ def startup(as_json: bool) -> None:
     show(found.figures(), as_json)
 
 
+@bench.command("papers")
+@json_option
+def papers(as_json: bool) -> None:
+    """How many false statements about a campaign the checks of manuscripts refuse."""
+    from hpcscientist.bench.papers import statements as found  # noqa: PLC0415
+
+    show(found.figures(), as_json)
+
+
 bench.add_command(cluster.slurm)
 bench.add_command(cluster.serving)
 bench.add_command(model.model)

@@ -25,7 +25,31 @@ def run_directory(command: F) -> F:
     return click.argument("directory", metavar="DIR", type=kind, callback=_settled)(command)
 
 
-def _settled(context: click.Context, parameter: click.Parameter, directory: Path) -> Path:
+def run_directories(command: F) -> F:
+    """Add the argument DIR..., one or more; otherwise as `run_directory`."""
+
+    def settled(
+        context: click.Context, parameter: click.Parameter, directories: tuple[Path, ...]
+    ) -> tuple[Path, ...]:
+        return tuple(filter(None, (_settled(context, parameter, one) for one in directories)))
+
+    kind = click.Path(path_type=Path)
+    return click.argument(
+        "directories", metavar="DIR...", type=kind, nargs=-1, required=True, callback=settled
+    )(command)
+
+
+def optional_run_directory(command: F) -> F:
+    """Add the argument DIR, which may be left out: None then."""
+    kind = click.Path(path_type=Path)
+    return click.argument(
+        "directory", metavar="[DIR]", type=kind, required=False, callback=_settled
+    )(command)
+
+
+def _settled(
+    context: click.Context, parameter: click.Parameter, directory: Path | None
+) -> Path | None:
     from hpcscientist.config.layers import default_private_root  # noqa: PLC0415 (as below)
 
     # To stop a campaign needs no configuration, and must not fail for want of one.

@@ -10,6 +10,7 @@ import click
 
 from hpcscientist.campaign.proposals import earlier, shelf
 from hpcscientist.cli.shared.costs import in_short
+from hpcscientist.cli.shared.status_line import StatusLine
 from hpcscientist.config.partitions import described, of_controller
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.text import one_line, printable
@@ -19,6 +20,7 @@ from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import likeness
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.seeding import seeds_said
+from hpcscientist.papers import lacking
 from hpcscientist.records.events import (
     DriverStarted,
     Event,
@@ -66,6 +68,7 @@ def header(checked: Checked) -> None:
         "bank": earlier.statement(checked.earlier),
         "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
+        "papers": lacking.statement(),
         "run dir": str(checked.run_dir),
     }
     more = [*(("served", line) for line in checked.layout), *(("note", n) for n in place.notes)]
@@ -112,23 +115,61 @@ def _submission(checked: Checked) -> str:
 
 
 class Progress:
-    """Writes a line for each event worth a line."""
+    """Writes a line for each event worth a line.
 
-    def __init__(self) -> None:
+    On a terminal the last line says where the campaign is and is drawn anew; trials have no lines
+    of their own there. Use it as a context manager where that line is to be drawn.
+    """
+
+    def __init__(self, line: StatusLine | None = None) -> None:
         self._start = time.monotonic()
         self._silent = False
+        self._line = line
+        self._told = ""
+
+    def __enter__(self) -> Progress:
+        if self._line is not None:
+            self._line.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._line.end()
 
     def __call__(self, event: Event, state: CampaignState) -> None:
         """Show an event with the state after it."""
-        text = "" if self._silent else self._describe(event, state)
+        if self._silent:
+            return
+        if self._line is not None:
+            self._line.update(event, state)
+            if isinstance(event, IdeaProposed | TrialEnded):  # counted in the line
+                return
+        text = self._describe(event, state)
         if text:
             elapsed = time.monotonic() - self._start
             running = state.count_trials("running")
-            line = f"[{elapsed:6.1f} s, {running} running] {one_line(printable(text), None)}"
-            try:
-                click.echo(line, err=True)
-            except OSError:
-                self._silent = True  # whoever read the progress has gone; the campaign goes on
+            self._echo(f"[{elapsed:6.1f} s, {running} running] {one_line(printable(text), None)}")
+
+    def tell(self, text: str) -> None:
+        """Print what concerns a job or served models, line by line.
+
+        What is told again is told anew only where nothing is drawn: there it is in the line.
+        """
+        news = text.partition(": ")[2]
+        if self._line is not None and news and news == self._told:
+            return
+        self._told = news
+        for line in text.splitlines():
+            self._echo(printable(line))
+
+    def _echo(self, line: str) -> None:
+        if self._line is not None:
+            self._line.above(line)
+            return
+        try:
+            click.echo(line, err=True)
+        except OSError:
+            self._silent = True  # whoever read the progress has gone; the campaign goes on
 
     @singledispatchmethod
     def _describe(self, event: Event, state: CampaignState) -> str:

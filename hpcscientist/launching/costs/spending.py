@@ -99,6 +99,37 @@ class Spending(Record):
         return sum(role.prompt + role.completion for role in self.roles)
 
 
+class CostLines:
+    """Of a journal that is read once, the lines that tell what was spent, for `spent`.
+
+    A serving that nobody ended lasts until the last line before the next driver's first, so those
+    and the very last are kept too.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Line] = []
+        self._last: Line | None = None
+
+    def take(self, line: Line) -> None:
+        """Take in the next line."""
+        if isinstance(line.event, DriverStarted | PlaneStarted):
+            self._keep_last()
+        if isinstance(
+            line.event, DriverStarted | ReplyRecorded | TrialEnded | PlaneStarted | PlaneStopped
+        ):
+            self._kept.append(line)
+        self._last = line
+
+    def all(self) -> list[Line]:
+        """Return what is kept, once all lines were taken in."""
+        self._keep_last()
+        return self._kept
+
+    def _keep_last(self) -> None:
+        if self._last is not None and (not self._kept or self._kept[-1] is not self._last):
+            self._kept.append(self._last)
+
+
 def spent(lines: Sequence[Line], found: Counted) -> Spending:
     """Return what a journal tells, beside what was found for it."""
     served = servings(lines)

@@ -15,7 +15,8 @@ from hpcscientist.records.events import Event
 
 
 class JournalTail:
-    """The state of a campaign as its journal grows.
+    """The state of a campaign as its journal grows; `time`: of the last line, in seconds since the
+    epoch.
 
     A last group that cannot be read is not finished yet. Where a line was taken back (the
     writer's disk was full, or a driver cut a torn line off) the journal is read anew.
@@ -26,7 +27,7 @@ class JournalTail:
         self._restart()
 
     def _restart(self) -> None:
-        self.state = CampaignState()
+        self.state, self.time = CampaignState(), 0.0
         self._reader = Reader(self._path.parent)
         self._offset, self._lines, self._last = 0, 0, b""
 
@@ -70,6 +71,7 @@ class JournalTail:
         try:
             for line, end in log.read(io.BytesIO(appended), self._reader.line, is_torn):
                 self.state.apply(line.event)
+                self.time = line.t
                 taken.append(line.event)
                 self._last = appended[start:end]
                 self._offset += end - start

@@ -33,7 +33,7 @@ REFUSES_ONE_REQUEST = frozenset({400, 413, 422})
 _MANY = 3
 # What shows whether an endpoint answers at all; short, for nobody reads the reply.
 _SHORT = ModelRequest(
-    idea_id="",
+    subject="",
     stage="probe",
     messages=(Message(role="user", content="Reply with the word yes."),),
     temperature=0.0,

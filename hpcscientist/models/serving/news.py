@@ -32,7 +32,7 @@ class PlaneNews:
         if state != self._state:
             self._state, self._since, self._due = state, now, now + AGAIN_S
             return f"model plane: {state}" if state else ""
-        if not is_running or now < self._due or not state or _is_over(state):
+        if not is_running or now < self._due or not state or is_over(state):
             return ""
         self._due = now + AGAIN_S
         minutes = int((now - self._since) // 60)
@@ -40,8 +40,14 @@ class PlaneNews:
         return f"model plane: {state}{lasts}"
 
     def _read(self) -> str:
-        return one_line(read_tail(self._paths.state, _BYTES).strip())
+        return plane_state(self._paths)
 
 
-def _is_over(state: str) -> bool:
+def plane_state(paths: ServingPaths) -> str:
+    """Return what a plane says of itself in a line; "" where there is none."""
+    return one_line(read_tail(paths.state, _BYTES).strip())
+
+
+def is_over(state: str) -> bool:
+    """Whether a plane that says so waits for nothing: it answers, or it failed."""
     return state == "ready" or state.startswith("failed")

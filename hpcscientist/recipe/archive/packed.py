@@ -19,6 +19,7 @@ from typing import Final
 from hpcscientist.files.hashing import hash_bytes, hash_file, hash_named, tree_files
 from hpcscientist.recipe.archive import ustar
 from hpcscientist.recipe.checks.files import (
+    PAPERS_PLAYBOOK,
     PLAYBOOK,
     PREPARE,
     RECIPE_FILE,
@@ -31,7 +32,8 @@ LIMIT: Final = 8 * 2**20  # bytes of an archive: there is one for each claim
 _SUMS, _ROOT = "SHA256SUMS", "recipe"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  {_ROOT}/(.+)")
 # Told to models and people, or named by a claim itself: running it again reads none of them.
-_NEVER_READ, _NEVER_READ_SUFFIXES = (PLAYBOOK, SEED_IDEAS), (".md", ".sif", ".def")
+_NEVER_READ = (PLAYBOOK, PAPERS_PLAYBOOK, SEED_IDEAS)
+_NEVER_READ_SUFFIXES = (".md", ".sif", ".def")
 _DEEPEST = 32  # folders around a file
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcscientist.recipe.checks.document import read_document
 from hpcscientist.recipe.checks.files import (
+    PAPERS_PLAYBOOK,
     PLAYBOOK,
     RECIPE_FILE,
     SEED_IDEAS,
@@ -22,16 +23,22 @@ from hpcscientist.records.problem import Problem
 __all__ = ["Problem", "check"]
 
 
-def check(path: Path, replies: Mapping[str, type[Record]] | None = None) -> list[Problem]:
-    """Return all problems of the recipe in folder `path`; none for a sound recipe.
+def check(
+    path: Path,
+    replies: Mapping[str, type[Record]] | None = None,
+    papers: Mapping[str, type[Record]] | None = None,
+) -> list[Problem]:
+    """Return all problems of the recipe in folder `path`; none for a sound recipe. `replies` and
+    `papers` are what its playbook and that of its papers may hold.
 
     Where recipe.toml is wrong, the files that it names cannot be judged and only the
-    playbook and the seed ideas are checked besides.
+    playbooks and the seed ideas are checked besides.
     """
     spec = read_document(path / RECIPE_FILE)
     problems = spec if isinstance(spec, list) else list(file_problems(path, spec))
     if (path / SEED_IDEAS).exists():
         problems += seed_ideas(path / SEED_IDEAS)[1]
-    if (path / PLAYBOOK).exists():
-        problems += playbook_problems(path / PLAYBOOK, replies)
+    for name, known in ((PLAYBOOK, replies), (PAPERS_PLAYBOOK, papers)):
+        if (path / name).exists():
+            problems += playbook_problems(path / name, known)
     return list(dict.fromkeys(problems))

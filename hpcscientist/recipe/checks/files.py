@@ -22,6 +22,7 @@ PREPARE = "prepare.py"
 SCORER = "score.py"
 SEED_IDEAS = "seed_ideas.json"
 PLAYBOOK = "playbook.jsonl"
+PAPERS_PLAYBOOK = "papers.jsonl"  # recorded replies of whoever writes papers
 
 _OPTIONS = {PREPARE: ("--out",), SCORER: ("--predictions", "--labels")}
 

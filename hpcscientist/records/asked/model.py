@@ -21,7 +21,10 @@ class Message(Record):
 
 
 class ModelRequest(Record):
-    """A request. (`idea_id`, `key`) names it uniquely in a campaign.
+    """A request. (`subject`, `key`) names it uniquely in a campaign.
+
+    `subject` is what it is about: an idea, the survey, a paper, a review. The record of its calls
+    lies in the subject's folder.
 
     `stage` is what is asked for (propose, code, debug, …), `ordinal` counts the calls of
     that stage for this idea from 1, `draft` tells replies apart that are asked for side by side,
@@ -35,7 +38,7 @@ class ModelRequest(Record):
     `scale` is the highest value of scores from 1 on whose probabilities are wanted; 0: none are.
     """
 
-    idea_id: str
+    subject: str
     stage: str
     role: Role = "review"
     ordinal: int = Field(default=1, ge=1)

@@ -67,6 +67,3 @@ class StructureReply(Record):
         min_length=1, description="Which definitions and calls meet where it fails, and how."
     )
     cause: Prose = Field(min_length=1, description="The cause, with file and line.")
-
-
-# Stage of a call -> what its reply must fit.

@@ -37,7 +37,7 @@ class Spent:
 
     def add(self, request: ModelRequest, reply: ModelReply) -> None:
         """Count a reply, also one that was recorded before."""
-        of = request.idea_id
+        of = request.subject
         self.prompt[of] = self.prompt.get(of, 0) + reply.prompt_tokens
         self.completion[of] = self.completion.get(of, 0) + reply.completion_tokens
         self.estimated = self.estimated or reply.tokens_estimated

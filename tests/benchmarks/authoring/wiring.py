@@ -98,7 +98,7 @@ def _recorded(roles: Roles, prepared: Prepared, journal: Journal, spent: Spent) 
         spent.add(request, reply)
         journal.record(
             ReplyRecorded(
-                idea_id=request.idea_id,
+                idea_id=request.subject,
                 call=request.key,
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,

@@ -1,0 +1,1 @@
+"""`hpcsci bench papers`: how many false statements the walls of manuscripts refuse."""

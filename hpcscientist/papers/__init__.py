@@ -1,0 +1,1 @@
+"""Manuscripts in which no number is typed, and what holds them to the results."""

@@ -1,0 +1,293 @@
+"""What the figures show, as tables: from the journal and the result files, never from a model.
+
+Each table is written beside its figure as CSV, so that a reader can draw it again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scipy import stats
+
+from hpcscientist.authoring.runs.curves import series_of
+from hpcscientist.feedback.statistics import compare
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.history.standing import TrialState
+from hpcscientist.history.state import CampaignState
+from hpcscientist.records.events import AttemptWritten
+from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
+from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Stage
+from hpcscientist.results import logs
+from hpcscientist.results.aggregate import Overview
+
+Cell = str | int | float | bool | None
+_MOST_STEPS: Final = 400  # of a learning curve; a longer one is thinned
+_MOST_CURVES: Final = 2  # series that are drawn
+_BAND: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The data of one figure. `notes` are what else it is drawn from, by name."""
+
+    id: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: Mapping[str, float | str] = field(default_factory=dict)
+
+    def dicts(self) -> list[dict[str, Cell]]:
+        """Return the rows by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def as_csv(self) -> str:
+        """Return it as CSV: notes first, as comments; floats in full."""
+        text = io.StringIO()
+        for name, value in self.notes.items():
+            text.write(f"# {name}: {value}\n")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(["" if c is None else c for c in row] for row in self.rows)
+        return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """What figures are drawn from: one reading of a campaign. `values`: of the first metric."""
+
+    paths: RunPaths
+    state: CampaignState
+    rows: Sequence[ResultRow]
+    values: Overview
+    metric: str
+    minimum_effect: float
+
+
+def tables(campaign: Campaign, ideas: Sequence[str]) -> Iterator[Table]:
+    """Yield the tables that there are data for; `ideas`: those the paper is about, () for all."""
+    for make in (effects, confirmed, learning_curves, ablations, attempts):
+        if (table := make(campaign, ideas)).rows:
+            yield table
+
+
+def effects(campaign: Campaign, ideas: Sequence[str]) -> Table:
+    """The effect of every scored idea with its interval, on the validation split."""
+    rows = [
+        (r.idea_id, r.title, r.delta, r.ci_low, r.ci_high, r.n, _word(r), r.idea_id in ideas)
+        for r in _scored(campaign)
+    ]
+    return Table(
+        "effects",
+        f"effect of each scored idea on {campaign.metric}, against the baseline, with interval",
+        ("idea", "title", "delta", "ci_low", "ci_high", "n", "outcome", "in_paper"),
+        tuple(rows),
+        {
+            "minimum_effect": campaign.minimum_effect,
+            "metric": campaign.metric,
+            "split": "validation",
+        },
+    )
+
+
+def confirmed(campaign: Campaign, ideas: Sequence[str]) -> Table:
+    """The effect in the search against the effect with fresh seeds on the test split."""
+    rows = [
+        (
+            r.idea_id,
+            r.delta,
+            r.ci_low,
+            r.ci_high,
+            r.test_delta,
+            r.test_ci_low,
+            r.test_ci_high,
+            _word(r),
+        )
+        for r in _scored(campaign)
+        if r.test_delta is not None
+    ]
+    return Table(
+        "search-confirmed",
+        f"effect on {campaign.metric} in the search against that on the test split",
+        (
+            "idea",
+            "delta",
+            "ci_low",
+            "ci_high",
+            "test_delta",
+            "test_ci_low",
+            "test_ci_high",
+            "outcome",
+        ),
+        tuple(rows),
+        {"metric": campaign.metric, "noise_band": noise_band(campaign)},
+    )
+
+
+def noise_band(campaign: Campaign) -> float:
+    """Return by how much two effects of the same code differ in 95 of 100 cases, by its seeds.
+
+    Each effect is a difference of two means over the baseline's number of seeds. 0 for one seed.
+    """
+    values = list(campaign.values.validation.of(BASELINE_ID, BASELINE_ATTEMPT).values())
+    if (n := len(values)) < 2:
+        return 0.0
+    mean = sum(values) / n
+    variance = sum((value - mean) ** 2 for value in values) / (n - 1)
+    quantile = float(stats.t.ppf(0.5 + _BAND / 2, n - 1))
+    return quantile * math.sqrt(4 * variance / n)
+
+
+def learning_curves(campaign: Campaign, ideas: Sequence[str]) -> Table:
+    """What the trials of the baseline and of the paper's ideas wrote on their way, by seed.
+
+    The code under test wrote it: it is shown and never trusted.
+    """
+    wanted = [(BASELINE_ID, BASELINE_ATTEMPT)]
+    wanted += [(i, a) for i in ideas or _improved(campaign) if (a := _attempt(campaign, i))]
+    read = {trial.trial_id: (trial, _series(campaign, trial)) for trial in _full(campaign, wanted)}
+    shared = _shared_series([names for _, names in read.values()])
+    rows = tuple(
+        (trial.idea_id, trial.seed, name, step, value)
+        for trial, names in read.values()
+        for name in shared
+        for step, value in _thinned(names.get(name, ()))
+        if math.isfinite(value)
+    )
+    return Table(
+        "learning-curves",
+        "what trials wrote on their way, a line for each seed",
+        ("idea", "seed", "series", "step", "value"),
+        rows,
+    )
+
+
+def ablations(campaign: Campaign, ideas: Sequence[str]) -> Table:
+    """The further runs of the paper's ideas beside what they were derived from."""
+    rows: list[tuple[Cell, ...]] = []
+    baseline = campaign.values.validation.of(BASELINE_ID, BASELINE_ATTEMPT)
+    for idea_id in ideas or [row.idea_id for row in _scored(campaign)]:
+        runs = list(_further(campaign, idea_id))
+        main = _attempt(campaign, idea_id)
+        if not runs or main is None:
+            continue
+        for attempt, kind, title in [(main, "main", "the idea"), *runs]:
+            values = campaign.values.validation.of(idea_id, attempt)
+            if not (values.keys() & baseline.keys()):
+                continue
+            told = compare(baseline, values)
+            rows.append(
+                (idea_id, attempt, kind, title, told.delta, told.ci_low, told.ci_high, told.n)
+            )
+    shown = tuple(rows) if any(row[2] != "main" for row in rows) else ()
+    return Table(
+        "ablations",
+        f"effect of ideas and of their further runs on {campaign.metric}, against the baseline",
+        ("idea", "attempt", "kind", "title", "delta", "ci_low", "ci_high", "n"),
+        shown,
+        {"metric": campaign.metric, "split": "validation"},
+    )
+
+
+def attempts(campaign: Campaign, ideas: Sequence[str]) -> Table:
+    """Every version of code that was written, what it was made from, and what came of it."""
+    rows: list[tuple[Cell, ...]] = []
+    for event in journal.events(campaign.paths.journal):
+        if not isinstance(event, AttemptWritten) or (ideas and event.idea_id not in ideas):
+            continue
+        if event.attempt not in campaign.state.ideas[event.idea_id].code_hashes:
+            continue  # the double of another
+        outcome = _came_to(campaign, event.idea_id, event.attempt)
+        final = event.attempt == _attempt(campaign, event.idea_id)
+        rows.append((event.idea_id, event.attempt, event.parent, event.kind, outcome, final))
+    rows.sort(key=lambda row: (str(row[0]), int(str(row[1]))))
+    return Table(
+        "attempts",
+        "versions of code, from the reference to the right, by what each was made from",
+        ("idea", "attempt", "parent", "kind", "outcome", "final"),
+        tuple(rows),
+    )
+
+
+def _scored(campaign: Campaign) -> list[ResultRow]:
+    return [row for row in campaign.rows if row.status == "scored" and row.delta is not None]
+
+
+def _improved(campaign: Campaign) -> list[str]:
+    return [row.idea_id for row in campaign.rows if row.confirmed]
+
+
+def _word(row: ResultRow) -> str:
+    return "confirmed" if row.confirmed else row.finding.value if row.finding else "undecided"
+
+
+def _attempt(campaign: Campaign, idea_id: str) -> int | None:
+    idea = campaign.state.ideas.get(idea_id)
+    return idea.ended.attempt if idea is not None and idea.ended is not None else None
+
+
+def _full(campaign: Campaign, wanted: Iterable[tuple[str, int]]) -> Iterator[TrialState]:
+    for key in wanted:
+        for trial in campaign.state.full.get(key, {}).values():
+            if trial.phase == "scored":
+                yield trial
+
+
+def _series(campaign: Campaign, trial: TrialState) -> dict[str, list[float]]:
+    return series_of(logs.progress(campaign.paths, trial.trial_id, trial.run))
+
+
+def _shared_series(found: Sequence[Mapping[str, Sequence[float]]]) -> list[str]:
+    """Return the series that most trials wrote, but for those that count from one by one."""
+    counted: dict[str, int] = {}
+    for names in found:
+        for name, values in names.items():
+            if len(values) > 1 and any(b - a != 1 for a, b in itertools.pairwise(values)):
+                counted[name] = counted.get(name, 0) + 1
+    return sorted(counted, key=lambda name: (-counted[name], name))[:_MOST_CURVES]
+
+
+def _thinned(values: Sequence[float]) -> Iterator[tuple[int, float]]:
+    stride = max(1, math.ceil(len(values) / _MOST_STEPS))
+    last = len(values) - 1
+    for place, value in enumerate(values):
+        if place % stride == 0 or place == last:
+            yield place + 1, value
+
+
+def _further(campaign: Campaign, idea_id: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the further runs of an idea that were written: attempt, kind and title."""
+    titles = iter(
+        reading.run
+        for _, reading in sorted(campaign.state.ideas[idea_id].readings.items())
+        if reading.run is not None
+    )
+    for event in journal.events(campaign.paths.journal):
+        if not isinstance(event, AttemptWritten) or event.idea_id != idea_id:
+            continue
+        if event.kind in ("ablation", "sensitivity", "follow-up"):
+            run = next((run for run in titles if run.kind == event.kind), None)
+            yield event.attempt, event.kind, run.title if run else event.kind
+
+
+def _came_to(campaign: Campaign, idea_id: str, attempt: int) -> str:
+    trials = [
+        trial
+        for trial in campaign.state.trials.values()
+        if (trial.idea_id, trial.attempt) == (idea_id, attempt) and trial.has_ended
+    ]
+    if not trials:
+        return "not run"
+    reports = [trial.report for trial in trials]
+    if any(r is not None and not isinstance(r.outcome, Scored) for r in reports):
+        return "failed"
+    full = any(trial.stage is Stage.SEEDS for trial in trials)
+    return "scored" if full else "piloted"

@@ -1,0 +1,38 @@
+"""What this machine lacks to make papers, told before anybody waits for one."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Final
+
+from hpcscientist.papers.typesetting import engine
+
+EXTRA: Final = "pip install 'hpcscientist[papers]'"
+_PACKAGES: Final = {
+    "pymupdf": "PyMuPDF, so no PDF can be checked",
+    "matplotlib": "matplotlib, so no figure can be drawn",
+}
+
+
+def missing() -> tuple[str, ...]:
+    """Return what papers with PDF lack here, each with what mends it; () where nothing is."""
+    found = []
+    if packages := engine.lacking():
+        found.append(f"TeX packages: {' '.join(packages)} ({engine.INSTALL})")
+    found += [
+        f"{what} ({EXTRA})"
+        for name, what in _PACKAGES.items()
+        if importlib.util.find_spec(name) is None
+    ]
+    return tuple(found)
+
+
+def can_preview() -> bool:
+    """Whether Typst is installed beside this package."""
+    return importlib.util.find_spec("typst") is not None
+
+
+def statement() -> str:
+    """Say in one line what is lacking; "" where nothing is."""
+    found = missing()
+    return f"no PDF can be made here: lacking are {'; '.join(found)}" if found else ""

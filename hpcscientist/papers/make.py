@@ -1,0 +1,229 @@
+"""`hpcsci paper`: which papers a campaign has, each drawn, written, checked and typeset."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import CampaignBusy, RunDirectoryError
+from hpcscientist.files.lock import Held, Lock
+from hpcscientist.files.rundir import PaperPaths, RunPaths
+from hpcscientist.history import frozen
+from hpcscientist.history.status import read_state
+from hpcscientist.judgement.summary import read_rows
+from hpcscientist.papers.check import check
+from hpcscientist.papers.facts.collect import collect
+from hpcscientist.papers.figures.data import Campaign as Drawable
+from hpcscientist.papers.figures.data import tables
+from hpcscientist.papers.figures.drawn import captions, draw_all
+from hpcscientist.papers.lacking import missing
+from hpcscientist.papers.library import NoLibrary, library_of
+from hpcscientist.papers.typesetting.assemble import Records
+from hpcscientist.papers.typesetting.builder import Builder, Built
+from hpcscientist.papers.typesetting.document import Drawn
+from hpcscientist.papers.typesetting.engine import Limits
+from hpcscientist.papers.venues import venue as venues
+from hpcscientist.papers.venues.venue import Venue
+from hpcscientist.papers.writing.brief import brief_of, subjects
+from hpcscientist.papers.writing.drafts import FigureOffer
+from hpcscientist.papers.writing.paper import Campaign, Desk, Layout, Tally, open_writers
+from hpcscientist.papers.writing.writer import Written
+from hpcscientist.ports.telling import Tell
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.records.idea import CAMPAIGN_ID
+from hpcscientist.records.manuscript import Defect, Manuscript
+from hpcscientist.results.aggregate import overview
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for. `ideas`: (): one paper for each confirmed improvement, and one of all.
+
+    `venue` is a name or a folder, `pages` None the venue's own, `model` "" the campaign's own.
+    `out`: None: `papers/` of the run directory.
+    """
+
+    folder: Path  # the working directory, which venues and models are relative to
+    settings: Settings
+    ideas: tuple[str, ...] = ()
+    venue: str = venues.DEFAULT
+    model: str = ""
+    pages: int | None = None
+    out: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One paper. `written` says what it took, `defects` what is wrong with it still."""
+
+    subject: str
+    title: str
+    built: Built
+    written: Written
+    tally: Tally
+    defects: tuple[Defect, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the PDF is there, nothing is wrong with it, and all of its numbers are traced."""
+        return self.built.is_sound and not self.defects
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A paper that would be written: what `--dry-run` says."""
+
+    subject: str
+    title: str
+    folder: Path
+    sections: tuple[str, ...]
+    figures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    """A campaign opened for papers: its records, what is drawn, and its recipe."""
+
+    records: Records
+    drawable: Drawable
+    campaign: Campaign
+    venue: Venue
+    out: PaperPaths
+
+    @property
+    def plot(self) -> Path | None:
+        """The recipe's own plot.py; None where it has none."""
+        own = self.campaign.recipe.folder / "plot.py"
+        return own if own.is_file() else None
+
+
+def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made]:
+    """Write and build the papers that are asked for, one after another.
+
+    After a kill the same call goes on: what models replied before is taken from the record. Nothing
+    of the campaign is changed. Raises UsageError, RunDirectoryError, CampaignBusy, ModelError,
+    LibraryError, OSError.
+    """
+    studio = open_studio(paths, wanted)
+    roles = open_writers(studio.campaign, wanted.settings, wanted.model)
+    for subject in subjects(studio.records.sheet, wanted.ideas):
+        folder = studio.out.root / subject
+        folder.mkdir(parents=True, exist_ok=True)
+        with _held(folder):
+            tally = Tally()
+            desk = Desk(studio.campaign, roles, studio.out, wanted.settings, tell=tell, tally=tally)
+            yield _made(studio, desk, wanted, subject, tell)
+
+
+def plan(paths: RunPaths, wanted: Wanted) -> tuple[list[Planned], tuple[str, ...]]:
+    """Return which papers would be made, and what this machine lacks for them. Writes nothing.
+
+    Raises as `make` does.
+    """
+    studio = open_studio(paths, wanted)
+    open_writers(studio.campaign, wanted.settings, wanted.model)
+    found = []
+    for subject in subjects(studio.records.sheet, wanted.ideas):
+        brief = brief_of(paths, studio.campaign.recipe, studio.records.sheet, subject)
+        there = tuple(table.id for table in tables(studio.drawable, _ideas(subject)))
+        titles = tuple(section.title for section in studio.venue.sections)
+        folder = studio.out.root / subject
+        found.append(Planned(subject, brief.title, folder, titles, there))
+    return found, missing()
+
+
+def open_studio(paths: RunPaths, wanted: Wanted) -> Studio:
+    """Open a campaign for papers. Raises RunDirectoryError where its records disagree."""
+    venue = venues.load(wanted.venue, wanted.folder)
+    if wanted.pages is not None:
+        venue = replace(venue, pages=wanted.pages)
+    state = read_state(paths)
+    config = frozen.read(paths)
+    collected = collect(paths)
+    if collected.problems:
+        raise RunDirectoryError(
+            f"{paths.root}: {len(collected.problems)} records disagree: {collected.problems[0]}; "
+            "restore what was changed: papers are made of whole records only"
+        )
+    recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
+    metric = recipe.spec.primary
+    library = library_of(paths, config)
+    runs = {trial.trial_id: trial.run for trial in state.trials.values()}
+    return Studio(
+        records=Records(paths, config, state, collected.sheet, library),
+        drawable=Drawable(
+            paths=paths,
+            state=state,
+            rows=read_rows(paths).rows,
+            values=overview(paths, metric.name, runs),
+            metric=metric.name,
+            minimum_effect=metric.minimum_effect,
+        ),
+        campaign=Campaign(paths, config, recipe, collected.sheet, library),
+        venue=venue,
+        out=PaperPaths(wanted.out) if wanted.out else paths.papers,
+    )
+
+
+def _made(studio: Studio, desk: Desk, wanted: Wanted, subject: str, tell: Tell) -> Made:
+    records, folder = studio.records, studio.out.root / subject
+    figures = draw_all(
+        studio.drawable,
+        _ideas(subject),
+        folder / "figures",
+        studio.venue.width_in,
+        studio.plot,
+        tell,
+    )
+    builder = Builder(records, studio.venue, figures, folder, wanted.limits)
+
+    def wrong(manuscript: Manuscript) -> Sequence[Defect]:
+        return check(manuscript, records.sheet, records.library or NoLibrary())
+
+    kept: list[tuple[Manuscript, Built]] = []
+
+    def built_of(manuscript: Manuscript) -> Built:
+        if not kept or kept[-1][0] != manuscript:
+            kept.append((manuscript, builder.build(manuscript)))
+        return kept[-1][1]
+
+    async def build(manuscript: Manuscript) -> Sequence[Defect]:
+        return built_of(manuscript).defects
+
+    layout = Layout(studio.venue.sections, studio.venue.pages, _offers(figures))
+    written = asyncio.run(desk.write(subject, layout, wrong, build))
+    built = built_of(written.manuscript)
+    left = (*written.defects, *built.defects)
+    return Made(subject, written.manuscript.title, built, written, desk.tally, left)
+
+
+def _ideas(subject: str) -> tuple[str, ...]:
+    return () if subject == CAMPAIGN_ID else (subject,)
+
+
+def _offers(figures: dict[str, Drawn]) -> tuple[FigureOffer, ...]:
+    return tuple(
+        FigureOffer(drawn.id, drawn.title, captions(drawn)[0]) for drawn in figures.values()
+    )
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Keep others from making the same paper. Raises CampaignBusy, RunDirectoryError."""
+    try:
+        lock = Lock(folder / ".writer")
+    except Held as holder:
+        raise CampaignBusy(
+            f"{folder}: {holder} writes it already; wait for that, or give another --out"
+        ) from holder
+    except OSError as error:
+        raise RunDirectoryError(f"{folder}: cannot be written: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,186 @@
+"""The system's TeX, run within bounds on sources that nobody vouches for.
+
+It runs without shell escape, reads and writes nothing outside its own folder and the installed
+TeX, has no network where the kernel lets us take it away (pdfTeX opens no socket anyway), and ends
+after a time, at a size of memory and at a size of output.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.files.hashing import hash_file
+
+ENGINE: Final = "pdflatex"
+# What each file that our LaTeX loads comes with in Debian; other systems name them alike.
+NEEDED: Final = {
+    "article.cls": "texlive-latex-base",
+    "hyperref.sty": "texlive-latex-base",
+    "geometry.sty": "texlive-latex-base",
+    "amssymb.sty": "texlive-latex-base",
+    "microtype.sty": "texlive-latex-recommended",
+    "booktabs.sty": "texlive-latex-recommended",
+    "caption.sty": "texlive-latex-recommended",
+    "xcolor.sty": "texlive-latex-recommended",
+    "lmodern.sty": "lmodern",
+    "lmr10.pfb": "lmodern",
+}
+INSTALL: Final = "apt-get install texlive-latex-recommended texlive-fonts-recommended lmodern"
+_RUNS: Final = 4  # a document whose references do not settle by then never will
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run of the engine may use: seconds, MiB."""
+
+    seconds: float = 60.0
+    memory_mb: int = 1024
+    output_mb: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Typeset:
+    """What the engine made of a document. Seconds, MiB.
+
+    `log` is the last run's; `pdf` None where none was made. `stopped`: which bound ended it, ""
+    for none. `passes`: how often the engine ran.
+    """
+
+    pdf: Path | None
+    log: str
+    stopped: str
+    passes: int
+    seconds: float
+    peak_mb: float
+
+
+def lacking() -> list[str]:
+    """Return what this machine lacks to make a PDF with LaTeX, by the packages that bring it."""
+    if shutil.which(ENGINE) is None or shutil.which("kpsewhich") is None:
+        return ["texlive-latex-base"]
+    return list(_lacking_packages())
+
+
+@cache
+def _lacking_packages() -> tuple[str, ...]:
+    said = subprocess.run(
+        ["kpsewhich", *NEEDED], capture_output=True, text=True, check=False, timeout=60
+    ).stdout
+    there = {Path(line).name for line in said.splitlines()}
+    return tuple(dict.fromkeys(package for name, package in NEEDED.items() if name not in there))
+
+
+def typeset(
+    folder: Path,
+    name: str,
+    epoch: int,
+    limits: Limits | None = None,
+    stop: threading.Event | None = None,
+) -> Typeset:
+    """Run the engine on `folder/name.tex` until references settle; byte-identical for one `epoch`.
+
+    `epoch`: the time that the document says it was made, seconds since 1970. Raises OSError where
+    the engine cannot be started. Call it from the main thread, as `supervise` asks.
+    """
+    bounds, seconds, peak, log = limits or Limits(), 0.0, 0.0, ""
+    command = [
+        *without_network(),
+        ENGINE,
+        "-no-shell-escape",
+        "-interaction=nonstopmode",
+        "-halt-on-error",
+        "-file-line-error",
+        f"{name}.tex",
+    ]
+    pdf, known, passes, stopped = folder / f"{name}.pdf", "", 0, ""
+    while passes < _RUNS:
+        passes += 1
+        ended = _run(command, folder, epoch, bounds, stop or threading.Event())
+        seconds, peak = seconds + ended.wall, max(peak, ended.peak_mb)
+        log = _read_log(folder / f"{name}.log")
+        stopped = "" if ended.reason is Reason.EXITED else ended.reason.value
+        if ended.exit_code != 0 or stopped:
+            pdf.unlink(missing_ok=True)
+            break
+        settled = _settled(folder, name)
+        if settled == known:
+            break
+        known = settled
+    made = pdf if pdf.is_file() and not pdf.is_symlink() else None
+    return Typeset(made, log, stopped, passes, seconds, peak)
+
+
+def environment(folder: Path, epoch: int) -> dict[str, str]:
+    """Return the engine's whole environment: nothing of the user's but PATH."""
+    nowhere = str(folder / "nowhere")
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": nowhere,
+        "TEXMFHOME": nowhere,
+        "TEXMFVAR": nowhere,
+        "TEXMFCONFIG": nowhere,
+        "TEXINPUTS": ".:",
+        # "p": neither above this folder, nor by absolute path, nor hidden files.
+        "openin_any": "p",
+        "openout_any": "p",
+        "shell_escape": "f",
+        "MKTEXPK": "0",
+        "MKTEXTFM": "0",
+        "SOURCE_DATE_EPOCH": str(epoch),
+        "FORCE_SOURCE_DATE": "1",
+        "max_print_line": "1000",  # or a message is broken in the middle of a name
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def _run(
+    command: Sequence[str], folder: Path, epoch: int, limits: Limits, stop: threading.Event
+) -> Ended:
+    bounds = Bounds(
+        deadline_s=limits.seconds,
+        memory_mb=limits.memory_mb,
+        output_mb=limits.output_mb,
+        watched=(folder,),
+        processes=32,
+        apart=True,
+    )
+    place = Place(folder, environment(folder, epoch))
+    return supervise(command, place, bounds, stop, BoundedLog(io.BytesIO()))
+
+
+@cache
+def without_network() -> tuple[str, ...]:
+    """Return the command that takes the network away; () where the kernel forbids that."""
+    for command in (("unshare", "--net"), ("unshare", "--user", "--map-current-user", "--net")):
+        try:
+            tried = subprocess.run([*command, "true"], capture_output=True, check=False, timeout=20)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if tried.returncode == 0:
+            return (*command, "--")
+    return ()
+
+
+def _settled(folder: Path, name: str) -> str:
+    """Return what the next run would read of this one."""
+    files = (folder / f"{name}.{end}" for end in ("aux", "out", "toc"))
+    return " ".join(hash_file(file) if file.is_file() else "-" for file in files)
+
+
+def _read_log(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(8 * 2**20).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Whether each number of a sentence is what the sentence says it is."""

@@ -1,0 +1,71 @@
+"""Holds the numbers of sentences against the words around them.
+
+A reference has a scope and a type; the words around it name an idea, a split, a metric, a
+statistic, a unit, a direction. All of them have to agree. What is not said has a meaning, too: the
+primary metric, the test split, the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpcscientist.papers.walls.finding import Found, nearest_id, write
+from hpcscientist.papers.walls.mentions import Vocabulary
+from hpcscientist.papers.walls.scopes import directions, runs, statistics, units, whose
+from hpcscientist.papers.walls.scopes.told import Reading, Told
+from hpcscientist.papers.walls.sentences import Sentence
+from hpcscientist.records.facts import FactKind, FactSheet
+from hpcscientist.records.manuscript import DefectCode, Number
+
+_MEASURED = (FactKind.METRIC, FactKind.INTERVAL, FactKind.P_VALUE)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeWall:
+    """Holds the numbers of sentences against the words around them."""
+
+    sheet: FactSheet
+    vocabulary: Vocabulary
+
+    def check(self, sentence: Sentence) -> Iterator[Found]:
+        """Return what is wrong with a sentence's numbers."""
+        for token in sentence.tokens:
+            if token.ref is None or not isinstance(token.ref.part, Number):
+                continue
+            if (problem := token.ref.problem) is not None:
+                yield self._unresolved(token.ref.part, problem.unknown, str(problem))
+        reading = Reading(self.sheet, self.vocabulary, sentence)
+        for at in sentence.numbers:
+            yield from _all(Told(reading, at))
+        yield from directions.pairs(reading)
+
+    def _unresolved(self, part: Number, unknown: str | None, why: str) -> Found:
+        if unknown is None:
+            return Found(DefectCode.BAD_FORMULA, str(part), why)
+        close = nearest_id(self.sheet, unknown)
+        fact = self.sheet.by_id.get(close) if close else None
+        return Found(DefectCode.UNKNOWN_FACT, str(part), write(fact, "write the id of a fact"))
+
+
+def _all(told: Told) -> Iterator[Found]:
+    """Return all that is wrong with a number."""
+    fact = told.fact
+    yield from units.glued(told)
+    yield from units.approximate(told)
+    if told.quantity.is_counted:
+        yield from units.unit(told)
+        return
+    yield from whose.idea(told)
+    yield from runs.run(told)
+    yield from runs.named_setting(told)
+    yield from statistics.qualified(told)
+    if fact.scope.split is not None:
+        yield from whose.split(told)
+    if fact.kind in _MEASURED or fact.scope.statistic is not None:
+        yield from whose.metric(told)
+        yield from statistics.statistic_of(told)
+    yield from directions.sign(told)
+    yield from units.unit(told)
+    if any(part.kind is FactKind.PUBLISHED for part in told.quantity.parts):
+        yield from whose.published(told)

@@ -1,0 +1,1 @@
+"""Writing: from facts, claims and the library to a manuscript, with a model that writes."""

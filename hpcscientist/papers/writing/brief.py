@@ -1,0 +1,197 @@
+"""What a writer is told in words: the task, an idea and what became of it, or all ideas in brief.
+
+Everything here was written by models before anything was measured, or by whoever made the recipe.
+It is material: numbers in it are nobody's measurements, and what is printed comes from facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from hpcscientist.campaign.proposals.idea_file import read_idea
+from hpcscientist.errors import RunDirectoryError, UsageError
+from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.prompting.quoting import line
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.asked.vetting import NoveltyVerdict
+from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan
+from hpcscientist.records.facts import FactIdea, FactSheet
+from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.idea import CAMPAIGN_ID, Idea
+from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.manuscript import PaperScope
+
+T = TypeVar("T", bound=BaseModel)
+
+_FIELD = 1500  # characters of one field
+_REASON = 300
+_READINGS = 20
+_CONCEPTS = TypeAdapter(tuple[ConceptRecord, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What one paper is about. `subject` names its folder and its calls, `number` its seed.
+
+    `fields` are what is known of it in words, what matters most first; `query` is searched for
+    first, and `papers` are those that the campaign itself had found.
+    """
+
+    subject: str
+    number: int
+    scope: PaperScope
+    title: str
+    topic: str
+    fields: tuple[tuple[str, str], ...]
+    query: str
+    papers: tuple[str, ...]
+
+    @property
+    def is_campaign(self) -> bool:
+        """Whether it is the paper on the campaign as a whole."""
+        return not self.scope.ideas
+
+
+def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> Brief:
+    """Return what is known of one idea. Raises UsageError, RunDirectoryError, IdeaDamaged."""
+    known = sheet.idea_by_id.get(idea_id)
+    folder = paths.idea(idea_id)
+    idea = read_idea(folder.idea) if known is not None else None
+    if known is None or idea is None:
+        ids = ", ".join(i.idea_id for i in sheet.ideas if i.status == "scored")
+        raise UsageError(f"--idea {idea_id}: there is no such idea; those scored: {ids or 'none'}")
+    novelty = _record(folder.verdict("novelty"), NoveltyVerdict)
+    found = tuple(citation.paper_id for citation in novelty.evidence) if novelty else ()
+    concepts = _concepts(paths, idea_id)
+    proposal = idea.proposal
+    return Brief(
+        subject=idea_id,
+        number=idea.number,
+        scope=PaperScope(campaign_id=sheet.campaign_id, ideas=(idea_id,)),
+        title=proposal.title,
+        topic=_topic(recipe),
+        fields=tuple(_filled(_of_idea(paths, idea, known, concepts))),
+        query=f"{proposal.title}. {proposal.summary}",
+        papers=(*proposal.papers, *found, *(p for concept in concepts for p in concept.papers)),
+    )
+
+
+def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> Brief:
+    """Return what is known of all ideas, in the order of their numbers. Raises IdeaDamaged."""
+    fields = [(idea.idea_id, _in_brief(paths, idea)) for idea in sheet.ideas]
+    return Brief(
+        subject=CAMPAIGN_ID,
+        number=0,
+        scope=PaperScope(campaign_id=sheet.campaign_id),
+        title=recipe.spec.topic.title,
+        topic=_topic(recipe),
+        fields=tuple(_filled(iter(fields))),
+        query=f"{recipe.spec.topic.title}. {recipe.spec.topic.description}",
+        papers=(),
+    )
+
+
+def subjects(sheet: FactSheet, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return which papers are to be written: each idea asked for, or, where none is, each
+    confirmed improvement and the campaign.
+    """
+    if asked:
+        return tuple(dict.fromkeys(asked))
+    confirmed = (idea.idea_id for idea in sheet.ideas if idea.confirmed)
+    return (*confirmed, CAMPAIGN_ID)
+
+
+def brief_of(paths: RunPaths, recipe: Recipe, sheet: FactSheet, subject: str) -> Brief:
+    """Return the brief of a paper, by what it is about. Raises as `of_idea` does."""
+    if subject == CAMPAIGN_ID:
+        return of_campaign(paths, recipe, sheet)
+    return of_idea(paths, recipe, sheet, subject)
+
+
+def _topic(recipe: Recipe) -> str:
+    topic = recipe.spec.topic
+    return (
+        f"{topic.title}. {' '.join(topic.description.split())} Inputs: {topic.inputs}. "
+        f"Outputs: {topic.outputs}."
+    )
+
+
+def _of_idea(
+    paths: RunPaths, idea: Idea, known: FactIdea, concepts: tuple[ConceptRecord, ...]
+) -> Iterator[tuple[str, str]]:
+    proposal, folder = idea.proposal, paths.idea(idea.idea_id)
+    yield "Its id", idea.idea_id
+    yield "Its title", proposal.title
+    yield "What became of it", _end(known)
+    yield "Hypothesis", proposal.hypothesis
+    yield "Method", proposal.method
+    yield "Details", proposal.technical_details
+    plan = _record(folder.plan, ExperimentPlan)
+    if plan is not None:
+        yield "Parts of the code", "; ".join(plan.parts)
+        yield "Training, as planned", plan.training
+        yield "Model, as planned", plan.model
+        yield "Data, as planned", plan.data
+        yield "Testing, as planned", plan.testing
+    for number, name in sorted(known.parts.items()):
+        yield f"Further run, attempt {number}", name
+    for number in range(1, _READINGS):
+        reading = _record(folder.reading(number), AnalysisReply)
+        if reading is None:
+            break
+        yield f"Reading {number} of its runs", reading.reading
+    for concept in concepts:
+        formula = f" Formula: {concept.formula}" if concept.formula else ""
+        yield f"Concept: {concept.name}", f"{concept.definition}{formula}"
+    yield "Motivation", proposal.motivation
+    yield "Expected", proposal.expected_outcome
+    yield "Risks", proposal.risks
+
+
+def _in_brief(paths: RunPaths, known: FactIdea) -> str:
+    folder = paths.idea(known.idea_id)
+    idea = read_idea(folder.idea) if known.status != "baseline" else None
+    summary = f" {idea.proposal.summary}" if idea else ""
+    return f"{known.title}: {_end(known)}.{summary}"
+
+
+def _end(known: FactIdea) -> str:
+    if known.status == "baseline":
+        return "the reference that ideas are compared with"
+    if known.status != "scored":
+        reason = f": {line(known.reason, _REASON)}" if known.reason else ""
+        return f"{known.status}{reason}"
+    if known.verdict is not Verdict.IMPROVEMENT:
+        return f"scored, {known.verdict or 'undecided'} against the reference"
+    held = {True: "confirmed", False: "not confirmed", None: "not run"}[known.confirmed]
+    return f"an improvement on validation, {held} on the test split"
+
+
+def _filled(fields: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((name, line(text, _FIELD)) for name, text in fields if text.strip())
+
+
+def _concepts(paths: RunPaths, idea_id: str) -> tuple[ConceptRecord, ...]:
+    path = paths.idea(idea_id).concepts
+    try:
+        return _CONCEPTS.validate_json(read_regular(path))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValidationError) as error:
+        raise RunDirectoryError(f"{path}: cannot be read; restore it, or delete it") from error
+
+
+def _record(path: Path, kind: type[T]) -> T | None:
+    """Return what a file of an idea holds; None where there is none."""
+    try:
+        return kind.model_validate_json(read_regular(path))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise RunDirectoryError(f"{path}: cannot be read; restore it, or delete it") from error

@@ -1,0 +1,196 @@
+"""What papers of the library say, sentence by sentence, and who may be cited for which.
+
+A citation names a sentence: `[@bishop1995#2]` is the second one of that paper. So its support is
+the paper's own words by construction, and a model that is held to a schema cannot invent it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hpcscientist.files.text import visible
+from hpcscientist.models.prompting.citing import found_ids
+from hpcscientist.models.prompting.quoting import line
+from hpcscientist.ports.library import Library
+from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.manuscript import Citation, Emphasis, Inline, Line, Support
+
+_ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"“])|\n\s*\n")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_SHORTEST, _LONGEST = 5, 80  # words of a sentence that can support anything, and be quoted
+_OF_ABSTRACT, _OF_TEXT = 10, 6  # sentences of a paper that are offered
+_TITLE, _SENTENCE = 200, 600  # characters in prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A paper as the writer knows it: `key` is what it is cited by, `sentences` from 1 on."""
+
+    key: str
+    paper_id: str
+    title: str
+    year: int | None
+    sentences: tuple[str, ...]
+
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its sentences."""
+        return tuple(f"{self.key}#{number}" for number in range(1, len(self.sentences) + 1))
+
+    @property
+    def name(self) -> str:
+        """Title and year, as prompts show them."""
+        year = f" ({self.year})" if self.year else ""
+        return f"{line(self.title, _TITLE)}{year}"
+
+    def lines(self) -> tuple[str, ...]:
+        """Its sentences with their ids, as prompts show them."""
+        named = zip(self.ids(), self.sentences, strict=True)
+        return tuple(f"[@{name}] {line(sentence, _SENTENCE)}" for name, sentence in named)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The papers that were found for a manuscript, by key in the order in which they were found."""
+
+    library: Library | None
+    papers: dict[str, Offered] = field(default_factory=dict)
+    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by section, ids of sentences
+    uses: dict[str, str] = field(default_factory=dict)  # by id, what it is to be cited for
+
+    def offer(self, paper_ids: Iterable[str], query: str) -> tuple[Offered, ...]:
+        """Return those papers that were not found before, each with what of it can be cited."""
+        known = {paper.paper_id for paper in self.papers.values()}
+        found = list[Offered]()
+        for paper_id in paper_ids:
+            paper = self.library.paper(paper_id) if self.library is not None else None
+            if paper is None or paper.paper_id in known:
+                continue
+            known.add(paper.paper_id)
+            if sentences := tuple(_chosen(paper, query)):
+                key = self._key(paper)
+                new = Offered(key, paper.paper_id, paper.title, paper.year, sentences)
+                self.papers[key] = new
+                found.append(new)
+        return tuple(found)
+
+    def keep(self, evidence_id: str, section: str, use: str) -> bool:
+        """Have a sentence offered to a section's writer; False where nobody knows it."""
+        found = found_ids([evidence_id.removeprefix("@")], self.sentences())
+        if not found:
+            return False
+        self.kept[section] = tuple(dict.fromkeys((*self.kept.get(section, ()), *found)))
+        self.uses.setdefault(found[0], use)
+        return True
+
+    def sentences(self) -> dict[str, str]:
+        """All sentences by their ids."""
+        return {
+            name: sentence
+            for paper in self.papers.values()
+            for name, sentence in zip(paper.ids(), paper.sentences, strict=True)
+        }
+
+    def shown(self, section: str | None = None) -> tuple[str, ...]:
+        """Return the lines of what was kept for a section, or for any; those for it come first."""
+        texts = self.sentences()
+        first = self.kept.get(section, ()) if section else ()
+        every = (name for names in self.kept.values() for name in names)
+        return tuple(
+            f"[@{name}] {line(texts[name], _SENTENCE)}" for name in dict.fromkeys((*first, *every))
+        )
+
+    def resolved(self, parts: Line) -> tuple[Line, tuple[tuple[str, str], ...]]:
+        """Return a text whose citations name papers by id, and each paper with its sentence.
+
+        A key without a sentence means the one of those kept that has most words of the text.
+        What nobody knows stays as it is, for the check of the manuscript to name.
+        """
+        cited = list[tuple[str, str]]()
+
+        def of(part: Inline) -> Inline:
+            if isinstance(part, Emphasis):
+                inner = tuple(of(inner) for inner in part.parts)
+                return Emphasis(parts=inner)  # type: ignore[arg-type]  # none is an emphasis
+            if not isinstance(part, Citation):
+                return part
+            papers = list[str]()
+            for name in part.papers:
+                paper_id, quote = self._meant(name, parts)
+                papers.append(paper_id)
+                if quote:
+                    cited.append((paper_id, quote))
+            return Citation(papers=tuple(dict.fromkeys(papers)))
+
+        return tuple(of(part) for part in parts), tuple(dict.fromkeys(cited))
+
+    def as_cited(self, text: str, supports: Iterable[Support]) -> str:
+        """Return a text with its citations as its writer gave them: by key and sentence."""
+        keys = {paper.paper_id: paper for paper in self.papers.values()}
+        names: dict[str, dict[str, list[str]]] = {}
+        for support in supports:
+            paper = keys[support.paper_id]
+            number = paper.sentences.index(support.quote) + 1
+            of = names.setdefault(support.sentence, {}).setdefault(support.paper_id, [])
+            of.append(f"@{paper.key}#{number}")
+        for sentence, ids in names.items():
+            given = sentence
+            for paper_id, keys_of in ids.items():
+                whole = rf"@{re.escape(paper_id)}(?=[\s;\]])"  # no id that begins so
+                given = re.sub(whole, "; ".join(keys_of), given)
+            text = text.replace(sentence, given)
+        return text
+
+    def _meant(self, name: str, around: Line) -> tuple[str, str]:
+        texts = self.sentences()
+        by_id = {paper.paper_id: paper.key for paper in self.papers.values()}
+        if exact := found_ids([name], texts):
+            return self.papers[exact[0].rpartition("#")[0]].paper_id, texts[exact[0]]
+        bare = name if name in by_id else name.partition("#")[0]
+        key = by_id.get(bare) or next(iter(found_ids([bare], self.papers)), None)
+        if key is None:
+            return name, ""
+        paper = self.papers[key]
+        said = _words("".join(map(str, around)))
+        kept = [texts[k] for names in self.kept.values() for k in names if k in paper.ids()]
+        best = max(kept or paper.sentences, key=lambda text: len(_words(text) & said))
+        return paper.paper_id, best
+
+    def _key(self, paper: Paper) -> str:
+        base = f"{_surname(paper)}{paper.year or ''}"
+        tries = (base, *(f"{base}{chr(97 + n)}" for n in range(26)))
+        return next((k for k in tries if k not in self.papers), f"{base}x{len(self.papers)}")
+
+
+def _chosen(paper: Paper, query: str) -> Iterator[str]:
+    """Yield the sentences of a paper that are offered: those of its abstract, and the nearest."""
+    yield from sentences_of(paper.abstract)[:_OF_ABSTRACT]
+    wanted = _words(query)
+    rest = [s for section in paper.sections for s in sentences_of(section.text)]
+    near = sorted(range(len(rest)), key=lambda n: (-len(_words(rest[n]) & wanted), n))
+    for place in sorted(near[:_OF_TEXT]):
+        yield rest[place]
+
+
+def sentences_of(text: str) -> Sequence[str]:
+    """Return the sentences of a text as they stand there, white space apart.
+
+    One with characters that nobody sees is left out: it could not be quoted as it looks.
+    """
+    parts = (part.split() for part in _ENDS.split(text) if visible(part) == part)
+    return [" ".join(words) for words in parts if _SHORTEST <= len(words) <= _LONGEST]
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}
+
+
+def _surname(paper: Paper) -> str:
+    if not paper.authors:
+        return re.sub(r"[^a-z]", "", paper.title.split()[0].lower()) or "paper"
+    first = paper.authors[0]
+    last = first.partition(",")[0] if "," in first else first.split()[-1] if first.split() else ""
+    plain = unicodedata.normalize("NFKD", last).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z]", "", plain) or "paper"

@@ -1,0 +1,1 @@
+"""Renderers of the views: terminal table, live view, HTML report. They compute nothing."""

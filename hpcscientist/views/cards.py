@@ -1,0 +1,254 @@
+"""The card of an idea: all that is known of one, from its folder and from the campaign's view.
+
+What lies in an idea's folder was written by models and by candidates: texts are bounded here, and
+what only machines see is taken out. A file that is gone or damaged leaves its part empty.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.rundir import IdeaPaths, RunPaths
+from hpcscientist.files.text import printable, visible
+from hpcscientist.records.asked.vetting import FeasibilityVerdict, NoveltyVerdict
+from hpcscientist.records.base import Record
+from hpcscientist.records.experiment import CodeReview
+from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Idea
+from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.trial import Stage
+from hpcscientist.results import logs
+from hpcscientist.views.campaign import CampaignView
+from hpcscientist.views.ideas import IdeaView
+from hpcscientist.views.timeline import TrialSpan
+
+PROSE: Final = 4_000  # characters of each text
+DIFF: Final = 24_000  # of all versions of an idea together
+LOG: Final = 4_000  # bytes of a log's end
+_FILE: Final = 2**20  # bytes: nothing larger is read
+_BATCH: Final = 500  # ideas whose logs are read together
+
+T = TypeVar("T", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of an idea's code: its patch to its parent, and what a reviewer made of it."""
+
+    number: int
+    parent: int
+    kind: str
+    outcome: str
+    cause: str
+    diff: str
+    marks: tuple[int, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The values of one seed: the baseline's and the idea's, None where it was not scored."""
+
+    split: str
+    seed: int
+    baseline: float | None
+    idea: float | None
+    trial_id: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A paper that was cited for or against an idea's novelty."""
+
+    paper_id: str
+    title: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An idea in full. `command` runs its claim again, "" where it has none."""
+
+    idea_id: str
+    hypothesis: str
+    method: str
+    expected: str
+    summary: str
+    knobs: str
+    papers: tuple[str, ...]
+    novelty: str
+    novelty_reason: str
+    evidence: tuple[Evidence, ...]
+    fits: bool | None
+    fit_reason: str
+    versions: tuple[Version, ...]
+    seeds: tuple[Seed, ...]
+    log_of: str
+    log: str
+    trials: int
+    run_s: float
+    wait_s: float
+    code_hash: str
+    command: str
+
+
+def cards(view: CampaignView, paths: RunPaths) -> Iterator[Card]:
+    """Yield the card of each idea, in the order of their numbers."""
+    trials: dict[str, list[TrialSpan]] = {}
+    for span in view.trials:
+        trials.setdefault(span.idea_id, []).append(span)
+    titles = paper_titles(paths)
+    for start in range(0, len(view.ideas), _BATCH):
+        batch = view.ideas[start : start + _BATCH]
+        shown = {idea.idea_id: _telling(trials.get(idea.idea_id, ())) for idea in batch}
+        tails = logs.tails(paths, [trial for trial in shown.values() if trial], LOG)
+        for idea in batch:
+            trial = shown[idea.idea_id]
+            yield _card(view, paths, idea, trials, titles, (trial, tails.get(trial, "")))
+
+
+def paper_titles(paths: RunPaths) -> Mapping[str, str]:
+    """Return the titles of the papers that the survey found, by id."""
+    survey = _record(paths.survey, Survey)
+    return {p.paper_id: visible(p.title) for p in survey.papers} if survey else {}
+
+
+def read_survey(paths: RunPaths) -> Survey | None:
+    """Return the campaign's survey of the literature; None where there is none."""
+    return _record(paths.survey, Survey)
+
+
+def read_idea(place: IdeaPaths) -> Idea | None:
+    """Return what was proposed; None where that cannot be read."""
+    return _record(place.idea, Idea)
+
+
+def read_novelty(place: IdeaPaths) -> NoveltyVerdict | None:
+    """Return what the literature has of an idea; None where nobody looked."""
+    return _record(place.verdict("novelty"), NoveltyVerdict)
+
+
+def _card(
+    view: CampaignView,
+    paths: RunPaths,
+    idea: IdeaView,
+    trials: Mapping[str, Sequence[TrialSpan]],
+    titles: Mapping[str, str],
+    log: tuple[str, str],
+) -> Card:
+    place, own = paths.idea(idea.idea_id), trials.get(idea.idea_id, ())
+    proposed, novelty = read_idea(place), read_novelty(place)
+    fits = _record(place.verdict("feasibility"), FeasibilityVerdict)
+    proposal = proposed.proposal if proposed else None
+    knobs = proposed.knobs if proposed else None
+    state = view.state.ideas[idea.idea_id]
+    attempt = (state.ended.attempt if state.ended else None) or state.attempts
+    return Card(
+        idea_id=idea.idea_id,
+        hypothesis=_text(proposal.hypothesis) if proposal else "",
+        method=_text(proposal.method) if proposal else "",
+        expected=_text(proposal.expected_outcome) if proposal else "",
+        summary=_text(state.summary),
+        knobs=", ".join(f"{name} = {value}" for name, value in knobs.items()) if knobs else "",
+        papers=tuple(_named(p, titles) for p in proposal.papers) if proposal else (),
+        novelty=novelty.decision.replace("_", " ") if novelty else "",
+        novelty_reason=_text(novelty.reason) if novelty else "",
+        evidence=tuple(
+            Evidence(printable(c.paper_id), titles.get(c.paper_id, ""), _text(c.why))
+            for c in (novelty.evidence if novelty else ())
+        ),
+        fits=fits.fits if fits else None,
+        fit_reason=_text("; ".join((*fits.problems, fits.reason))) if fits else "",
+        versions=_versions(place, idea),
+        seeds=_seeds(own, trials.get(BASELINE_ID, ()), attempt),
+        log_of=log[0],
+        log=visible(log[1]),
+        trials=len(own),
+        run_s=sum(span.run_s or 0.0 for span in own),
+        wait_s=sum(span.wait_s or 0.0 for span in own),
+        code_hash=state.code_hashes.get(attempt, ""),
+        command=f"hpcsci reproduce {shlex.quote(printable(view.folder))} --idea {idea.idea_id}"
+        if idea.row is not None and idea.row.mean is not None
+        else "",
+    )
+
+
+def _telling(trials: Sequence[TrialSpan]) -> str:
+    """The trial whose log tells most: the last that failed, else the last that began."""
+    begun = [span for span in trials if span.started is not None]
+    failed = [span for span in begun if span.phase in ("idea_failed", "machine_failed")]
+    return (failed or begun)[-1].trial_id if begun else ""
+
+
+def _versions(place: IdeaPaths, idea: IdeaView) -> tuple[Version, ...]:
+    found, left = [], DIFF
+    for attempt in idea.attempts:
+        review = _record(place.review(attempt.number), CodeReview)
+        diff = visible(_file(place.attempt(attempt.number) / "diff.patch"))
+        cut = diff if len(diff) <= left else f"{diff[:left]}\n[the rest is left out here]"
+        left = max(0, left - len(diff))
+        found.append(
+            Version(
+                number=attempt.number,
+                parent=attempt.parent,
+                kind=attempt.kind,
+                outcome=attempt.outcome,
+                cause=attempt.cause,
+                diff=cut,
+                marks=review.marks if review else (),
+                advice=_text(review.advice) if review else "",
+            )
+        )
+    return tuple(found)
+
+
+def _seeds(
+    own: Sequence[TrialSpan], baseline: Sequence[TrialSpan], attempt: int
+) -> tuple[Seed, ...]:
+    """Values by seed of the attempt that counts, beside the baseline's; the last run counts."""
+    found = []
+    for split, ours, theirs in (
+        ("validation", (Stage.SEEDS,), (Stage.BASELINE,)),
+        ("test", (Stage.CONFIRM,), (Stage.CONFIRM,)),
+    ):
+        reference = {
+            span.seed: span.value
+            for span in baseline
+            if span.stage in theirs and span.attempt == BASELINE_ATTEMPT and span.value is not None
+        }
+        # By run and not by time: nodes' clocks differ.
+        by_run = sorted(own, key=lambda span: span.run)
+        runs = {s.seed: s for s in by_run if s.stage in ours and s.attempt == attempt}
+        found += [
+            Seed(split, seed, reference.get(seed), span.value, span.trial_id, printable(span.node))
+            for seed, span in sorted(runs.items())
+        ]
+    return tuple(found)
+
+
+def _named(paper_id: str, titles: Mapping[str, str]) -> str:
+    title = titles.get(paper_id)
+    return printable(f"{paper_id}: {title}" if title else paper_id)
+
+
+def _record(path: Path, kind: type[T]) -> T | None:
+    try:
+        return kind.model_validate_json(read_regular(path, _FILE, follow=False))
+    except (OSError, ValueError):
+        return None
+
+
+def _file(path: Path) -> str:
+    try:
+        return read_regular(path, _FILE, follow=False).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _text(text: str) -> str:
+    return visible(text if len(text) <= PROSE else f"{text[:PROSE]} […]")

@@ -1,0 +1,232 @@
+"""A campaign as it runs, followed by its files alone: nothing that the driver would notice."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpcscientist.execution import presence
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import printable
+from hpcscientist.history import frozen, journal, waiting
+from hpcscientist.history.lock import read_holder
+from hpcscientist.history.state import CampaignState
+from hpcscientist.history.status import read_state
+from hpcscientist.history.waiting import Waiting
+from hpcscientist.judgement.confirmed import confirmed
+from hpcscientist.judgement.judging import judge
+from hpcscientist.launching.jobs.tail import JournalTail
+from hpcscientist.models.serving.news import plane_state
+from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.recipe.launched import LaunchedRecipe
+from hpcscientist.records.events import Event
+from hpcscientist.records.found.finding import Comparison, Verdict
+from hpcscientist.records.trial import Direction, Stage
+from hpcscientist.views.timeline import Timeline, TrialSpan
+
+_WINDOW_S: Final = 120.0  # over which tokens a second are counted
+_LATELY: Final = 20  # ideas whose pace the end is guessed by
+_SHOWN: Final = 50  # trials of which the node is looked up
+_SHARE: Final = 20.0  # judging takes at most one part in so many of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A trial that runs: on which node, for how long, and how long it may. Seconds."""
+
+    trial_id: str
+    node: str
+    since_s: float
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The best improvement by its difference to the baseline; `confirmed` None: not tried yet."""
+
+    idea_id: str
+    title: str
+    comparison: Comparison
+    confirmed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A campaign at one moment. Seconds, hours, counts; `end_s`: a guess, None where none can be
+    made. `plane` is what model servers say of themselves, "" without any. `improved` counts
+    findings as they were when `best` was looked up.
+    """
+
+    campaign_id: str
+    state: str
+    model: str
+    metric: str
+    elapsed_s: float
+    end_s: float | None
+    planned: int
+    ideas: Counter[str]
+    trials: Counter[str]
+    improved: int
+    confirmed: int
+    running: tuple[Running, ...]
+    waiting: Waiting | None
+    oldest_wait_s: float | None
+    best: Leader | None
+    failures: tuple[TrialSpan, ...]
+    tokens: int
+    tokens_a_second: float
+    cpu_hours: float
+    gpu_hours: float
+    plane: str
+    note: str
+
+
+@dataclass
+class Follower:
+    """Reads what was appended since the last look. Raises NoRunDirectory, RunDirectoryError."""
+
+    paths: RunPaths
+    clock: Callable[[], float] = time.time
+    _tail: JournalTail = field(init=False)
+    _timeline: Timeline = field(init=False)
+    _state: CampaignState | None = None
+    _best: Leader | None = None
+    _improved: int = 0
+    _confirmed: int = 0
+    _judged: tuple[int, int] = (-1, -1)
+    _judge_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._config = frozen.read(self.paths)
+        recipe = LaunchedRecipe(self.paths.recipe, self._config.recipe_hash).load()
+        self._recipe = recipe.spec
+        read_state(self.paths)  # says what is wrong with a folder before anything is drawn
+        self._tail = JournalTail(self.paths.journal)
+        self._timeline = Timeline(self._recipe.primary.name)
+
+    def look(self) -> Snapshot:
+        """Return the campaign as it is now."""
+        self._read()
+        state, timeline, now = self._tail.state, self._timeline, self.clock()
+        holder = read_holder(self.paths.lock)
+        is_driven = holder is not None and bool(holder["alive"])
+        self._rank(state, now)
+        begun = timeline.first or now
+        until = now if is_driven else (timeline.last or now)
+        running = self._running(now) if is_driven else ()
+        queued = [s.queued for s in timeline.open() if s.phase == "queued"] if is_driven else []
+        lasting = timeline.replies_since(now - _WINDOW_S)
+        ended = {kind: state.count_ideas(kind) for kind in ("scored", "failed", "rejected")}
+        return Snapshot(
+            campaign_id=state.campaign_id or self._config.campaign_id,
+            state=_phase(state, is_driven=is_driven),
+            model=printable(self._config.model_name),
+            metric=self._recipe.primary.name,
+            elapsed_s=max(0.0, until - begun),
+            end_s=self._end(now) if is_driven else None,
+            planned=self._config.settings.ideas,
+            ideas=Counter(ended | {"open": len(state.ideas) - sum(ended.values())}),
+            trials=Counter(
+                {p: state.count_trials(p) for p in ("queued", "running", "scored", "failed")}
+            ),
+            improved=self._improved,
+            confirmed=self._confirmed,
+            running=running,
+            waiting=waiting.read(self.paths) if is_driven else None,
+            oldest_wait_s=now - min(queued) if queued else None,
+            best=self._best,
+            failures=tuple(timeline.failed),
+            tokens=state.prompt_tokens + state.completion_tokens,
+            tokens_a_second=sum(r.written for r in lasting) / _WINDOW_S,
+            cpu_hours=state.cpu_s / 3600,
+            gpu_hours=state.gpu_s / 3600,
+            plane=plane_state(ServingPaths(self.paths.serving)) if is_driven else "",
+            note=printable(state.notes[-1]) if state.notes else "",
+        )
+
+    def _read(self) -> None:
+        def observe(event: Event) -> None:
+            self._timeline.take(event, self._tail.time)
+
+        self._tail.read(observe)
+        if self._state is not None and self._tail.state is not self._state:
+            # A line was taken back, and all was read anew.
+            self._timeline = Timeline(self._recipe.primary.name)
+            for line in journal.lines(self.paths.journal):
+                self._timeline.take(line.event, line.t)
+        self._state = self._tail.state
+
+    def _rank(self, state: CampaignState, now: float) -> None:
+        """Judge anew where ideas or trials on the test split have ended, but not all the time."""
+        seen = state.progress.ended, sum(map(len, state.confirming.values()))
+        if (seen == self._judged and not state.confirming) or now < self._judge_at:
+            return
+        begun = time.monotonic()
+        metric, settings = self._recipe.primary, self._config.settings
+        judged = judge(state, metric, settings, seeds=self._recipe.seeds)
+        told = confirmed(state, metric, settings.loop.q)
+        improved = {i: f for i, f in judged.items() if f.verdict is Verdict.IMPROVEMENT}
+        outcomes = {i: told[i].confirmation for i in improved if i in told}
+        held = {i for i, outcome in outcomes.items() if outcome is not None and outcome.confirmed}
+        sign = 1 if metric.direction is Direction.MAXIMIZE else -1
+        best = max(
+            improved, key=lambda i: (i in held, sign * improved[i].comparison.delta), default=None
+        )
+        self._improved, self._confirmed, self._judged = len(improved), len(held), seen
+        if best is not None:
+            outcome = outcomes.get(best)
+            self._best = Leader(
+                idea_id=best,
+                title=printable(state.ideas[best].title),
+                comparison=improved[best].comparison,
+                confirmed=outcome.confirmed if outcome is not None else None,
+            )
+        self._judge_at = now + _SHARE * (time.monotonic() - begun)
+
+    def _running(self, now: float) -> tuple[Running, ...]:
+        budgets = self._recipe.budgets
+        found: list[Running] = []
+        spans = sorted(
+            (span for span in self._timeline.open() if span.phase == "running"),
+            key=lambda span: span.started or span.queued,
+        )
+        for span in spans:
+            limit = budgets.pilot if span.stage is Stage.PILOT else budgets.full
+            found.append(
+                Running(
+                    trial_id=span.trial_id,
+                    node=self._node(span.trial_id) if len(found) < _SHOWN else "",
+                    since_s=max(0.0, now - (span.started or now)),
+                    limit_s=limit.seconds,
+                )
+            )
+        return tuple(found)
+
+    def _node(self, trial_id: str) -> str:
+        """The host of the worker that runs a trial; "" while nobody says so."""
+        worker = presence.read(self.paths.trial(trial_id))
+        return printable(worker.host) if worker else ""
+
+    def _end(self, now: float) -> float | None:
+        """In how many seconds it ends, by the pace of the ideas that ended last."""
+        ended = sorted(self._timeline.ended.values())
+        left = self._config.settings.ideas - len(ended)
+        if len(ended) < 2 or left <= 0:
+            return None
+        lately = ended[-_LATELY:]
+        before = (
+            ended[-_LATELY - 1] if len(ended) > _LATELY else (self._timeline.first or lately[0])
+        )
+        # Until now, and not until the last one: what stands still goes on later and later.
+        return left * (now - before) / len(lately)
+
+
+def _phase(state: CampaignState, *, is_driven: bool) -> str:
+    if state.ended:
+        return "finished"
+    if is_driven:
+        return "running"
+    return "failed" if state.stopped is not None and state.stopped.failed else "stopped"

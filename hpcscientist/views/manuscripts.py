@@ -1,0 +1,88 @@
+"""Where the numbers of a campaign's papers come from: each with its facts, trials and files.
+
+A manuscript holds no number but names facts, which lie beside it with their sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import printable, visible
+from hpcscientist.records.facts import Fact, FactSheet
+from hpcscientist.records.manuscript import Manuscript, Number, lines, walk
+
+_FILE: Final = 16 * 2**20  # bytes
+MANUSCRIPT, FACTS = "manuscript.json", "facts.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedNumber:
+    """A number of a paper. `formula` is as it is written there; `text` what is printed of a single
+    fact, "" for a formula over several. `trials` and `files` are those of all its facts.
+    """
+
+    section: str
+    formula: str
+    text: str
+    label: str
+    trials: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManuscriptView:
+    """A paper and its numbers, in the order of its text."""
+
+    name: str
+    title: str
+    numbers: tuple[PrintedNumber, ...]
+
+
+def manuscripts(paths: RunPaths) -> tuple[ManuscriptView, ...]:
+    """Return the papers that were written of a campaign; those that cannot be read are left out."""
+    try:
+        folders = sorted(path for path in paths.papers.root.iterdir() if path.is_dir())
+    except OSError:
+        return ()
+    return tuple(paper for folder in folders if (paper := _read(folder)) is not None)
+
+
+def _read(folder: Path) -> ManuscriptView | None:
+    try:
+        written, known = (
+            read_regular(folder / name, _FILE, follow=False) for name in (MANUSCRIPT, FACTS)
+        )
+        manuscript = Manuscript.model_validate_json(written)
+        sheet = FactSheet.model_validate_json(known)
+    except (OSError, ValueError):
+        return None
+    numbers = tuple(_numbers(manuscript, sheet))
+    return ManuscriptView(printable(folder.name), visible(manuscript.title), numbers)
+
+
+def _numbers(manuscript: Manuscript, sheet: FactSheet) -> Iterator[PrintedNumber]:
+    for place, line in lines(manuscript):
+        for part in walk(line):
+            if not isinstance(part, Number):
+                continue
+            facts = [sheet.by_id[i] for i in part.ref.ids if i in sheet.by_id]
+            single = facts[0] if part.ref.kind == "fact" and facts else None
+            yield PrintedNumber(
+                section=place.section,
+                formula=str(part.ref),
+                text=single.text if single else "",
+                label=printable("; ".join(fact.label for fact in facts)),
+                trials=tuple(dict.fromkeys(row.trial for f in facts for row in f.source.trials)),
+                files=tuple(dict.fromkeys(name for fact in facts for name in _files(fact))),
+            )
+
+
+def _files(fact: Fact) -> Iterator[str]:
+    for file in fact.source.files:
+        place = f":{fact.source.lines[0]}" if fact.source.lines else ""
+        yield f"{printable(file.file)}{place} {file.sha256[:12]}"

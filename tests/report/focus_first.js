@@ -1,0 +1,1 @@
+document.querySelector("#ideas tr[data-id] a").focus()
