@@ -13,11 +13,11 @@ from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
 from hpcscientist.models.voice import Voice
+from hpcscientist.recipe.checks.files import REVIEWS_PLAYBOOK
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.reviews import Effort
 
 ROLE: Final = "review"
-PLAYBOOK: Final = "reviews.jsonl"
 
 
 def open_judge(settings: Settings, spec: str, papers: tuple[Path, ...]) -> Roles:
@@ -40,7 +40,7 @@ def _recorded(papers: tuple[Path, ...]) -> Path | None:
         for folder in paper.absolute().parents:
             run = RunPaths(folder)
             if run.campaign.is_file():
-                found = run.recipe / PLAYBOOK
+                found = run.recipe / REVIEWS_PLAYBOOK
                 return found if found.is_file() else None
     return None
 
