@@ -260,14 +260,14 @@ CONTEXTS |= {
     "review": {
         "guidance": FORM.guidance,
         "fields": FORM.fields,
-        "examples": (Example("# Another paper", "{}"),),
+        "examples": (Example("# Another paper", "overall: 6"),),
         "paper": "# Strokes",
         "count": 3,
-        "previous": '{"overall": 4}',
+        "previous": "overall: 4",
         "round": 2,
         "rounds": 5,
     },
-    "chair": {"title": "Strokes", "reviews": ('{"overall": 4}',), "fields": FORM.fields},
+    "chair": {"title": "Strokes", "reviews": ("overall: 4",), "fields": FORM.fields},
     "read": {"title": "Strokes", "text": "We count.", "part": 2, "count": 3},
     "compare": {
         "first": "# Strokes",
