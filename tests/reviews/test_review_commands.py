@@ -109,7 +109,7 @@ def test_wrong_use_is_one_line_and_code_2(
 def test_a_bench_from_recorded_replies_ends_in_a_calibration_that_a_review_takes(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every paper has the same recorded reviews: a judge that tells nothing, and is told as such."""
+    """Every paper has the same recorded reviews, so the judge tells nothing apart."""
     (here / "set").mkdir()
     labelled(here / "set", 16)
     lines = [json.loads(line) for line in RECORDED.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""`hpcsci bench review`: how far a reviewer errs, on papers whose decisions are known."""
+"""`hpcsci bench review` and `bench scientist`: how far reviewers err, and Scientist-Bench."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from hpcscientist.cli.benches.output import json_option, tell
+from hpcscientist.cli.benches.output import dir_option, json_option, tell
 from hpcscientist.cli.shared.options import settings_from
-from hpcscientist.cli.shared.signals import unwind_on
+from hpcscientist.cli.shared.signals import interruptible, unwind_on
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
@@ -79,4 +79,46 @@ def review(
         click.echo(said)
     else:
         for line in lines:
+            click.echo(printable(line))
+
+
+@click.command("scientist")
+@json_option
+@click.argument("instances", metavar="INSTANCE...", nargs=-1, required=True)
+@click.option("--model", metavar="SPEC", help="Who proposes, codes, judges code and writes.")
+@click.option("--ideas", type=click.IntRange(1), metavar="N", help="Of each campaign [20].")
+@click.option("--judges", multiple=True, metavar="SPEC", help="Who compares; may be repeated.")
+@click.option("--samples", type=click.IntRange(2), default=16, show_default=True, metavar="N")
+@dir_option("Where campaigns and comparisons lie; the same command goes on there [this folder].")
+@click.option("--allow-unsandboxed", is_flag=True, default=None, help="As of `hpcsci launch`.")
+def scientist(
+    as_json: bool,
+    instances: tuple[str, ...],
+    judges: tuple[str, ...],
+    samples: int,
+    folder: Path,
+    **given: Any,
+) -> None:
+    """Scientist-Bench: instances run as campaigns, their papers compared with the target papers.
+
+    An instance is a folder with instance.toml (see hpcscientist/bench/README.md), or a folder of
+    such folders.
+    """
+    from hpcscientist.bench import scientist as found  # noqa: PLC0415 (late, as all others)
+    from hpcscientist.config.layers import default_private_root  # noqa: PLC0415
+    from hpcscientist.files import vault  # noqa: PLC0415
+
+    if samples % 2:
+        raise UsageError(f"--samples {samples}: give an even number; half have the papers swapped")
+    here, settings = Path.cwd(), settings_from(**given)
+    vault.use_root(default_private_root(settings))
+    known = found.read([(here / expanded(instance)).absolute() for instance in instances])
+    options = found.Options(settings, folder, judges, samples)
+    with interruptible():
+        results = found.measure(known, options, lambda text: tell("scientist", printable(text)))
+    if as_json:
+        for result in results:
+            click.echo(result.model_dump_json())
+    else:
+        for line in found.lines(results):
             click.echo(printable(line))
