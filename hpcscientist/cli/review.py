@@ -15,7 +15,7 @@ from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import calibrated, compare, form, page, paper
-from hpcscientist.reviews.review import Wanted, examples_of
+from hpcscientist.reviews.review import Wanted, examples_of, load
 from hpcscientist.reviews.review import review as review_papers
 
 
@@ -44,6 +44,7 @@ from hpcscientist.reviews.review import review as review_papers
 )
 @click.option("--examples", metavar="DIR", help="Worked examples: NAME.txt (or .pdf), NAME.json.")
 @click.option("--calibration", metavar="FILE", help="Made by `hpcsci bench review`.")
+@click.option("--before", metavar="REVIEW", help="Of the version before a revision: reviews/ID.")
 @click.option("--out", default="reviews", metavar="DIR", help="Where reviews lie [reviews].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a paper on stdout.")
 def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any) -> int:
@@ -56,6 +57,8 @@ def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any)
     here = Path.cwd()
     unwind_on(signal.SIGTERM, signal.SIGHUP)
     found = form.load(form_name, here)
+    if given["before"] and len(papers) > 1:
+        raise UsageError("--before: goes with one paper; review the others by themselves")
     wanted = Wanted(
         form=found,
         settings=settings_from(),
@@ -68,6 +71,7 @@ def review(papers: tuple[str, ...], form_name: str, as_json: bool, **given: Any)
         calibration=calibrated.load(_place(here, given["calibration"]))
         if given["calibration"]
         else None,
+        before=load(_place(here, given["before"])) if given["before"] else None,
         tell=lambda text: _say("review", text),
     )
     reviews = review_papers([_place(here, one) for one in papers], wanted)

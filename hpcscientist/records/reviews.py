@@ -107,6 +107,18 @@ class Effort(Record):
     seconds: float = 0.0
 
 
+class Before(Record):
+    """The overall score of an earlier version of a paper, by the same form and models.
+
+    `gain` is now minus before, with Welch's 95% interval over reviewers. Who revises for a reviewer
+    raises its scores, so a gain is no measure of quality.
+    """
+
+    review_id: str
+    overall: float
+    gain: Measure
+
+
 class Review(Record):
     """`review.json`. `parts`: into how many parts the paper was read, 1: as a whole.
 
@@ -138,6 +150,7 @@ class Review(Record):
     findings: tuple[Finding, ...] = ()
     troubles: tuple[str, ...] = ()
     effort: Effort = Effort()
+    before: Before | None = None
 
 
 class Sample(Record):

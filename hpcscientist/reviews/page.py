@@ -30,6 +30,12 @@ def verdict(review: Review) -> list[str]:
         f"overall {_spread(overall)}: {review.decision} "
         f"(the form's threshold is {review.threshold:g})"
     ]
+    if review.before is not None:
+        lines.append(
+            f"before the revision {review.before.overall:.2f}, a gain of "
+            f"{measure(review.before.gain)}; revising for a reviewer raises its scores, so this "
+            "is no measure of quality"
+        )
     if review.chair is not None and (said := _decision(review.chair)):
         lines.append(f"area chair: {said}")
     calibrated = review.calibrated

@@ -31,14 +31,14 @@ from hpcscientist.models.roles import Roles
 from hpcscientist.models.voice import UNANSWERED
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.base import Record, place_of
-from hpcscientist.records.reviews import Calibrated, Review
+from hpcscientist.records.reviews import Before, Calibrated, Review
 from hpcscientist.reviews import page, paper
 from hpcscientist.reviews.calibrated import Calibration, apply
 from hpcscientist.reviews.form import Form
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.reading import Reader, Subject
-from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, spreads
+from hpcscientist.reviews.reviewer import Example, Panel, Reviewers, gain, spreads
 
 _EXAMPLES: Final = (".pdf", ".tex", ".txt", ".md")
 _LETTERS: Final = "abcdefghijklmnop"  # an id ends in no digit, which a playbook would read
@@ -61,6 +61,7 @@ class Wanted:
     calibration: Calibration | None = None
     side_by_side: int = 8  # papers
     chair: bool = True
+    before: Review | None = None  # of an earlier version of the one paper
     tell: Tell = field(default=lambda _: None)
 
 
@@ -167,12 +168,37 @@ async def _one(of: PaperText, wanted: Wanted, roles: Roles) -> Review:
             troubles=of.troubles,
             effort=at.tally.effort,
         )
+        if wanted.before is not None:
+            made = made.model_copy(update={"before": _before(wanted.before, made)})
         if wanted.calibration is not None:
             made = made.model_copy(update={"calibrated": apply(wanted.calibration, made)})
         write_json(paths.review, json.loads(made.model_dump_json()))
         write_text(paths.page, page.of_review(made, form))
         wanted.tell(f"{of.name}: reviewed, {paths.review}")
         return made
+
+
+def load(path: Path) -> Review:
+    """Read a review: its file or its folder. Raises UsageError."""
+    file = path / "review.json" if path.is_dir() else path
+    try:
+        return Review.model_validate_json(read_regular(file))
+    except (OSError, ValidationError) as error:
+        raise UsageError(f"{file}: is no review; give the folder of one, reviews/ID") from error
+
+
+def _before(before: Review, now: Review) -> Before:
+    """Return the score before a revision. Raises UsageError where the reviewers are others."""
+    if (before.form_sha256, before.models) != (now.form_sha256, now.models):
+        raise UsageError(
+            f"--before {before.review_id}: was reviewed by another form or model, so the scores "
+            "cannot be compared; review that version again"
+        )
+    overall = before.overall
+    marks = [[member.marks[overall] for member in of.members] for of in (before, now)]
+    return Before(
+        review_id=before.review_id, overall=before.spread[overall].value, gain=gain(*marks)
+    )
 
 
 def key_of(asked: str) -> str:

@@ -22,7 +22,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.literature.asking import together
 from hpcscientist.models.prompting.materials import Prompt, from_the_end, of_template
 from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.records.reviews import Interval, Mark, MemberReview, Spread
+from hpcscientist.records.reviews import Interval, Mark, Measure, MemberReview, Spread
 from hpcscientist.reviews.form import Form, FormReply
 from hpcscientist.reviews.paper import PaperText
 from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
@@ -185,6 +185,19 @@ def t_interval(values: Sequence[float]) -> Interval | None:
     error = statistics.stdev(values) / math.sqrt(len(values))
     low, high = t.interval(CONFIDENCE, len(values) - 1, statistics.fmean(values), error)
     return float(low), float(high)
+
+
+def gain(before: Sequence[Mark], now: Sequence[Mark]) -> Measure:
+    """Return by how much the mean mark rose, with Welch's interval."""
+    old, new = [mark.value for mark in before], [mark.value for mark in now]
+    interval = None
+    if min(len(old), len(new)) > 1 and len({*old}) + len({*new}) > 2:
+        from scipy.stats import ttest_ind  # noqa: PLC0415 (slow to import)
+
+        found = ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE)
+        interval = (float(found.low), float(found.high))
+    difference = statistics.fmean(new) - statistics.fmean(old)
+    return Measure(value=difference, interval=interval, count=len(new))
 
 
 def _told(member: MemberReview) -> dict[str, Any]:

@@ -397,3 +397,29 @@ def test_examples_are_papers_beside_their_reviews(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps(filled(overall=11)))
     with pytest.raises(UsageError):
         examples_of(tmp_path, FORM)
+
+
+def test_a_revision_is_told_with_the_score_before_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scipy.stats import ttest_ind  # noqa: PLC0415
+
+    def script(request: ModelRequest) -> dict[str, Any]:
+        if kind(request) == "review":
+            raised = "Now better." in text_of(request)
+            return filled(overall=request.ordinal + (2 if raised else 0))
+        return one_round(request)
+
+    use(monkeypatch, {"m": Judge(script)})
+    again = paper.of_text("idea-0007", "# Shifts\n\n## Results\n\nIt is 0.9. Now better.")
+    (old,) = review_all([PAPER], wanted(tmp_path, ensemble=3, reflections=1))
+    assert isinstance(old, Review)
+    (new,) = review_all([again], wanted(tmp_path, ensemble=4, reflections=1, before=old))
+    assert isinstance(new, Review) and new.before is not None
+    own = ttest_ind([3, 4, 5, 6], [1, 2, 3], equal_var=False).confidence_interval(0.95)
+    assert (new.before.overall, new.before.gain.value) == (2, 2.5)
+    assert new.before.gain.interval == (pytest.approx(own.low), pytest.approx(own.high))
+    assert "before the revision 2.00" in "\n".join(page.verdict(new))
+    with pytest.raises(UsageError):
+        use(monkeypatch, {"m": Judge(script, name="another")})
+        review_all([again], wanted(tmp_path / "b", ensemble=2, reflections=1, before=old))
