@@ -10,7 +10,7 @@ import pytest
 
 import hpcscientist
 from hpcscientist.bench import scientist
-from hpcscientist.config.settings import LoopSettings, Settings
+from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
 from hpcscientist.models.prompting.fitting import Window
@@ -157,7 +157,10 @@ def test_an_instance_is_run_as_a_campaign_and_its_paper_is_rated(
         lambda *_: Roles({"review": Compares()}, {"review": Window()}),
     )
     settings = Settings(
-        model="playbook", ideas=3, allow_unsandboxed=True, loop=LoopSettings(noisy="warn")
+        model="playbook",
+        ideas=3,
+        allow_unsandboxed=True,
+        paths=PathSettings(data=str(tmp_path / "data"), private=str(tmp_path / "private")),
     )
     options = scientist.Options(settings, tmp_path, samples=4)
     (found,) = scientist.measure(scientist.read([folder]), options, lambda _: None)

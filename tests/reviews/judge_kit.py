@@ -105,9 +105,11 @@ def use(monkeypatch: Any, judges: Mapping[str, Judge], context: int = 0) -> None
     assert opening.ROLE == "review"
 
 
-def noisy(request: ModelRequest, centre: float, spread: float, highest: int) -> int:
-    """A score drawn around a centre, by the request's seed."""
-    drawn = random.Random(f"{request.seed}/{request.key}").gauss(centre, spread)
+def noisy(
+    request: ModelRequest, centre: float, spread: float, highest: int, about: str = ""
+) -> int:
+    """A score drawn around a centre, by the request's seed and what it is about."""
+    drawn = random.Random(f"{request.seed}/{request.key}/{about}").gauss(centre, spread)
     return min(highest, max(1, round(drawn)))
 
 

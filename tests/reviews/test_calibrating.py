@@ -28,10 +28,11 @@ def reads(request: ModelRequest) -> float:
 
 
 def knows(request: ModelRequest) -> dict[str, Any]:
-    """A reviewer of known noise that is three points too kind."""
+    """A reviewer of known noise that is too kind, and less so of good papers."""
     worth = reads(request)
     return filled(
-        overall=noisy(request, worth + 3, 0.8, 10), quality=noisy(request, worth / 2.5, 0.4, 4)
+        overall=noisy(request, 0.6 * worth + 3.7, 0.5, 10, f"overall {worth}"),
+        quality=noisy(request, worth / 2.5, 0.4, 4, f"quality {worth}"),
     )
 
 
@@ -53,8 +54,8 @@ def test_a_reviewer_that_is_too_kind_is_put_right(made: bench.Report) -> None:
     of = made.calibration
     assert (of.fitted, of.held_out) == (40, 40)
     right, raw = of.measures, of.uncalibrated
-    assert (raw["FPR"].value or 0) > 0.5 and (right["FPR"].value or 1) < 0.4
-    assert (right["balanced accuracy"].value or 0) > (raw["balanced accuracy"].value or 1)
+    assert (right["FPR"].value or 1) < (raw["FPR"].value or 0) - 0.1
+    assert (right["balanced accuracy"].value or 0) >= (raw["balanced accuracy"].value or 1)
     assert (right["AUROC"].value or 0) > 0.8
     assert (right["ECE"].value or 1) < 0.25
     assert (right["Spearman with humans"].value or 0) > 0.7
@@ -66,7 +67,7 @@ def test_the_reviewer_s_noise_is_recovered_within_its_interval(made: bench.Repor
     one = made.run_deviation["one reviewer, sampled"]
     assert one.interval is not None
     # Rounding to whole numbers adds 1/12 to the variance.
-    assert one.interval[0] <= (0.8**2 + 1 / 12) ** 0.5 <= one.interval[1]
+    assert one.interval[0] <= (0.5**2 + 1 / 12) ** 0.5 <= one.interval[1]
     all_of_them = made.run_deviation["all reviewers, sampled"]
     assert (all_of_them.value or 0) == pytest.approx((one.value or 0) / 3**0.5, abs=1e-5)
 
