@@ -8,12 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*%?")
+_NUMBER = re.compile(r"(?<![\w-])[+-]?\d+(?:[.,]\d+)*%?")  # not those of names: idea-0001
 _CLAUSE = re.compile(r"[^.;:!?\n]+(?:\.\d+[^.;:!?\n]*)*")
 _CITED = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _HEADING = re.compile(r"^## .*(?:references|bibliography).*$", re.I | re.M)
 _ENTRY = re.compile(r"^\s*\[(\d{1,3})\]", re.M)
-_WORDS = 4  # of a clause that are alike
+_WORDS = 6  # of a clause that are alike: fewer say too little ("against 0.9 of the baseline")
 
 
 def alarms(text: str) -> list[str]:
