@@ -4,8 +4,8 @@
     export $(tests/browser_environment FOLDER)
     .venv/bin/python tests/readme_pictures.py scratch/digits .pictures
 
-Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the campaign's
-folder is named in the pictures as it is given.
+Writes .pictures/terminal.svg and .pictures/report.png. Run it in the root of a clone: the
+campaign's folder is named in the pictures as it is given.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def terminal(paths: RunPaths, folder: str) -> str:
     view, shown = campaign.read(paths, folder), io.StringIO()
     last = headline(view.rows, view.next_command)
     os.environ["FORCE_COLOR"], os.environ["COLORTERM"] = "1", "truecolor"
-    table(view.rows, shown, COLUMNS, last="")
+    table(view.rows, shown, COLUMNS)
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ hpcsci results {folder}", style="bold"))
     console.print(Text.from_ansi(shown.getvalue().rstrip()), soft_wrap=True)

@@ -19,7 +19,7 @@ def sections(name: str) -> dict[str, str]:
     return dict(SECTION.findall((CONTAINERS / name).read_text()))
 
 
-@pytest.mark.parametrize("name", ["experiment.def", "serving.def"])
+@pytest.mark.parametrize("name", ["experiment.def", "torch.def", "serving.def"])
 def test_definition_has_a_base_and_its_sections(name: str) -> None:
     head = (CONTAINERS / name).read_text().splitlines()[:2]
     assert [line.partition(":")[0] for line in head] == ["Bootstrap", "From"]
@@ -27,7 +27,7 @@ def test_definition_has_a_base_and_its_sections(name: str) -> None:
     assert all(text.strip() for text in sections(name).values())
 
 
-@pytest.mark.parametrize("name", ["experiment.def", "serving.def"])
+@pytest.mark.parametrize("name", ["experiment.def", "torch.def", "serving.def"])
 def test_post_is_a_shell_script(name: str) -> None:
     done = subprocess.run(
         ["sh", "-n"], input=sections(name)["post"], text=True, capture_output=True, check=False
@@ -53,7 +53,7 @@ def test_serving_image_holds_this_project_with_its_engines() -> None:
 
 @pytest.mark.apptainer
 @pytest.mark.skipif(shutil.which("apptainer") is None, reason="apptainer is not installed")
-@pytest.mark.parametrize("name", ["experiment.def", "serving.def"])
+@pytest.mark.parametrize("name", ["experiment.def", "torch.def", "serving.def"])
 def test_apptainer_reads_the_definition(name: str, tmp_path: Path) -> None:
     """With a base that does not exist the build ends after the definition was read."""
     text = (CONTAINERS / name).read_text()

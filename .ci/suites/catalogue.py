@@ -76,6 +76,12 @@ SUITES = (
     ),
     Suite("browser", "the report in Debian's Chromium, from a file", ("browser",), minutes=5),
     Suite(
+        "recipes",
+        "`recipe check --run` at the full budget of every shipped recipe that needs torch",
+        ("engine",),
+        minutes=15,
+    ),
+    Suite(
         "real",
         "a campaign by a real open-weight model on vLLM's CPU engine",
         ("engine",),
@@ -102,6 +108,7 @@ SUITES = (
 # Suite, markers of which a test has one, files. First match wins: what is special stands first.
 CLAIMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("real", ("serving",), ("tests/real/*.py",)),
+    ("recipes", ("serving",), ("tests/recipe/*.py",)),
     ("serving", ("serving",), ("*",)),
     ("smoke", ("slurm",), ("tests/slurm/test_smoke.py",)),
     ("cluster", MARKERS, ("tests/slurm/test_devcluster*.py",)),

@@ -250,7 +250,8 @@ class ModelAuthor:
     def _contract(self) -> str:
         spec = self._spec
         steps = [step.name for step in spec.budgets.steps]
-        return render("contract", entry=spec.entry, predictions=spec.predictions, steps=steps)
+        given = {"entry": spec.entry, "predictions": spec.predictions, "steps": steps}
+        return render("contract", **given, processes=spec.processes)
 
 
 def _drafts(samples: int, idle: Callable[[], int]) -> int:

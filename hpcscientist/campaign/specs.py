@@ -68,6 +68,7 @@ def trial_limits(recipe: RecipeSpec, budget: str) -> Limits:
         output_mb=recipe.resources.output_mb,
         cpus=recipe.resources.cpus,
         gpus=recipe.resources.gpus,
+        gpu_type=recipe.resources.gpu_type,
         scorer_s=recipe.scorer.seconds,
         scorer_mb=recipe.scorer.memory_mb,
     )
@@ -209,6 +210,7 @@ class SpecFactory:
                 predictions=spec.predictions,
                 python=config.python,
                 image=config.image,
+                processes=spec.processes,
             ),
             isolation=config.isolation,
             host=config.site.host,

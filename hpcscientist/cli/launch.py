@@ -36,6 +36,10 @@ NOTHING_SCORED = 3
 
 @click.command()
 @click.option("--recipe", metavar="R", help="A recipe's name or folder [quickstart: digits].")
+@click.option("--setup", metavar="NAME", help="One of the recipe's setups, such as published.")
+@click.option(
+    "--data", metavar="FOLDER", help="Files that the recipe wants and no package carries."
+)
 @click.option("--ideas", type=int, metavar="N", help="How many ideas to propose.")
 @click.option("--rounds", type=int, metavar="K", help="A barrier after each N/K ideas.")
 @click.option(
@@ -128,6 +132,6 @@ def _go_on(paths: RunPaths, *, detach: bool, embedder: Embedder | None = None) -
         state = api.go_on(paths, progress, progress.tell, detach=told, embedder=embedder)
     if not state.ended:  # a job drives it on
         return 0
-    print_table(paths, str(paths.root))
     click.echo(f"results: hpcsci results {shlex.quote(str(paths.root))}", err=True)
+    print_table(paths, str(paths.root))
     return 0 if state.scored_an_idea() else NOTHING_SCORED

@@ -16,7 +16,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
-from hpcscientist.papers.make import Made, Planned, Wanted, make, plan
+from hpcscientist.papers.make import Made, Planned, Unwritten, Wanted, make, plan
 from hpcscientist.papers.trace import COLUMNS, TraceRow, as_table
 from hpcscientist.papers.venues.venue import DEFAULT, names
 from hpcscientist.papers.verify import Verified, traced, verify
@@ -90,8 +90,11 @@ def _say(text: str) -> None:
     click.echo(f"paper: {printable(text)}", err=True)
 
 
-def _made(found: Made) -> bool:
+def _made(found: Made | Unwritten) -> bool:
     """Print what came of one paper; return whether it is sound."""
+    if isinstance(found, Unwritten):
+        click.echo(f"{found.subject}: not written: {printable(found.reason)}")
+        return False
     built = found.built
     click.echo(f"{found.subject}: {printable(found.title)}")
     if built.pdf is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.text import printable
+from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
@@ -44,7 +46,10 @@ def new(name: str, into: Path) -> None:
 @recipe.command()
 @click.argument("name")
 @click.option("--run", is_flag=True, help="Also prepare the data and run the reference.")
-def check(name: str, run: bool) -> None:
+@click.option("--full", is_flag=True, help="With --run: at the full budget, too.")
+@click.option("--setup", metavar="NAME", help="With --run: as this setup of the recipe has it.")
+@click.option("--data", metavar="FOLDER", help="With --run: files that the recipe wants.")
+def check(name: str, run: bool, full: bool, **options: str | None) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
     path = load.find(name)
     problems = checking.check(path, stages.replies(), REPLIES)
@@ -54,8 +59,12 @@ def check(name: str, run: bool) -> None:
         many = "s" if len(problems) > 1 else ""
         raise RecipeError(f"{path}: {len(problems)} problem{many}; mend the lines above")
     if run:
-        for rehearsal in rehearse(load.load(path), settings_from()):
-            _tell(path, rehearsal)
+        settings = settle(settings_from(**options), Path.cwd())
+        with tempfile.TemporaryDirectory(prefix="hpcsci-check-") as room:
+            copy = Path(room) / path.name
+            load.copy(path, copy, settings.setup)
+            for rehearsal in rehearse(load.load(copy), settings, full=full):
+                _tell(path, rehearsal)
     click.echo(f"{path}: ok")
 
 

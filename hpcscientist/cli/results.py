@@ -58,15 +58,19 @@ def results(
 
 
 def print_table(paths: RunPaths, folder: str, *, verbose: bool = False) -> None:
-    """Print the table on stdout, and on stderr what a reader must know to trust it.
+    """Print the table on stdout, on stderr what a reader must know to trust it, and last, on
+    stdout, which idea is best and what to run next.
 
     `folder` is the run directory as commands name it.
     """
     view = campaign.read(paths, folder)
-    table(view.rows, sys.stdout, verbose=verbose, last=headline(view.rows, view.next_command))
+    table(view.rows, sys.stdout, verbose=verbose)
     sys.stdout.flush()
     for line in (*_rule(view.summary), *_more(view), *_notes(view.summary)):
         _say(line, whole=verbose or not sys.stderr.isatty())
+    encoding = sys.stdout.encoding or "utf-8"
+    last = headline(view.rows, view.next_command)
+    click.echo(last.encode(encoding, "replace").decode(encoding))
 
 
 def _say(line: str, *, whole: bool) -> None:

@@ -22,9 +22,10 @@ class Need:
     memory_mb: int
     cpus: int = 1
     gpus: int = 0
+    gpu_type: str = ""
 
     def __str__(self) -> str:
-        gpus = f", {self.gpus} GPUs" if self.gpus else ""
+        gpus = f", {self.gpus} {self.gpu_type} GPUs".replace("  ", " ") if self.gpus else ""
         return f"{self.minutes} minutes, {self.memory_mb} MiB, {self.cpus} CPUs{gpus}"
 
 
@@ -34,13 +35,14 @@ def choose(
     """Return the profile's [slurm] for a job: with the partition that it fits, its QOS and so on.
 
     `max_minutes` is then that partition's limit, too. Without [[partitions]] it is [slurm] as it
-    stands. `mend` is where less can be asked for. Raises SiteError where no partition fits.
+    stands. A kind of GPU that the job needs is asked for by `gres`. `mend` is where less can be
+    asked for. Raises SiteError where no partition fits, and where `gres` names another kind.
     """
     if not site.partitions:
-        return site.slurm
+        return _of_kind(site.slurm, need)
     for row in site.partitions:
-        if _fits(row, need):
-            return _with(site.slurm, row)
+        if _fits(row, need) and _names_kind(found := _with(site.slurm, row), need):
+            return _of_kind(found, need)
     rows = "; ".join(map(describe, site.partitions))
     raise SiteError(
         "fits-none",
@@ -132,6 +134,24 @@ def _fits(row: PartitionChoice, need: Need) -> bool:
     if any(most and asked > most for most, asked in limits):
         return False
     return row.gpus is None or (need.gpus <= row.gpus and bool(need.gpus) == bool(row.gpus))
+
+
+def _names_kind(slurm: SlurmSite, need: Need) -> bool:
+    """Whether `gres` asks for the kind of GPU that is needed, or for any."""
+    kind = slurm.gres.removeprefix("gpu:").partition(":{gpus}")[0]
+    return not (need.gpus and need.gpu_type) or kind in ("{gpus}", need.gpu_type)
+
+
+def _of_kind(slurm: SlurmSite, need: Need) -> SlurmSite:
+    if not _names_kind(slurm, need):
+        raise SiteError(
+            "gpu-type",
+            f"recipe.toml needs GPUs of the kind {need.gpu_type}, and the site profile asks for "
+            f"gres = {slurm.gres!r}; change resources.gpu_type or slurm.gres",
+        )
+    if not (need.gpus and need.gpu_type):
+        return slurm
+    return slurm.model_copy(update={"gres": f"gpu:{need.gpu_type}:{{gpus}}"})
 
 
 def _with(slurm: SlurmSite, row: PartitionChoice) -> SlurmSite:

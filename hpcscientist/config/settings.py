@@ -268,6 +268,8 @@ class PathSettings(Record):
 class Settings(Record):
     """Everything that can be set by file, variable or command line.
 
+    `setup` is one of the recipe's, "" for none. `data` is a folder of files that no package
+    carries.
     `site` is the file of a site profile. `image` overrides the recipe's. `nodes` 0: the
     controller runs here and not as a job. `control` is the share of ideas that the control arm
     proposes beside a language model. `roles` are those that stages of other packages ask; what is
@@ -276,6 +278,8 @@ class Settings(Record):
     """
 
     recipe: str = "digits"
+    setup: str = ""
+    data: str = ""
     ideas: int = Field(default=20, ge=1, le=10_000_000)
     rounds: int = Field(default=0, ge=0, le=10_000_000)
     model: str = ""

@@ -69,7 +69,19 @@ def is_scorer_intact(spec: TrialSpec) -> bool:
 
 def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
     """Copy the predictions without trusting a name on the way; return their hash."""
-    name, limit = spec.sources.predictions, spec.limits.output_mb * 2**20
+    content = read_output(paths, spec.sources.predictions, spec.limits.output_mb * 2**20)
+    if isinstance(content, IdeaFailed):
+        return content
+    copy.parent.mkdir()
+    copy.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_output(paths: TrialPaths, name: str, limit: int) -> bytes | IdeaFailed:
+    """Return a file of at most `limit` bytes that a candidate wrote, or why it is none.
+
+    No name on the way is trusted. Raises OSError.
+    """
     try:
         descriptor = _open_below(paths.root, (paths.out.name, *Path(name).parts))
     except OSError as error:
@@ -83,12 +95,9 @@ def _take(spec: TrialSpec, paths: TrialPaths, copy: Path) -> str | IdeaFailed:
         if fault is not None:
             return fault
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(limit)
+            return file.read(limit)
     finally:
         os.close(descriptor)
-    copy.parent.mkdir()
-    copy.write_bytes(content)
-    return hashlib.sha256(content).hexdigest()
 
 
 def _copy_of(spec: TrialSpec, private: Path) -> Path:
@@ -113,7 +122,8 @@ def _fault(info: os.stat_result, name: str, limit: int) -> IdeaFailed | None:
     if info.st_nlink > 1:
         return idea_failed(IdeaFailure.TAMPERING, f"{name} is a hard link to another file")
     if info.st_size > limit:
-        return idea_failed(_BAD, f"{name} is larger than the {limit // 2**20} MiB allowed")
+        most = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit} bytes"
+        return idea_failed(_BAD, f"{name} is larger than the {most} allowed")
     return None
 
 

@@ -119,13 +119,14 @@ def _outcome(spec: TrialSpec, paths: TrialPaths, stop: threading.Event, course: 
         paths.out.mkdir()  # not its parents: a trial that was taken away stays away
         folders.remove(paths.log)
         before = tampering.look(paths)
-        ended = course.ended = sandbox.run_candidate(spec, paths, private, stop)
+        ran = sandbox.run_candidate(spec, paths, private, stop)
+        course.ended = ran.ended
         if stop.is_set():
             raise Interrupted(f"trial {spec.trial_id} was stopped")
         _still_ours(spec, paths, course.mine)
         if found := tampering.undo(before, paths):
             return _tampered(spec, found)
-        failed = _verdict(spec, ended, paths.log)
+        failed = _verdict(spec, ran.ended, paths.log) or ran.refused
         if failed is not None:
             return _unless_full(failed, paths, private)
     outcome, course.predictions_hash = scoring.score(spec, paths, stop)

@@ -88,10 +88,12 @@ def furnish(checked: Checked, claimed: Claim) -> None:
     embedder = checked.embedder or KeywordEmbedder()
     paths = claimed.paths
     try:
-        prepared = placement.home.prepare(recipe)
+        copied = _snapshot(checked, paths)
+        # A setup's prepare.py is that of the copy; any other is named where its author has it.
+        own = load.load(paths.recipe) if settings.setup else recipe
+        prepared = placement.home.prepare(own)
         campaign_id = f"{recipe.spec.name}-{secrets.token_hex(4)}"
         vault.make_campaign_key(campaign_id)
-        copied = _snapshot(checked, paths)
         library = (
             shelf.furnish(settings, recipe, paths) if stages.reads_library(checked.steps) else ""
         )
@@ -125,7 +127,8 @@ def furnish(checked: Checked, claimed: Claim) -> None:
             slots=placement.slots,
             in_flight=placement.in_flight,
             lag=placement.lag,
-            settings=settings.model_copy(update={"paths": PathSettings()}),
+            # Where labels lie is not told: the user's files have them, too.
+            settings=settings.model_copy(update={"paths": PathSettings(), "data": ""}),
         )
         LaunchedRecipe(paths.recipe, config.recipe_hash).keep()
         copy = TrustedCopy.of(paths.root, campaign_id)
@@ -155,7 +158,7 @@ def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
 
 def _snapshot(checked: Checked, paths: RunPaths) -> dict[str, str]:
     """Copy the recipe, and playbooks given by file; return the specs to resume with by spec."""
-    load.copy(checked.recipe.folder, paths.recipe)
+    load.copy(checked.recipe.folder, paths.recipe, checked.settings.setup)
     copied: dict[str, str] = {}
     for role, spec in [("", checked.model_spec), *checked.role_specs.items()]:
         kind, _, file = spec.partition(":")

@@ -14,6 +14,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
+from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import remains
 from hpcscientist.launching import likeness
@@ -43,7 +44,7 @@ def check(settings: Settings, folder: Path) -> Checked:
     _check_settings(settings)
     _check_allocation(settings)
     path = find(settings.recipe)
-    recipe = load(path)
+    recipe = load(path, settings.setup)
     spec = settings.model or _assumed_model(recipe, path)
     parsed = parse_spec(spec)
     placement = place(settings, recipe, folder)
@@ -103,6 +104,9 @@ def _check_allocation(settings: Settings) -> None:
 
 def settle(settings: Settings, folder: Path) -> Settings:
     """Return settings whose paths mean the same from any working directory."""
+    if settings.data:
+        data = str((folder / expanded(settings.data)).absolute())
+        settings = settings.model_copy(update={"data": data})
     return shelf.settle(likeness.settle(earlier.settle(settings, folder), folder), folder)
 
 

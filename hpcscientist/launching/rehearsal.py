@@ -44,15 +44,16 @@ class Rehearsal:
     log: str
 
 
-def rehearse(recipe: Recipe, settings: Settings) -> Iterator[Rehearsal]:
-    """Prepare the data and run the reference at each budget below the full one.
+def rehearse(recipe: Recipe, settings: Settings, full: bool = False) -> Iterator[Rehearsal]:
+    """Prepare the data and run the reference at each budget, at the `full` one if that is asked.
 
     Each runs in a temporary folder, as it is asked for.
     """
     here = ThisMachine("a recipe is tried here", load_site(settings.site, Path.cwd()))
     prepared = here.home(settings).prepare(recipe)
     image = image_of(settings, recipe, Path.cwd())
-    for budget in (Budget.PILOT, *(step.name for step in recipe.spec.budgets.steps)):
+    steps = [step.name for step in recipe.spec.budgets.steps]
+    for budget in (Budget.PILOT, *steps, *([Budget.FULL] if full else [])):
         yield _run(recipe, settings, here, prepared, image, budget)
 
 
@@ -89,6 +90,7 @@ def _run(
                 predictions=recipe.spec.predictions,
                 python=here.home(settings).python,
                 image=image,
+                processes=recipe.spec.processes,
             ),
             isolation=here.isolation(image),
             host=here.profile.host,

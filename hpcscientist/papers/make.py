@@ -12,9 +12,11 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import PaperPaths, RunPaths
+from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
+from hpcscientist.models.voice import UNANSWERED
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import Campaign as Drawable
@@ -75,6 +77,14 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A paper of which the model wrote no outline; `reason` in one line."""
+
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A paper that would be written: what `--dry-run` says."""
 
@@ -102,8 +112,10 @@ class Studio:
         return own if own.is_file() else None
 
 
-def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made]:
+def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made | Unwritten]:
     """Write and build the papers that are asked for, one after another.
+
+    One that the model gives no usable reply for stops none of the others.
 
     After a kill the same call goes on: what models replied before is taken from the record. Nothing
     of the campaign is changed. Raises UsageError, RunDirectoryError, CampaignBusy, ModelError,
@@ -117,7 +129,11 @@ def make(paths: RunPaths, wanted: Wanted, tell: Tell) -> Iterator[Made]:
         with _held(folder):
             tally = Tally()
             desk = Desk(studio.campaign, roles, studio.out, wanted.settings, tell=tell, tally=tally)
-            yield _made(studio, desk, wanted, subject, tell)
+            try:
+                found: Made | Unwritten = _made(studio, desk, wanted, subject, tell)
+            except UNANSWERED as error:
+                found = Unwritten(subject, one_line(str(error)))
+            yield found
 
 
 def plan(paths: RunPaths, wanted: Wanted) -> tuple[list[Planned], tuple[str, ...]]:

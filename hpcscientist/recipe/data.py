@@ -4,7 +4,8 @@ prepare.py writes public/ and private/ into a staging folder below the private r
 there the inputs are linked into one view a split (KEY/validation and KEY/test below the data
 root, each with train/ and the split's own folder), and the labels move to KEY below the
 private root, which only the user may enter. KEY names the recipe and the content of its
-prepare.py. What is reused is hashed first: data that changed on disk are refused.
+prepare.py, and of the files that the user gave. What is reused is hashed first: data that changed
+on disk are refused.
 
 Without a sandbox a candidate of the same user can still look for the labels elsewhere; this
 module only makes sure that they are below no path that a candidate is given.
@@ -21,12 +22,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.errors import ConfigError, DiskFull, RecipeError
+from hpcscientist.errors import ConfigError, DiskFull, RecipeError, UsageError
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.handed.place import resolved
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
+from hpcscientist.recipe import given as given_files
 from hpcscientist.recipe import staging as staging_folders
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
@@ -44,10 +46,14 @@ class PreparedData:
     data_hash: str
 
 
-def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData:
+def prepare(
+    recipe: Recipe, data_root: Path, private_root: Path, given: Path | None = None
+) -> PreparedData:
     """Run the recipe's prepare.py unless its data are there already, and return them.
 
-    Raises RecipeError where prepare.py fails or its output misses something, ConfigError
+    `given` is the user's folder of files that it reads. Raises UsageError where these are not those
+    that the recipe lists, RecipeError where prepare.py fails or its output misses something,
+    ConfigError
     where the roots contain one another, cannot be written, or hold data that changed, and
     DiskFull.
     """
@@ -58,14 +64,14 @@ def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData
             "contain one another; set paths.data and paths.private apart"
         )
     staging_folders.clear(data_root, private_root)
-    key = f"{recipe.spec.name}-{hash_file(recipe.prepare)[:16]}"
+    key = f"{recipe.spec.name}-{hash_file(recipe.prepare)[:16]}{_key_of(recipe, given)}"
     public, private = data_root / key, private_root / key
     try:
         recorded = _recorded_hash(public, private)
         if recorded is None:
             data_root.mkdir(parents=True, exist_ok=True)
             private_root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            recorded = _build(recipe, public, private)
+            recorded = _build(recipe, public, private, given)
     except OSError as error:
         if error.errno in NO_SPACE:
             raise DiskFull(f"no space left for the data below {data_root}; free some") from error
@@ -77,6 +83,24 @@ def prepare(recipe: Recipe, data_root: Path, private_root: Path) -> PreparedData
         views={split: public / split.value for split in Split},
         labels={split: private / split.value for split in Split},
         data_hash=recorded,
+    )
+
+
+def _key_of(recipe: Recipe, given: Path | None) -> str:
+    """Return what the user's files add to the key. Raises UsageError."""
+    name, data = recipe.spec.name, recipe.spec.data
+    if given is None:
+        if data is not None and data.required:
+            files = given_files.read_list(recipe.folder / data.files)
+            raise UsageError(
+                f"recipe {name} needs {', '.join(each.name for each in files)}: get them from "
+                f"{data.source}, and give their folder by --data FOLDER"
+            )
+        return ""
+    if data is None:
+        raise UsageError(f"--data {given}: recipe {name} reads no files of yours; leave --data out")
+    return (
+        "-" + given_files.content_of(given, given_files.read_list(recipe.folder / data.files))[:8]
     )
 
 
@@ -111,13 +135,13 @@ def _hash(public: Path, private: Path) -> str:
     return "-".join(part[:16] for part in parts)
 
 
-def _build(recipe: Recipe, public: Path, private: Path) -> str:
+def _build(recipe: Recipe, public: Path, private: Path, given: Path | None) -> str:
     """Run prepare.py and move its output into place; return the data's hash."""
     staging, view = staging_folders.make(private), staging_folders.make(public)
     try:
         made = staging / "made"
         made.mkdir()
-        _run(recipe, made)
+        _run(recipe, made, given)
         _verify(recipe, made)
         for split in Split:
             for part in ("train", split.value):
@@ -141,8 +165,9 @@ def _build(recipe: Recipe, public: Path, private: Path) -> str:
         shutil.rmtree(view, ignore_errors=True)
 
 
-def _run(recipe: Recipe, out: Path) -> None:
-    command = tied([sys.executable, str(recipe.prepare), "--out", str(out)])
+def _run(recipe: Recipe, out: Path, given: Path | None) -> None:
+    options = ["--out", str(out), *(["--data", str(given)] if given else [])]
+    command = tied([sys.executable, str(recipe.prepare), *options])
     done = subprocess.run(
         command,
         cwd=out,

@@ -8,11 +8,15 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
+import tomli_w
+
 import hpcscientist
 from hpcscientist.errors import RecipeError
+from hpcscientist.files.handed import toml
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.hashing import hash_file, hash_texts, hash_tree, tree_files
-from hpcscientist.recipe.checks.document import read_document
+from hpcscientist.recipe import knobs
+from hpcscientist.recipe.checks.document import read_document, with_setup
 from hpcscientist.recipe.checks.files import (
     PLAYBOOK,
     PREPARE,
@@ -28,7 +32,19 @@ from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import Proposal
 
 # The recipes that come with the package; others in the same folder are somebody's own.
-SHIPPED = frozenset({"digits"})
+SHIPPED = frozenset(
+    {
+        "char-lm",
+        "diffusion2d",
+        "digits",
+        "graph",
+        "grokking",
+        "image-classification",
+        "recommender",
+        "text-classification",
+        "vq",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -124,23 +140,37 @@ def find(name_or_path: str) -> Path:
     raise RecipeError(f"there is no recipe {name_or_path!r}; {mend}")
 
 
-def copy(origin: Path, target: Path) -> None:
+def copy(origin: Path, target: Path, setup: str = "") -> None:
     """Copy a recipe's folder to where there is none yet, as a campaign keeps it.
 
+    The copy's recipe.toml and entry script say what `setup` says, so that nobody who reads them
+    has to know of it.
     Raises RecipeError for what cannot be copied, and OSError.
     """
-    spec = read_document(origin / RECIPE_FILE)
+    spec = read_document(origin / RECIPE_FILE, setup)
+    if setup and isinstance(spec, list):
+        raise as_error(spec[0])
     copy_tree(origin, target, None if isinstance(spec, list) else spec.image)
+    if setup:
+        file = target / RECIPE_FILE
+        document = with_setup(toml.parse(file.read_text(encoding="utf-8")), setup)
+        file.write_text(tomli_w.dumps(document), encoding="utf-8")
+        if not isinstance(spec, list):
+            given = {f"{REFERENCE}/{spec.entry}": spec.constants, PREPARE: spec.prepare}
+            for script, constants in given.items():
+                path = target / script
+                text = knobs.set_constants(path.read_text(encoding="utf-8"), constants)
+                path.write_text(text, encoding="utf-8")
 
 
-def load(path: Path) -> Recipe:
-    """Load the recipe in a folder.
+def load(path: Path, setup: str = "") -> Recipe:
+    """Load the recipe in a folder, as `setup` has it.
 
     Raises RecipeError, with file and line, for the first thing that rules out a campaign;
     `hpcsci recipe check` names all of them.
     """
     folder = path.resolve()
-    spec = read_document(folder / RECIPE_FILE)
+    spec = read_document(folder / RECIPE_FILE, setup)
     if isinstance(spec, list):
         raise as_error(spec[0])
     for problem in file_problems(folder, spec):
@@ -151,16 +181,17 @@ def load(path: Path) -> Recipe:
         if problems:
             raise as_error(problems[0])
     reference = folder / REFERENCE
+    texts = {
+        file.relative_to(reference).as_posix(): file.read_bytes().decode()
+        for file in tree_files(reference)
+    }
     playbook = folder / PLAYBOOK
     if playbook.is_dir():
         raise RecipeError("is a folder; make it a file, or remove it", playbook)
     return Recipe(
         folder=folder,
         spec=spec,
-        reference={
-            file.relative_to(reference).as_posix(): file.read_bytes().decode()
-            for file in tree_files(reference)
-        },
+        reference=texts | {spec.entry: knobs.set_constants(texts[spec.entry], spec.constants)},
         seed_ideas=tuple(ideas),
         playbook=playbook if playbook.exists() else None,
     )

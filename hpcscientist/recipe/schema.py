@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.trial import Budget, MetricSpec, StepName
+from hpcscientist.records.idea import KnobValue
+from hpcscientist.records.trial import Budget, MetricSpec, ProcessSpec, StepName
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 _PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # of more no file system makes a name
 FileName = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
+
+
+ConstantName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
 
 class Topic(Record):
@@ -85,12 +89,37 @@ class Budgets(Record):
 
 
 class Resources(Record):
-    """What one trial needs."""
+    """What one trial needs.
+
+    `gpu_type` is a site's word for a kind of GPU, such as `a100`, and `gpu_memory_mb` the memory
+    that each of them must have; "" and 0: any.
+    """
 
     cpus: int = Field(default=1, ge=1, le=4096)
     gpus: int = Field(default=0, ge=0, le=1024)
+    gpu_type: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$")] = ""
+    gpu_memory_mb: int = Field(default=0, ge=0, le=2**27)
     memory_mb: int = Field(default=2048, ge=64, le=2**27)
     output_mb: int = Field(default=64, ge=1, le=2**27)
+
+    @model_validator(mode="after")
+    def _kind_needs_gpus(self) -> Resources:
+        if (self.gpu_type or self.gpu_memory_mb) and not self.gpus:
+            raise ValueError("gpu_type and gpu_memory_mb say which GPUs; give gpus, how many")
+        return self
+
+
+class DataSpec(Record):
+    """Files that the user gives by `--data FOLDER`, for no package carries them.
+
+    `files` is a list beside recipe.toml, as `sha256sum` writes it; see `recipe.given`. Without
+    `required`, prepare.py makes or finds smaller data where no folder is given.
+    """
+
+    files: FileName
+    source: str
+    licence: str
+    required: bool = False
 
 
 class ScorerSpec(Record):
@@ -103,7 +132,7 @@ class ScorerSpec(Record):
 class Knob(Record):
     """A module-level constant of a reference file that the control arm may set."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    name: ConstantName
     file: FileName = "experiment.py"
     type: Literal["int", "float", "choice"]
     low: float | None = None
@@ -145,8 +174,16 @@ class RecipeSpec(Record):
     editable: tuple[FileName, ...] = ("experiment.py",)
     predictions: FileName = "predictions.csv"
     image: str | None = None
+    processes: tuple[ProcessSpec, ...] = Field(default=(), max_length=8)
     published: Published | None = None
+    data: DataSpec | None = None
     knobs: tuple[Knob, ...] = ()
+    # Values instead of those that stand in the entry script, and in prepare.py.
+    constants: dict[ConstantName, KnobValue] = Field(default_factory=dict)
+    prepare: dict[ConstantName, KnobValue] = Field(default_factory=dict)
+    # Other sizes of the same research: what each says replaces what the recipe says.
+    setups: dict[StepName, dict[str, Any]] = Field(default_factory=dict)
+    setup: StepName | None = None  # which of them this is, in a campaign's copy
 
     @property
     def primary(self) -> MetricSpec:
@@ -154,10 +191,25 @@ class RecipeSpec(Record):
         return self.metrics[0]
 
     @model_validator(mode="after")
+    def _processes_follow_each_other(self) -> RecipeSpec:
+        handed: set[str] = set()
+        for process in self.processes:
+            if process.name in ("train", "validation", "test"):
+                raise ValueError(f"a process cannot be named {process.name!r}: data are called so")
+            if lacking := set(process.reads) - handed:
+                raise ValueError(
+                    f"process {process.name!r} reads {min(lacking)!r}, which is no earlier process "
+                    "that hands a file on"
+                )
+            handed |= {process.name} if process.file else set()
+        return self
+
+    @model_validator(mode="after")
     def _names_are_unique(self) -> RecipeSpec:
         for what, names in (
             ("metric", [m.name for m in self.metrics]),
             ("knob", [k.name for k in self.knobs]),
+            ("process", [p.name for p in self.processes]),
         ):
             doubled = sorted({n for n in names if names.count(n) > 1})
             if doubled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_serializer
 
@@ -96,10 +96,27 @@ class Limits(Record):
     output_mb: int = Field(gt=0)
     cpus: int = Field(ge=1)
     gpus: int = Field(ge=0)
+    gpu_type: str = ""  # specs of earlier versions lack it
     processes: int = Field(default=1024, ge=16)
     open_files: int = Field(default=4096, ge=64)
     scorer_s: float = Field(default=120.0, gt=0)  # specs of earlier versions lack these two
     scorer_mb: int = Field(default=4096, gt=0)
+
+
+class ProcessSpec(Record):
+    """One of the processes of a trial that run one after another; it is told its name.
+
+    Below its `--data` it sees the parts of the data that `sees` names (`split`: the inputs asked
+    for), and a folder NAME for each earlier process in `reads`, with the `file` that this one
+    handed on. Nothing else passes from one to the next. `file` is "" where nothing is handed on,
+    and has at most `max_bytes`: a scorer's promise about the size of a code rests on it.
+    """
+
+    name: StepName
+    sees: tuple[Literal["train", "split"], ...] = ()
+    reads: tuple[StepName, ...] = ()
+    file: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
+    max_bytes: int = Field(default=2**20, ge=1, le=2**40)
 
 
 class Sources(Record):
@@ -117,6 +134,7 @@ class Sources(Record):
     predictions: str
     python: str
     image: str | None = None
+    processes: tuple[ProcessSpec, ...] = ()  # specs of earlier versions lack it
 
 
 class TrialSpec(Record):

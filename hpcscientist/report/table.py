@@ -19,9 +19,8 @@ def table(
     width: int | None = None,
     *,
     verbose: bool = False,
-    last: str = "",
 ) -> None:
-    """Write a table for people, below it why ideas failed or were rejected, and a `last` line.
+    """Write a table for people, and below it why ideas failed or were rejected.
 
     `width` in columns; None: the terminal's, or 120 where the stream is no terminal. Numbers are
     never shortened: where there is no room, columns are left out, the least telling first, and
@@ -66,8 +65,6 @@ def table(
     if left_out or any(was_cut):
         lacking = f", also what is left out: {', '.join(left_out)}" if left_out else ""
         say(f"--verbose shows all{lacking}", whole=not folds)
-    if last:
-        say(last, whole=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def test_claims_name_suites_and_files_that_are_there() -> None:
         ("tests/doctor/test_doctor_on_slurm.py", ["slurm"], "doctor"),
         ("tests/e2e/test_controller.py", ["slurm"], "controller"),
         ("tests/e2e/test_served.py", ["slurm", "serving"], "serving"),
+        ("tests/recipe/test_recipes_run.py", ["serving"], "recipes"),
         ("tests/bench/test_bench_slurm.py", ["slurm"], "benchmarks"),
         ("tests/papers/test_tex_engine.py", ["tex"], "papers"),
         ("tests/e2e/test_papers_by_tex.py", ["e2e", "tex"], "papers"),

@@ -172,3 +172,32 @@ def test_config_show_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     shown = {row["key"]: row["value"] for row in rows}
     assert [row["name"] for row in shown["site.partitions"]] == ["short,debug", "long"]
     assert "short,debug" in CliRunner().invoke(show, []).stdout
+
+
+@pytest.mark.parametrize(
+    ("gres", "needed", "asked"),
+    [
+        ("gpu:{gpus}", "h100", "gpu:h100:{gpus}"),
+        ("gpu:h100:{gpus}", "h100", "gpu:h100:{gpus}"),
+        ("gpu:a100:{gpus}", "", "gpu:a100:{gpus}"),
+        ("gpu:{gpus}", "", "gpu:{gpus}"),
+    ],
+)
+def test_a_kind_of_gpu_is_asked_for(gres: str, needed: str, asked: str) -> None:
+    site = Site(slurm=SlurmSite(gres=gres))
+    assert choose(site, Need(60, 1000, gpus=1, gpu_type=needed)).gres == asked
+
+
+def test_a_kind_of_gpu_that_the_profile_has_not_is_refused() -> None:
+    need = Need(60, 1000, gpus=1, gpu_type="h100")
+    with pytest.raises(SiteError, match="gpu_type"):
+        choose(Site(slurm=SlurmSite(gres="gpu:a100:{gpus}")), need)
+    with pytest.raises(SiteError, match="h100"):
+        choose(SITE, need)
+
+
+def test_a_partition_that_has_the_kind_of_gpu_is_chosen() -> None:
+    big = PartitionChoice(name="big", gpus=8, gres="gpu:h100:{gpus}")
+    site = Site(slurm=SlurmSite(), partitions=(GPU, big))
+    assert choose(site, Need(60, 1000, gpus=1, gpu_type="h100")).partition == "big"
+    assert choose(site, Need(60, 1000, gpus=1)).partition == "gpu"

@@ -142,8 +142,9 @@ def test_each_command_of_the_appendix_runs(name: str, made: Path, tmp_path: Path
     commands = re.findall(r"```sh\n(.*?)\n```", page, re.DOTALL)
     assert len(commands) >= 6
     places = {"DIR": shlex.quote(str(made / "run")), "PAPER": shlex.quote(str(folder))}
-    if name == "campaign":  # its claims are those of the other papers
-        commands = [command for command in commands if "hpcsci reproduce" not in command]
+    if name == "campaign":  # what takes minutes is the same as of the other papers
+        slow = ("hpcsci reproduce", "hpcsci launch")
+        commands = [command for command in commands if not command.startswith(slow)]
     before = (folder / "paper.pdf").read_bytes()
     for command in commands:
         here = re.sub(r"\b(DIR|PAPER)\b", lambda found: places[found[1]], command)

@@ -341,8 +341,11 @@ def test_a_paper_is_written_of_it_also_without_tex(launched: Any, tmp_path: Path
     folder, out = launched[0], tmp_path / "papers"
     before = {p: p.read_bytes() for p in (folder / "run").iterdir() if p.is_file()}
     bare = {**os.environ, "PATH": ""}
-    done = hpcsci("paper", "run", "--idea", "idea-0013", "--out", out, cwd=folder, env=bare)
+    ideas = ("--idea", "idea-0014", "--idea", "idea-0013")  # of the first no reply is recorded
+    done = hpcsci("paper", "run", *ideas, "--out", out, cwd=folder, env=bare)
     assert done.returncode == 1, done.stderr
+    assert "idea-0014: not written: " in done.stdout
+    assert not (out / "idea-0014" / "paper.html").exists()
     assert "texlive" in done.stdout
     assert "defect:" not in done.stdout
     paper = out / "idea-0013"

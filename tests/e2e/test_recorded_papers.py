@@ -6,6 +6,7 @@ HPCTEST_QUICKSTART is as for the quickstart's own tests; without it the campaign
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from hpcscientist.papers.writing.paper import Desk, Layout, open_writers
 from hpcscientist.papers.writing.writer import Written
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.idea import CAMPAIGN_ID
-from hpcscientist.records.manuscript import Defect, FigureRef, Manuscript, lines, walk
+from hpcscientist.records.manuscript import Defect, FigureRef, Manuscript, lines, walk, written
 
 pytestmark = pytest.mark.e2e
 
@@ -119,3 +120,50 @@ def test_nothing_is_wrong_and_nothing_is_asked_twice(
         assert paper is not None
         texts = (paper.abstract, *(section.text for section in paper.sections))
         assert any(support.quote in " ".join(text.split()) for text in texts)
+
+
+class Boasting(Silent):
+    """A model that claims all, types numbers, cites nobody and never mends anything."""
+
+    name = "boasting"
+    texts = (
+        "Our method significantly outperforms all baselines with 97.0% accuracy [@smith2020].",
+        "We ran two networks, and idea-0001 reaches {idea-0001.test.accuracy.mean}, a new best.",
+        "{no.such.fact} is the \\textbf{best}.",
+    )
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        replies: dict[str, object] = {
+            "outline": {
+                "title": "Our 3 great ideas",
+                "contribution": "All.",
+                "sections": [{"section": "results", "points": ["All."]}],
+            },
+            "related": {"query": "greatness", "done": False},
+            "checklist": {"answers": [{"question": "plain", "met": False, "remark": "Boast."}]},
+            "whole": {"remarks": [{"section": "results", "remark": "Boast more."}]},
+        }
+        reply = replies.get(request.stage, {"paragraphs": self.texts})
+        return ModelReply(
+            text=json.dumps(reply),
+            model=self.name,
+            prompt_tokens=1,
+            completion_tokens=1,
+            tokens_estimated=False,
+            latency_s=0.0,
+        )
+
+
+def test_a_boasting_writer_s_paper_says_nothing_false(studio: Studio, tmp_path: Path) -> None:
+    boasting = Boasting()
+    roles = Roles(
+        {"writing": boasting, "review": boasting}, {"writing": Window(), "review": Window()}
+    )
+    done = write(studio, roles, "idea-0001", tmp_path)
+    assert done.defects == ()
+    assert len(done.manuscript.sections) == len(studio.venue.sections)
+    assert all(section.blocks for section in done.manuscript.sections)
+    assert "results" in done.struck
+    said = " ".join(written(line) for _, line in lines(done.manuscript))
+    assert not any(word in said for word in ("outperforms", "97", "best", "smith"))
+    assert "{campaign.ideas.failed}" in said

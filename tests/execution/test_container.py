@@ -44,6 +44,18 @@ def places(image: str = "/i.sif", **changes: Any) -> Places:
     return Places(image, **(known | {"work": Path("/s/work")} | changes))
 
 
+def test_one_of_several_processes_sees_its_parts_alone(bench: Bench) -> None:
+    spec = contained(bench.trial("predict()"), "/i.sif")
+    parts = {"train": Path("/d/train"), "fit": Path("/s/handed/fit")}
+    line = apptainer_command(spec, places(parts=parts), {}, process="encode")
+    binds = [line[at + 1] for at, word in enumerate(line) if word == "--bind"]
+    assert [bind for bind in binds if ":/data" in bind] == [
+        "/d/train:/data/train:ro",
+        "/s/handed/fit:/data/fit:ro",
+    ]
+    assert line[-2:] == ["--process", "encode"]
+
+
 def test_command(bench: Bench) -> None:
     spec = contained(bench.trial("predict()"), "/images/digits.sif")
     line = apptainer_command(spec, places("/node/copy.sif"), {})

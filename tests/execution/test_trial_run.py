@@ -356,14 +356,14 @@ def test_stopping_reports_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     before = {child.name for child in paths.root.iterdir()}
     run_candidate, seen = sandbox.run_candidate, []
 
-    def watched(*given: Any) -> Ended:
+    def watched(*given: Any) -> sandbox.Ran:
         seen.append(run_candidate(*given))
         return seen[-1]
 
     monkeypatch.setattr(sandbox, "run_candidate", watched)
     with pytest.raises(Interrupted, match=spec.trial_id):
         trial.run(spec, paths, StoppedOnce(paths.out / "main"))
-    assert [ended.reason for ended in seen] == [Reason.STOPPED]
+    assert [ran.ended.reason for ran in seen] == [Reason.STOPPED]
     assert_ended(paths, "daemon", "main")
     assert {child.name for child in paths.root.iterdir()} == before | {"log"}
 

@@ -41,6 +41,7 @@ import argparse, os, pathlib, signal, sys, time
 parser = argparse.ArgumentParser()
 for name in ("data", "out", "seed", "budget", "split"):
     parser.add_argument("--" + name, required=True)
+parser.add_argument("--process", default="")
 ARGS = parser.parse_args()
 OUT, DATA = pathlib.Path(ARGS.out), pathlib.Path(ARGS.data)
 TRIAL = OUT.parent

@@ -13,6 +13,7 @@ from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import frozen
 from hpcscientist.launching import furnishing, launch
 from hpcscientist.launching.checked import Checked
+from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import shipped_folder
 
 
@@ -178,3 +179,33 @@ def test_a_link_that_leads_nowhere_is_no_run_directory(tmp_path: Path) -> None:
     (tmp_path / "run").symlink_to("nowhere")
     with pytest.raises(UsageError, match=r"run: is no folder; give another --run-dir"):
         checked_of(tmp_path, run_dir="run")
+
+
+def test_a_setup_and_the_user_s_files_are_what_a_campaign_keeps(tmp_path: Path) -> None:
+    """And where those files lie is not told: their labels lie with them."""
+    recipe, given = create("moons", tmp_path), tmp_path / "given"
+    given.mkdir()
+    (given / "a.txt").write_text("alpha")
+    (recipe / "list.txt").write_text("-  a.txt\n")
+    for script in (recipe / "prepare.py", recipe / "reference" / "experiment.py"):
+        script.write_text(script.read_text() + "\nSIZE = 1\n")
+    data = '[setups.large.data]\nfiles = "list.txt"\nsource = "S"\nlicence = "L"\n'
+    constants = "[setups.large]\nseeds = 7\nconstants = { SIZE = 2 }\nprepare = { SIZE = 3 }\n"
+    file = recipe / "recipe.toml"
+    file.write_text(f"{file.read_text()}\n{constants}{data}")
+    prepare = recipe / "prepare.py"
+    text = prepare.read_text().replace('"--out"', '"--data")\n    parser.add_argument("--out"', 1)
+    prepare.write_text(text)
+    checked = checked_of(tmp_path, recipe=str(recipe), setup="large", data="given")
+    assert checked.recipe.spec.seeds == 7
+    claimed = furnishing.claim(checked)
+    furnishing.furnish(checked, claimed)
+    kept = claimed.paths.recipe
+    assert "SIZE = 2" in (kept / "reference" / "experiment.py").read_text()
+    assert "SIZE = 3" in (kept / "prepare.py").read_text()
+    config = frozen.read(claimed.paths)
+    assert (config.settings.setup, config.settings.data) == ("large", "")
+    files = [path for path in claimed.paths.root.rglob("*") if path.is_file()]
+    assert not [path for path in files if str(given).encode() in path.read_bytes()]
+    with pytest.raises(RecipeError, match="large"):
+        checked_of(tmp_path, recipe=str(recipe), setup="larger")

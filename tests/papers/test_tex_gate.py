@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typesetting_kit import document, manuscript, need_tex, typeset
+from typesetting_kit import document, lay_out, manuscript, need_tex, typeset
 
-from hpcscientist.papers.typesetting import pdf
+from hpcscientist.papers.typesetting import engine, latex, pdf
 from hpcscientist.records.manuscript import DefectCode, Paragraph, Section, Text
 
 pytestmark = pytest.mark.tex
@@ -92,9 +93,32 @@ def test_a_digit_in_disguise_is_found_or_not_printed(character: str, tmp_path: P
 
 def test_a_layout_that_leaves_the_visible_line_out_is_found(tmp_path: Path) -> None:
     of = document(tmp_path)
-    from dataclasses import replace  # noqa: PLC0415
-
     bare = of.venue.template.replace(r"\author{\hpcAuthors}", r"\author{Nobody}")
     done = typeset(tmp_path, replace(of, venue=replace(of.venue, template=bare)))
     assert done.pdf is not None
     assert DefectCode.BUILD_FAILED in {d.code for d in pdf.read(done.pdf, of).defects}
+
+
+def test_a_value_that_is_another_in_the_source_is_found(tmp_path: Path) -> None:
+    of = document(tmp_path)
+    lay_out(tmp_path, of)
+    content = (tmp_path / "content.tex").read_text()
+    assert "{+0.0470}" in content
+    (tmp_path / "content.tex").write_text(content.replace("{+0.0470}", "{+0.0471}"))
+    done = engine.typeset(tmp_path, latex.NAME, of.epoch)
+    assert done.pdf is not None
+    found = [d for d in pdf.read(done.pdf, of).defects if d.code is DefectCode.LINK_TEXT]
+    assert {defect.found.split()[0] for defect in found} == {"+0.0471"}
+
+
+@pytest.mark.parametrize("file", ["references.tex", "appendix.tex"])
+def test_a_digit_among_what_our_own_code_wrote_is_found(file: str, tmp_path: Path) -> None:
+    of = document(tmp_path)
+    lay_out(tmp_path, of)
+    text = (tmp_path / file).read_text()
+    (tmp_path / file).write_text(f"{text}\n\\par Here is 8 more.\n")
+    done = engine.typeset(tmp_path, latex.NAME, of.epoch)
+    assert done.pdf is not None
+    found = pdf.read(done.pdf, of)
+    assert found.digits - found.explained == 1
+    assert DefectCode.UNTRACED_NUMBER in {defect.code for defect in found.defects}

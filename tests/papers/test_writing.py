@@ -83,6 +83,16 @@ def test_a_citation_is_a_paper_with_the_sentence_that_bears_it_out() -> None:
     assert texts(manuscript, "related-work")[1].startswith(support.sentence)
 
 
+def test_a_section_s_writer_is_shown_what_was_kept_and_for_what() -> None:
+    script = Script()
+    written(script)
+    asked = {request.key: request.messages[0].content for request in script.asked}
+    kept = "[@sutskever2013#2] The velocity accumulates consistent gradient directions of earlier"
+    assert f"- {kept} steps. (Kept for: velocity)\n" in asked[RELATED]
+    assert kept in asked[INTRODUCTION]
+    assert kept not in asked[RESULTS], "a section that cites nothing is shown nothing to cite"
+
+
 def test_roles_write_and_judge() -> None:
     script = Script()
     written(script)

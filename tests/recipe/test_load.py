@@ -29,7 +29,9 @@ def test_a_recipe_of_the_working_directory_hides_the_shipped_one(here):
     assert load.is_shipped(load.find("digits"))  # the same to the letter
     (here / "recipes" / "digits" / "score.py").write_text("print('{}')\n")
     assert not load.is_shipped(load.find("digits"))
-    assert [p.name for p in load.available()] == ["digits"]
+    found = {p.name: p for p in load.available()}
+    assert found["digits"] == Path("recipes/digits")
+    assert found.keys() == load.SHIPPED
 
 
 def test_folders_are_found_by_path_and_by_plain_name(here):
@@ -43,8 +45,8 @@ def test_folders_are_found_by_path_and_by_plain_name(here):
     ("name", "message"),
     [
         ("digit", "did you mean 'digits'"),
-        ("zzz", "known: digits"),
-        ("", "known: digits"),
+        ("zzz", "known: char-lm, "),
+        ("", "known: char-lm, "),
         ("./nowhere", "does not exist"),
         ("/", "holds no recipe.toml"),
     ],

@@ -178,12 +178,9 @@ def test_nobody_is_asked_for_anything(page: Page) -> None:
 
 
 def test_strangers_words_are_text(paths: RunPaths, page: Page, text: str) -> None:
-    plain = parsed(
-        report(
-            draw(paths.root.parent / "plain", 120, control=0.3).root,
-            out=paths.root.parent / "p.html",
-        )
-    )
+    folder = paths.root.parent
+    others = draw(folder / "plain", IDEAS, control=0.3)
+    plain = parsed(report(others.root, out=folder / "plain.html"))
     # As many elements of each kind as a page without such titles has.
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
     rows = page.json("results")

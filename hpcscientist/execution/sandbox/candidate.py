@@ -20,18 +20,22 @@ _TAKEN = ("PATH", "LD_LIBRARY_PATH")
 _GPUS = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
-def arguments(spec: TrialSpec, data: str, out: str) -> list[str]:
+def arguments(spec: TrialSpec, data: str, out: str, process: str = "") -> list[str]:
     """Return what every entry point is given, contract 2."""
     return [
         *("--data", data, "--out", out, "--seed", str(spec.seed)),
         *("--budget", str(spec.budget), "--split", spec.split.value),
+        *(("--process", process) if process else ()),
     ]
 
 
-def command(spec: TrialSpec, code_dir: Path, out: Path) -> list[str]:
+def command(
+    spec: TrialSpec, code_dir: Path, out: Path, data: str = "", process: str = ""
+) -> list[str]:
     """Return the command of a candidate that runs without a container."""
     entry = str(code_dir / spec.sources.entry)
-    return [spec.sources.python, "-B", entry, *arguments(spec, spec.sources.data, str(out))]
+    told = arguments(spec, data or spec.sources.data, str(out), process)
+    return [spec.sources.python, "-B", entry, *told]
 
 
 def settings(spec: TrialSpec, home: str) -> dict[str, str]:

@@ -53,7 +53,8 @@ _HEAD_BYTES = 1 << 16
 class Places:
     """What of this machine a candidate sees: all but `out` and `work` read-only.
 
-    `more` are pairs of a path here and the one inside.
+    `more` are pairs of a path here and the one inside. `parts` are seen below DATA instead of
+    `data`, by name: all that one of several processes sees.
     """
 
     image: str
@@ -62,19 +63,29 @@ class Places:
     out: Path
     work: Path
     more: tuple[tuple[str, str], ...] = ()
+    parts: Mapping[str, Path] | None = None
 
 
 def apptainer_command(
-    spec: TrialSpec, places: Places, host: Mapping[str, str], is_root: bool = False
+    spec: TrialSpec,
+    places: Places,
+    host: Mapping[str, str],
+    is_root: bool = False,
+    process: str = "",
 ) -> list[str]:
-    """Return the command that runs a candidate in its image.
+    """Return the command that runs a candidate, or one of its processes, in its image.
 
     It sees `places`, a network with nothing but itself unless the site leaves it open, and no
     variable of ours but those given here. For root it runs as somebody else: `hand_over` first.
     """
     inside = settings(spec, WORK) | gpus(spec, host)
     binds = [f"{outside}:{target}:ro" for outside, target in places.more]
-    binds += [f"{places.code}:{CODE}:ro", f"{places.data}:{DATA}:ro", f"{places.out}:{OUT}"]
+    shown = {DATA: places.data}
+    if places.parts is not None:
+        shown = {f"{DATA}/{name}": path for name, path in places.parts.items()}
+    binds += [f"{places.code}:{CODE}:ro"]
+    binds += [f"{path}:{target}:ro" for target, path in shown.items()]
+    binds += [f"{places.out}:{OUT}"]
     binds += [f"{places.work}:{place}" for place in (WORK, *_ALSO_WORK)]
     return [
         *("apptainer", "--silent", "exec", "--containall", "--no-home"),
@@ -91,7 +102,7 @@ def apptainer_command(
         # Not by --env: it refuses HOME and splits values at commas.
         *("env", *(f"{name}={value}" for name, value in sorted(inside.items()))),
         *("python3", "-B", f"{CODE}/{spec.sources.entry}"),
-        *arguments(spec, DATA, OUT),
+        *arguments(spec, DATA, OUT, process),
     ]
 
 

@@ -7,8 +7,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,11 +23,14 @@ from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.trusted import Contents, TrustedCopy
 from hpcscientist.recipe.checks.tree import LARGEST
-from hpcscientist.records.trial import Isolation, TrialSpec
+from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.trial import Isolation, ProcessSpec, TrialSpec
 
 # A scheduler that ends a job signals all of its processes, and not at the same instant.
 _JOB_ENDS_WITH = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _JOB_ENDS_WITHIN_S = 1.0
+
+_CURVES = "progress.jsonl"
 
 
 def obstacles(spec: TrialSpec, paths: TrialPaths, private: Path) -> Iterator[str]:
@@ -99,16 +102,76 @@ def _places(spec: TrialSpec, paths: TrialPaths, private: Path, image_path: str) 
     )
 
 
-def run_candidate(
-    spec: TrialSpec, paths: TrialPaths, private: Path, stop: threading.Event
-) -> Ended:
-    """Run the candidate to its end within its limits.
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a candidate ended, and why a file is refused that one of its processes should hand on."""
 
-    Setting `stop` ends it. Raises OSError, HostUnfit, WrongImage and Interrupted.
+    ended: Ended
+    refused: IdeaFailed | None = None
+
+
+def run_candidate(spec: TrialSpec, paths: TrialPaths, private: Path, stop: threading.Event) -> Ran:
+    """Run the candidate to its end within its limits, all its processes one after another.
+
+    The first process that fails is the end. Only the files that the recipe names pass from one to
+    the next: folders are emptied in between, and a process sees no more of the data than it should
+    (without a sandbox it is told of no more). Setting `stop` ends it. Raises OSError, HostUnfit,
+    WrongImage and Interrupted.
     """
+    ended: Ended | None = None
+    curves = b""
+    for process in spec.sources.processes or (None,):
+        if ended is not None:
+            folders.empty(paths.out)
+            folders.empty(private / "work")
+        own = _run(spec, paths, private, stop, process, ended.wall if ended else 0.0)
+        ended = own if ended is None else _together(ended, own)
+        if process is None or own.reason is not Reason.EXITED or own.exit_code != 0:
+            break
+        read = scoring.read_output(paths, _CURVES, spec.limits.output_mb * 2**20)
+        curves += read if isinstance(read, bytes) else b""
+        if process.file:
+            content = scoring.read_output(paths, process.file, process.max_bytes)
+            if isinstance(content, IdeaFailed):
+                return Ran(ended, content)
+            target = private / "handed" / process.name / process.file
+            target.parent.mkdir(parents=True)
+            target.write_bytes(content)
+    assert ended is not None
+    if curves and len(curves) <= spec.limits.output_mb * 2**20:
+        folders.remove(paths.out / _CURVES)
+        (paths.out / _CURVES).write_bytes(curves)
+    return Ran(ended)
+
+
+def _together(before: Ended, last: Ended) -> Ended:
+    return replace(
+        last,
+        wall=before.wall + last.wall,
+        cpu_s=before.cpu_s + last.cpu_s,
+        peak_mb=max(before.peak_mb, last.peak_mb),
+    )
+
+
+def _parts(spec: TrialSpec, private: Path, process: ProcessSpec) -> dict[str, Path]:
+    """Return what a process sees below its data, by name."""
+    data = Path(spec.sources.data)
+    names = {"train": "train", "split": spec.split.value}
+    seen = {names[part]: data / names[part] for part in process.sees}
+    return seen | {name: private / "handed" / name for name in process.reads}
+
+
+def _run(
+    spec: TrialSpec,
+    paths: TrialPaths,
+    private: Path,
+    stop: threading.Event,
+    process: ProcessSpec | None,
+    spent_s: float,
+) -> Ended:
     code, work, limits = private / "code", private / "work", spec.limits
     bounds = Bounds(
-        deadline_s=limits.deadline_s,
+        deadline_s=max(0.001, limits.deadline_s - spent_s),
         memory_mb=limits.memory_mb,
         output_mb=limits.output_mb,
         watched=(paths.out, work),
@@ -117,12 +180,15 @@ def run_candidate(
         apart=spec.isolation is Isolation.NONE,  # containers do that themselves
     )
     given, is_root = environment(spec, work), os.geteuid() == 0
+    name = process.name if process else ""
+    parts = _parts(spec, private, process) if process else None
     if spec.isolation is Isolation.NONE:
-        line = command(spec, code, paths.out)
-        with paths.log.open("xb") as file:
+        line = command(spec, code, paths.out, _linked(private, name, parts), name)
+        with paths.log.open("ab") as file:
             return _run_bounded(line, Place(work, given), bounds, stop, file)
     if is_root:
-        container.hand_over((code, paths.out, work))
+        handed = private / "handed"
+        container.hand_over((code, paths.out, work, *([handed] if handed.exists() else [])))
     bounds = replace(
         bounds,
         memory_mb=bounds.memory_mb + container.OWN_MB,
@@ -130,12 +196,23 @@ def run_candidate(
         # An ordinary user's container is in a namespace of its own, root's is not.
         namespaces=0 if is_root else 1,
     )
-    with image.on_node(spec, stop) as found, paths.log.open("xb") as file:
+    with image.on_node(spec, stop) as found, paths.log.open("ab") as file:
         if found.trouble:
             file.write(container.note(found.trouble))
-        places = _places(spec, paths, private, found.path)
-        line = container.apptainer_command(spec, places, os.environ, is_root)
+        places = replace(_places(spec, paths, private, found.path), parts=parts)
+        line = container.apptainer_command(spec, places, os.environ, is_root, name)
         return _run_bounded(line, Place(work, given), bounds, stop, file)
+
+
+def _linked(private: Path, name: str, parts: Mapping[str, Path] | None) -> str:
+    """Return a folder of links to what a process may see; "" for all of the data."""
+    if parts is None:
+        return ""
+    folder = private / f"seen-{name}"
+    folder.mkdir()
+    for part, path in parts.items():
+        (folder / part).symlink_to(path, target_is_directory=True)
+    return str(folder)
 
 
 def _run_bounded(

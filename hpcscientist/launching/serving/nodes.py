@@ -87,7 +87,7 @@ class Kept:
 def machine_of(site: Site, allocation: Allocation, *, is_slurm: bool) -> Machine:
     """Return what a plane may have of each node; asked on the head, for nodes are alike."""
     own = site.controller
-    memories = _gpu_memories() if own.gpus or not is_slurm else []
+    memories = gpu_memories() if own.gpus or not is_slurm else []
     if is_slurm:
         return Machine(
             nodes=len(allocation.nodes),
@@ -146,7 +146,7 @@ def foreseen(site: Site, count: int) -> tuple[Machine | None, bool]:
     return machine, memory.is_sure
 
 
-def _gpu_memories() -> list[int]:
+def gpu_memories() -> list[int]:
     """Return the memory of each GPU that this process may use, in MiB."""
     ask = ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"]
     try:

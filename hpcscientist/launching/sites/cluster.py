@@ -15,10 +15,11 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.sites.site import Home
+from hpcscientist.models.serving.fitting.gpus import memory_by_name
 from hpcscientist.ports.backend import Backend
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.site import BackendKind, Site, SlurmSite
-from hpcscientist.records.trial import Isolation
+from hpcscientist.records.trial import Budget, Isolation
 from hpcscientist.worker.element import MODULE
 
 
@@ -52,16 +53,38 @@ class Cluster:
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
         """Say which of the profile's [[partitions]] each budget goes to; nothing without them.
 
-        What else there is to say Slurm says, which `launching.rendering.check` has look at the
-        very scripts. Raises SiteError where no partition takes a trial.
+        GPUs that are too small by their kind's name are told, too. What else there is to say
+        Slurm says, which `launching.rendering.check` has look at the very scripts. Raises SiteError
+        where no partition takes a trial, and UsageError where GPUs are surely too small.
         """
+        said = self._small_gpus(spec)
         if not self.profile.partitions:
-            return ()
+            return said
         budgets: dict[SlurmSite, list[str]] = {}
         for name in spec.budgets.names:
             need = need_of_limits(self.profile.slurm, trial_limits(spec, name))
             budgets.setdefault(choose(self.profile, need), []).append(name)
-        return tuple(f"jobs of {', '.join(n)}: {described(site)}" for site, n in budgets.items())
+        jobs = (f"jobs of {', '.join(n)}: {described(site)}" for site, n in budgets.items())
+        return (*said, *jobs)
+
+    def _small_gpus(self, spec: RecipeSpec) -> tuple[str, ...]:
+        wanted = spec.resources.gpu_memory_mb
+        if not wanted:
+            return ()
+        need = need_of_limits(self.profile.slurm, trial_limits(spec, Budget.FULL))
+        gres = choose(self.profile, need).gres
+        kind = gres.removeprefix("gpu:").partition(":{gpus}")[0]
+        known = memory_by_name(kind)
+        if known is None:
+            return (f"GPUs need {wanted} MiB each; {gres} does not say what they have",)
+        if known.mb >= wanted:
+            return ()
+        if known.is_sure:
+            raise UsageError(
+                f"recipe {spec.name}: resources.gpu_memory_mb asks for {wanted}, and {kind} has "
+                f"{known.mb}; name a larger kind in resources.gpu_type or slurm.gres"
+            )
+        return (f"GPUs need {wanted} MiB each; the smallest {kind} has {known.mb}",)
 
     def slots(self, spec: RecipeSpec) -> None:
         """Return None: its queue takes what a campaign gives it."""

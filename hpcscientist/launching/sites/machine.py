@@ -13,6 +13,7 @@ from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.machine import memory_mb
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.launching.serving.nodes import gpu_memories
 from hpcscientist.launching.sites.site import Home
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.site import BackendKind, Site
@@ -54,7 +55,7 @@ class ThisMachine:
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
         """Tell of cores and memory that are fewer than a trial asks for.
 
-        Raises UsageError for more GPUs than this machine is known to have.
+        Raises UsageError for more GPUs, or larger ones, than this machine is known to have.
         """
         asked, here = spec.resources, count_gpus(os.environ)
         if here is not None and asked.gpus > here:
@@ -63,6 +64,12 @@ class ThisMachine:
                 f"recipe {spec.name}: resources.gpus asks for {asked.gpus} a trial and this "
                 f"machine {has}; lower it in recipe.toml, or launch where they are "
                 "(--backend slurm)"
+            )
+        least = min(gpu_memories(), default=0) if asked.gpu_memory_mb else 0
+        if 0 < least < asked.gpu_memory_mb:
+            raise UsageError(
+                f"recipe {spec.name}: resources.gpu_memory_mb asks for {asked.gpu_memory_mb} and a "
+                f"GPU of this machine has {least}; {_MEND}"
             )
         said = []
         if asked.cpus > _cores():

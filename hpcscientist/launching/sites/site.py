@@ -24,21 +24,24 @@ class Home:
     """What trials find there, which shares its file system with the driver.
 
     `python`: the interpreter of workers and candidates. `data`, `labels`: where what is prepared
-    for candidates, and what they never see, is kept.
+    for candidates, and what they never see, is kept. `given`: the user's folder of files that
+    prepare.py reads, None for none.
     """
 
     python: str
     data: Path
     labels: Path
+    given: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Home:
         """Return the home that settings name, with this very interpreter."""
-        return cls(sys.executable, default_data_root(settings), default_private_root(settings))
+        roots = default_data_root(settings), default_private_root(settings)
+        return cls(sys.executable, *roots, Path(settings.data) if settings.data else None)
 
     def prepare(self, recipe: Recipe) -> PreparedData:
         """Prepare a recipe's data there, or take what is; see `recipe.data.prepare`."""
-        return prepare(recipe, self.data, self.labels)
+        return prepare(recipe, self.data, self.labels, self.given)
 
 
 class TrialSite(Protocol):

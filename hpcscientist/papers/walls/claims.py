@@ -124,6 +124,8 @@ _BEYOND = (
     ),
 )
 _OURS = frozenset(words("we our ours us campaign search baseline reference idea ideas experiments"))
+_EACH_SEED = re.compile(r"\b(?:all|every|each) (?:of (?:the|its) )?(?:single )?seeds?\b")
+_WHATEVER = frozenset({"what", "whatever", "anything", "whichever", "whoever"})
 _OTHERS = re.compile(
     r"\b(?:all|any|every|existing|previous|prior|competing|published|earlier|other|known)"
     r" (?:\w+ )?(?:methods?|systems?|approaches|models?|results?|techniques?|algorithms?|work)\b"
@@ -345,8 +347,8 @@ class ClaimWall:
 
     def _of_nobody(self, sentence: Sentence, at: int, word: str, negated: bool) -> Iterator[Found]:
         """A word of success of which nobody is the subject."""
-        if self._are_all(sentence, at):
-            return
+        if self._are_all(sentence, at) or set(sentence.words[max(0, at - 2) : at]) & _WHATEVER:
+            return  # "what improves on validation is run again": a rule, or a heading
         if not negated and not sentence.citations:
             fix = "name the idea that was confirmed to do so, or leave it out"
             yield Found(DefectCode.UNCONFIRMED, word, fix)
@@ -435,6 +437,9 @@ class ClaimWall:
     ) -> Iterator[Found]:
         """Ideas are compared with the baseline alone: of one against another nothing is known."""
         first, last = sentence.clause(at)
+        if seeds := _EACH_SEED.search(" ".join(sentence.words[first:last])):
+            fix = "leave it out, or tell the worst seed: means were compared"
+            yield Found(DefectCode.BEYOND_EVIDENCE, seeds[0], fix)
         if others := _OTHERS.search(" ".join(sentence.words[first:last])):
             fix = "leave it out: ideas are compared with the baseline alone"
             yield Found(DefectCode.BEYOND_EVIDENCE, others[0], fix)

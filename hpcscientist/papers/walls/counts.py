@@ -218,7 +218,7 @@ class CountWall:
             after = sentence.words[place + 1 : place + 7]
             ends = [p for p, w in enumerate(after) if w in (",", ";", "that", "which", "those")]
             states = [_STATES[w] for w in after[: min(ends, default=6)] if w in _STATES]
-            if not states:
+            if not states or {"is", "are"} & set(after[:2]):  # how it is done, and not what was
                 continue
             yield from self._held(sentence, at, place, word in _NONE, unit, states[0])
 

@@ -234,11 +234,16 @@ class Vocabulary:
     def _metrics(self) -> Finder[str]:
         strong: dict[tuple[str, ...], str] = {}
         for metric in self.sheet.metrics:
-            parts = tuple(p for p in re.split(r"[\W_]+", metric.name.lower()) if p)
+            parts = tuple(_metric_parts(metric.name))
             for phrase in (parts, (metric.name.lower(),), ("-".join(parts),), ("_".join(parts),)):
                 strong[phrase] = metric.name
                 strong[*phrase[:-1], _plural(phrase[-1])] = metric.name
             strong[(f"{metric.name.lower()}-score",)] = metric.name
+        of_word = Counter(word for m in self.sheet.metrics for word in _metric_parts(m.name))
+        for metric in self.sheet.metrics:  # "the test error" of balanced_error
+            for part in _metric_parts(metric.name):
+                if part in _FOREIGN_METRICS and of_word[part] == 1:
+                    strong.setdefault((part,), metric.name)
         foreign = {(word,): word for word in _FOREIGN_METRICS if not self._knows(word)}
         return Finder(strong | foreign, fits=self._is_metric)
 
@@ -246,8 +251,11 @@ class Vocabulary:
         return word in self._metric_words
 
     def _is_metric(self, sentence: Sentence, first: int, last: int) -> bool:
-        """A metric that the recipe lacks counts only right beside a number."""
-        if any(self._knows(part) for part in re.split(r"\W|_", sentence.words[first])):
+        """A metric that the recipe lacks, or a part of a name, counts only beside a number."""
+        said = _metric_parts(" ".join(sentence.words[first : last + 1]))
+        names = [_metric_parts(metric.name) for metric in self.sheet.metrics]
+        singular = [part.removesuffix("s") for part in said]
+        if any(len(name) <= len(said) and set(name) & {*said, *singular} for name in names):
             return True
         before = sentence.words[first - 1] if first else ""
         window = sentence.tokens[last + 1 : last + 9]
@@ -317,7 +325,8 @@ _FOREIGN_METRICS = words(
 )
 _BESIDE = frozenset(
     words(
-        "of is was at reaches reached equals to on test validation ( with by a in are falls rises"
+        "rate rates of is was at reaches reached equals to on test validation ( with by a in are "
+        "falls rises"
     )
 )
 
@@ -441,6 +450,10 @@ def _pairs(title: str) -> set[tuple[str, ...]]:
         for pair in pairwise(told)
         if any(map(_telling, pair)) and all(len(word) > 3 for word in pair)
     }
+
+
+def _metric_parts(name: str) -> list[str]:
+    return [part for part in re.split(r"[\W_]+", name.lower()) if part]
 
 
 def _telling(word: str) -> bool:

@@ -37,7 +37,8 @@ from hpcscientist.records.manuscript import (
 _END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _SLACK = 1.5  # a section may be longer than what its writer is told by this factor
 _LISTED = 8  # facts of a section that has no other text
-_NOTHING = "No text for this section passed the checks. The facts that belong here are:"
+_NOTHING = "No text for this section passed the checks."
+_INSTEAD = "The facts that belong here are:"
 
 # Of a manuscript as a whole: a section alone cannot have these.
 WHOLE = frozenset(
@@ -203,7 +204,8 @@ def listed(advice: SectionAdvice, facts: Sequence[Fact]) -> Draft:
             items.append(parse_line(f"{fact.label}: {{{fact.id}}}"))
         except NotRestrictedText:
             continue
-    first = Paragraph(parts=(Text(text=_NOTHING),))
+    said = f"{_NOTHING} {_INSTEAD}" if items else _NOTHING
+    first = Paragraph(parts=(Text(text=said),))
     return Draft(advice, (first, ItemList(items=tuple(items))) if items else (first,))
 
 

@@ -99,7 +99,8 @@ class Evidence:
         first = self.kept.get(section, ()) if section else ()
         every = (name for names in self.kept.values() for name in names)
         return tuple(
-            f"[@{name}] {line(texts[name], _SENTENCE)}" for name in dict.fromkeys((*first, *every))
+            f"[@{name}] {line(texts[name], _SENTENCE)} (Kept for: {self.uses[name]})"
+            for name in dict.fromkeys((*first, *every))
         )
 
     def resolved(self, parts: Line) -> tuple[Line, tuple[tuple[str, str], ...]]:

@@ -36,6 +36,9 @@ def check(
     """
     spec = read_document(path / RECIPE_FILE)
     problems = spec if isinstance(spec, list) else list(file_problems(path, spec))
+    for setup in () if isinstance(spec, list) else spec.setups:
+        own = read_document(path / RECIPE_FILE, setup)
+        problems += own if isinstance(own, list) else file_problems(path, own)
     if (path / SEED_IDEAS).exists():
         problems += seed_ideas(path / SEED_IDEAS)[1]
     for name, known in ((PLAYBOOK, replies), (PAPERS_PLAYBOOK, papers)):

@@ -18,7 +18,7 @@ from hpcscientist.recipe import schema
 from hpcscientist.recipe.checks.locate import Key, error_line, key_lines, line_of
 from hpcscientist.records.bounds import misfit
 from hpcscientist.records.problem import Problem
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import MetricSpec, ProcessSpec
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -35,11 +35,18 @@ _TABLES: dict[tuple[str, ...], type[BaseModel]] = {
     ("scorer",): schema.ScorerSpec,
     ("knobs",): schema.Knob,
     ("published",): schema.Published,
+    ("data",): schema.DataSpec,
+    ("processes",): ProcessSpec,
 }
+_SETUPS, _SETUP = "setups", "setup"
 
 
-def read_document(path: Path) -> schema.RecipeSpec | list[Problem]:
-    """Return the recipe's specification, or everything that is wrong with the file."""
+def read_document(path: Path, setup: str = "") -> schema.RecipeSpec | list[Problem]:
+    """Return the recipe's specification, or everything that is wrong with the file.
+
+    `setup` names one of its setups, which replaces what the recipe says; "": none. Whatever is
+    asked for, each setup must give a sound recipe.
+    """
     text = read_text(path)
     if isinstance(text, Problem):
         return [text]
@@ -51,14 +58,50 @@ def read_document(path: Path) -> schema.RecipeSpec | list[Problem]:
     problems = [
         Problem(path, line_of(lines, key), message) for key, message in _odd_values(document)
     ]
-    try:
-        # As JSON, because strict mode then takes arrays for tuples and words for enums.
-        spec = schema.RecipeSpec.model_validate_json(json.dumps(document, default=str))
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            problems.append(Problem(path, line_of(lines, _loc(detail)), _message(detail)))
-        return problems
-    return problems or spec
+    found: dict[str, schema.RecipeSpec] = {}
+    for name, merged in {"": document, **_setups(document)}.items():
+        try:
+            # As JSON, because strict mode then takes arrays for tuples and words for enums.
+            text = json.dumps(merged, default=str)
+            found[name] = schema.RecipeSpec.model_validate_json(text)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                within = (_SETUPS, name, *_loc(detail)) if name else _loc(detail)
+                said = f"setup {name!r}: " * bool(name) + _message(detail)
+                problems.append(Problem(path, line_of(lines, within), said))
+            if not name:
+                return problems  # every setup would repeat them
+    if setup and setup not in found and not problems:
+        others = ", ".join(filter(None, found)) or "none"
+        problems.append(Problem(path, None, f"there is no setup {setup!r}; known: {others}"))
+    return problems or found[setup]
+
+
+def with_setup(document: dict[str, Any], setup: str) -> dict[str, Any]:
+    """Return a recipe's document as one of its setups has it, complete and without the others.
+
+    A table of the setup replaces what it names and leaves the rest of the recipe's table; anything
+    else replaces the recipe's. Raises KeyError.
+    """
+    rest = {key: value for key, value in document.items() if key != _SETUPS}
+    return {**_merged(rest, document[_SETUPS][setup]), _SETUP: setup}
+
+
+def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    both = {
+        key: _merged(under[key], value)
+        for key, value in over.items()
+        if isinstance(value, dict) and isinstance(under.get(key), dict)
+    }
+    return {**under, **over, **both}
+
+
+def _setups(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the document of each setup; what is no table of tables is told by the schema."""
+    given = document.get(_SETUPS)
+    if not isinstance(given, dict) or not all(isinstance(own, dict) for own in given.values()):
+        return {}
+    return {name: with_setup(document, name) for name in given}
 
 
 def read_text(path: Path, limit: int = LARGEST_TEXT) -> str | Problem:

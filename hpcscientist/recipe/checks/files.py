@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import tree_files
-from hpcscientist.recipe import knobs
+from hpcscientist.recipe import given, knobs
 from hpcscientist.recipe.checks.document import read_text
 from hpcscientist.recipe.checks.locate import key_lines, line_of
 from hpcscientist.recipe.checks.tree import tree_problems
 from hpcscientist.recipe.schema import Knob, RecipeSpec
+from hpcscientist.records.idea import KnobValue
 from hpcscientist.records.problem import Problem
 
 RECIPE_FILE = "recipe.toml"
@@ -41,6 +42,8 @@ def file_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
             yield Problem(
                 recipe_file, line, f"{key[0]}: {REFERENCE}/{name} does not exist; add or rename it"
             )
+    if spec.data is not None:
+        yield from _list_problems(folder / spec.data.files)
     yield from tree_problems(folder, spec.image)
     yield from _script_problems(folder, spec)
     for path in tree_files(folder / REFERENCE):
@@ -48,9 +51,24 @@ def file_problems(folder: Path, spec: RecipeSpec) -> Iterator[Problem]:
             yield from _python_problems(path)
         elif isinstance(content := read_text(path), Problem):
             yield content
+    around = ("setups", spec.setup) if spec.setup else ()
+    given = {"constants": (f"{REFERENCE}/{spec.entry}", spec.constants)}
+    given |= {"prepare": (PREPARE, spec.prepare)}
+    for table, (script, values) in given.items():
+        for name in _unknown_constants(folder / script, values):
+            line = line_of(lines, (*around, table, name))
+            yield Problem(recipe_file, line, f"{name} is no module-level constant of {script}")
     for index, knob in enumerate(spec.knobs):
         line = line_of(lines, ("knobs", index, "name"))
-        yield from _knob_problems(folder, knob, recipe_file, line)
+        own = spec.constants if knob.file == spec.entry else {}
+        yield from _knob_problems(folder, knob, own, recipe_file, line)
+
+
+def _list_problems(path: Path) -> Iterator[Problem]:
+    try:
+        given.read_list(path)
+    except RecipeError as error:
+        yield Problem(path, error.line, error.problem)
 
 
 def _named_files(spec: RecipeSpec) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -108,7 +126,16 @@ def _strings(path: Path) -> set[str]:
     }
 
 
-def _knob_problems(folder: Path, knob: Knob, recipe_file: Path, line: int) -> Iterator[Problem]:
+def _unknown_constants(script: Path, values: Mapping[str, KnobValue]) -> set[str]:
+    try:
+        return values.keys() - knobs.constants(read_regular(script).decode("utf-8")).keys()
+    except (OSError, UnicodeDecodeError, RecipeError):
+        return set()  # said already
+
+
+def _knob_problems(
+    folder: Path, knob: Knob, own: Mapping[str, KnobValue], recipe_file: Path, line: int
+) -> Iterator[Problem]:
     path = folder / REFERENCE / knob.file
     try:
         source = read_regular(path).decode("utf-8")
@@ -124,5 +151,5 @@ def _knob_problems(folder: Path, knob: Knob, recipe_file: Path, line: int) -> It
         )
         return
     at, value = known[knob.name]
-    if reason := knobs.misfit(knob, value):
+    if reason := knobs.misfit(knob, own.get(knob.name, value)):
         yield Problem(path, at, f"knob {knob.name}: {reason} of {RECIPE_FILE}:{line}")

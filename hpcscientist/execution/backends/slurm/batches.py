@@ -43,6 +43,7 @@ class ArrayRecord(Record):
     tasks: tuple[tuple[RunId, ...], ...]
     cpus: int
     gpus: int
+    gpu_type: str = ""  # records of earlier versions lack it
     memory_mb: int
     minutes: int
     created_at: float
@@ -118,13 +119,14 @@ class InQueue:
 
 def need_of(site: SlurmSite, batch: ArrayRecord) -> Need:
     """Return what each task of an array asks for, as [[partitions]] of a profile count it."""
-    return Need(batch.minutes, batch.memory_mb + site.memory_margin_mb, batch.cpus, batch.gpus)
+    memory_mb = batch.memory_mb + site.memory_margin_mb
+    return Need(batch.minutes, memory_mb, batch.cpus, batch.gpus, batch.gpu_type)
 
 
 def need_of_limits(site: SlurmSite, limits: Limits) -> Need:
     """Return what an array task asks for that runs one trial with these limits."""
     memory_mb = limits.memory_mb + site.memory_margin_mb
-    return Need(_minutes(_bound_s(limits)), memory_mb, limits.cpus, limits.gpus)
+    return Need(_minutes(_bound_s(limits)), memory_mb, limits.cpus, limits.gpus, limits.gpu_type)
 
 
 def room(
@@ -156,6 +158,7 @@ def record_of(campaign_id: str, trials_folder: Path, batch: Batch, now: float) -
         tasks=batch.runs,
         cpus=first.cpus,
         gpus=first.gpus,
+        gpu_type=first.gpu_type,
         memory_mb=first.memory_mb,
         minutes=_minutes(max(bounds)),
         created_at=now,
