@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from hpcscientist.bench import campaigns
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import ModelError, UsageError
+from hpcscientist.errors import ModelError, ReplyError, UsageError
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import tree_files
@@ -207,6 +207,8 @@ def _paper(paths: RunPaths, options: Options, tell: Tell) -> paper.PaperText:
     """Return the campaign's paper: that of its first confirmed improvement, else of all of it."""
     wanted = papers.Wanted(folder=options.folder, settings=options.settings)
     made = next(iter(papers.make(paths, wanted, tell)))
+    if isinstance(made, papers.Unwritten):
+        raise ReplyError(f"{made.subject}: no paper was written: {made.reason}")
     return paper.read(made.built.pdf or made.built.folder / "source")
 
 

@@ -301,7 +301,8 @@ def _is_running(text: str) -> bool:
     """Whether what has the type of a heading is prose: where an appendix in small type is most of a
     paper, all of the rest is larger.
     """
-    return text.endswith((".", ",", ";", ":")) or text[:1] in "•·" or len(text.split()) > _HEADING
+    begun = text[:1].islower() or text[:1] in "•·" or re.match(r"\[\d{1,3}\]", text) is not None
+    return begun or text.endswith((".", ",", ";", ":")) or len(text.split()) > _HEADING
 
 
 # LaTeX
