@@ -96,12 +96,12 @@ class _Word:
 
 
 def _words(page: Any) -> list[_Word]:
-    page.set_rotation(0)  # boxes are those of the page as it is stored
+    turned = page.rotation_matrix
+    page.set_rotation(0)  # spans are told of the page as it is stored; lines, as it is shown
     picture = page.get_pixmap(dpi=_DPI, alpha=False)
     pixels = np.frombuffer(picture.samples, dtype=np.uint8)
     pixels = pixels.reshape(picture.height, picture.stride)[:, : picture.width * picture.n]
     pixels = pixels.reshape(picture.height, picture.width, picture.n)[:, :, :3]
-    shift = (page.cropbox.x0, page.cropbox.y0)
     found = []
     for span in page.get_texttrace():
         colour = _rgb(span["color"])
@@ -111,9 +111,19 @@ def _words(page: Any) -> list[_Word]:
                 or span["opacity"] * _CONTRAST < 2
                 or _is_unseen(pixels, box, colour)
             )
-            placed = (box[0] + shift[0], box[1] + shift[1], box[2] + shift[0], box[3] + shift[1])
+            placed = _placed(box, turned)
             found.append(_Word(page.number, placed, text, span["type"] == _INVISIBLE, unseen))
     return found
+
+
+def _placed(box: Box, turned: Any) -> Box:
+    """Return a box on the page as it is shown, turned by a matrix of right angles."""
+    corners = [
+        (x * turned.a + y * turned.c + turned.e, x * turned.b + y * turned.d + turned.f)
+        for x, y in (box[:2], box[2:])
+    ]
+    (x0, y0), (x1, y1) = corners
+    return (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
 
 
 def _parts(chars: Sequence[Any]) -> Iterator[tuple[str, Box]]:

@@ -172,6 +172,32 @@ def test_white_words_on_a_dark_ground_are_read(tmp_path: Path) -> None:
     assert of.findings == ()
 
 
+@pytest.mark.parametrize("turned", ["cropped", "rotated"])
+def test_hidden_words_are_found_on_pages_that_are_cropped_or_turned(
+    turned: str, tmp_path: Path
+) -> None:
+    import pymupdf  # noqa: PLC0415
+
+    attack = next(a for a in SEEN if a.name == "white, plain words")
+    path = write(tmp_path, None, ".pdf")
+    opened = pymupdf.open(path)
+    page = opened[0]
+    if turned == "rotated":
+        page = opened.new_page(width=842, height=595)
+        page.set_rotation(90)
+        page.insert_text((100, 100), "Words that people see.", rotate=90)
+        page.insert_text((130, 500), attack.payload, rotate=90, fontsize=8, color=(1, 1, 1))
+    else:
+        page.insert_text((72, 600), attack.payload, fontsize=8, color=(1, 1, 1))
+        page.set_cropbox(pymupdf.Rect(40, 50, 580, 780))
+    opened.saveIncr()
+    opened.close()
+    of = paper.read(path)
+    assert squeezed(attack.payload) not in squeezed(of.text)
+    assert attack.payload in [finding.quote for finding in of.findings]
+    assert "0.948 to 0.961" in of.text
+
+
 def test_a_scan_s_own_letters_are_read_although_they_are_drawn_invisibly(tmp_path: Path) -> None:
     import pymupdf  # noqa: PLC0415
 
