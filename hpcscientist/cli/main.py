@@ -31,6 +31,8 @@ COMMANDS = {
     "watch": ("hpcscientist.cli.watch:watch", "Watch a campaign on this terminal."),
     "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
     "paper": ("hpcscientist.cli.paper:paper", "Papers in which no number is typed."),
+    "review": ("hpcscientist.cli.review:review", "Review papers; how far that errs is told."),
+    "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, positions swapped."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
         "hpcscientist.cli.libraries.library:library",

@@ -111,6 +111,51 @@ class IdeaPaths:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewPaths:
+    """The folder of one review or comparison: `reviews/ID`, or a judge's within it."""
+
+    root: Path
+
+    @property
+    def asked(self) -> Path:
+        """What was asked for; written before any model is."""
+        return self.root / "asked.json"
+
+    @property
+    def reading(self) -> Path:
+        """Into how many parts a paper was read that is longer than the model's context."""
+        return self.root / "reading.json"
+
+    @property
+    def review(self) -> Path:
+        """The review; its existence means that it is done."""
+        return self.root / "review.json"
+
+    @property
+    def comparison(self) -> Path:
+        """The comparison; its existence means that it is done."""
+        return self.root / "comparison.json"
+
+    @property
+    def page(self) -> Path:
+        """The same for people."""
+        return self.root / "review.md"
+
+    @property
+    def lock(self) -> Path:
+        """Who writes it."""
+        return self.root / ".reviewer"
+
+    def judge(self, number: int) -> ReviewPaths:
+        """The folder of one of a comparison's judges, from 1."""
+        return ReviewPaths(self.root / f"judge-{number}")
+
+    def idea(self, subject: str) -> IdeaPaths:
+        """Where calls are recorded, whatever paper they are about: of an idea's paths the chat."""
+        return IdeaPaths(self.root)
+
+
+@dataclass(frozen=True, slots=True)
 class PaperPaths:
     """The folder of papers: `papers` of a run directory, or wherever people want them."""
 

@@ -73,16 +73,16 @@ def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[Number
     return tuple(found)
 
 
-def expectations(text: str, span: tuple[int, int], odds: Sequence[NumberOdds]) -> dict[str, float]:
-    """Return the expectation of each number of an object that has odds, by the number's field."""
-    means = {number.at: number.mean for number in odds}
+def by_field(text: str, span: tuple[int, int], odds: Sequence[NumberOdds]) -> dict[str, NumberOdds]:
+    """Return the odds of each number of an object that has some, by the number's field."""
+    told = {number.at: number for number in odds}
     places = [at for at, _ in _whole_numbers(text, *span)]
     order = iter(range(len(places)))
     # JSON reads numbers in their order, so each is replaced by its place in that order.
     decoder = json.JSONDecoder(strict=False, parse_int=lambda _: next(order), parse_float=str)
     found, _ = decoder.raw_decode(text[: span[1]], span[0])
     return {
-        field: means[places[number]] for field, number in _leaves(found) if places[number] in means
+        field: told[places[number]] for field, number in _leaves(found) if places[number] in told
     }
 
 

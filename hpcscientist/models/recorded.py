@@ -14,12 +14,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from hpcscientist.errors import HpcsciError, ReplyError, RunDirectoryError
-from hpcscientist.files.rundir import PaperPaths, RunPaths
+from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.models.chat import Call, Chat
 from hpcscientist.models.roles import Roles
@@ -38,6 +38,14 @@ OnReply = Callable[[ModelRequest, ModelReply, int], None]
 """Told each reply, and how often its call was asked up to then, this time included."""
 
 
+class Folders(Protocol):
+    """Where the calls of each id are recorded: a run directory's ideas, papers, or a review."""
+
+    def idea(self, idea_id: str, /) -> IdeaPaths:
+        """Return the folder with the id's chat.jsonl."""
+        ...
+
+
 class RecordedModel:
     """A model whose every reply is recorded, and replayed where it is known.
 
@@ -49,7 +57,7 @@ class RecordedModel:
     def __init__(
         self,
         inner: Model,
-        paths: RunPaths | PaperPaths,
+        paths: Folders,
         on_reply: OnReply,
         campaign_id: str = "",
     ) -> None:

@@ -19,7 +19,7 @@ from hpcscientist.models.answers import (
     split_reasoning,
     strip_reasoning,
 )
-from hpcscientist.models.odds import expectations
+from hpcscientist.models.odds import by_field
 from hpcscientist.models.prompting.fitting import Fitted, Window
 from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
@@ -63,9 +63,7 @@ async def ask(
     """
     schema = _schema(reply_type)
     window = window or Window()
-    told = json.dumps(in_forms(schema, limits or {}), ensure_ascii=False)
-    told = "" if window.holds_schemas else told
-    asked = (prompt or fixed(request.messages)).noted(render("reply_format", schema=told))
+    asked = with_format(prompt or fixed(request.messages), reply_type, window, limits)
     now, problem = asked, ""
     for repair in range(repairs + 1):
         call = request.model_copy(
@@ -109,6 +107,15 @@ async def ask(
     raise ReplyError(
         f"{request.subject}: no usable reply for {request.key} after {count}: {problem}"
     )
+
+
+def with_format(
+    prompt: Prompt, reply_type: type[BaseModel], window: Window, limits: Limits | None = None
+) -> Prompt:
+    """Return a prompt as it is sent: with the form that its answer must have."""
+    told = json.dumps(in_forms(_schema(reply_type), limits or {}), ensure_ascii=False)
+    told = "" if window.holds_schemas else told
+    return prompt.noted(render("reply_format", schema=told))
 
 
 def warmer(temperature: float, by: float) -> float:
@@ -175,7 +182,7 @@ def _expected(found: T, reply: ModelReply) -> T:
         for value, span in zip(reversed(objects.values), reversed(objects.spans), strict=True):
             with suppress(Unusable):
                 if _valid([value], type(found)) == found:
-                    found.expect(expectations(reply.text, span, reply.odds))
+                    found.expect(by_field(reply.text, span, reply.odds))
                     break
     return found
 

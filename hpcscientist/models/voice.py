@@ -12,7 +12,7 @@ from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.structured import WARMER, ask, warmer
+from hpcscientist.models.structured import WARMER, ask, warmer, with_format
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import ModelRequest, Role
 from hpcscientist.records.idea import idea_seed
@@ -88,3 +88,8 @@ class Voice:
         return await ask(
             self._model, request, reply_type, prompt=prompt, window=self._window, limits=limits
         )
+
+    async def fits(self, reply_type: type[BaseModel], prompt: Prompt) -> bool:
+        """Whether a prompt can be asked whole, but for what its template may leave out."""
+        asked = with_format(prompt, reply_type, self._window)
+        return await self._window.fits(asked, self._settings.max_tokens)

@@ -26,17 +26,33 @@ class NumberOdds(Record):
         total = sum(odds for _, odds in self.values)
         return sum(value * odds for value, odds in self.values) / total
 
+    def within(self, lowest: int, highest: int) -> NumberOdds | None:
+        """Return the odds of the values of a shorter scale alone; None where there are none.
+
+        Servers tell the odds before a grammar rules values out, so some lie beside the scale.
+        """
+        kept = tuple((value, odds) for value, odds in self.values if lowest <= value <= highest)
+        total = sum(odds for _, odds in kept)
+        if total <= 0:
+            return None
+        return NumberOdds(at=self.at, values=tuple((value, odds / total) for value, odds in kept))
+
 
 class Scored(Record):
     """A reply with scores from 1 to `highest`: log-probabilities are asked for with it."""
 
     highest: ClassVar[int] = 10
-    _expectations: Mapping[str, float] = PrivateAttr(default_factory=dict)
+    _odds: Mapping[str, NumberOdds] = PrivateAttr(default_factory=dict)
 
-    def expect(self, expectations: Mapping[str, float]) -> None:
-        """Keep the expectations of numbers, by field, such as `judgements.0.novelty`."""
-        self._expectations = dict(expectations)
+    def expect(self, odds: Mapping[str, NumberOdds]) -> None:
+        """Keep the odds of numbers, by field, such as `judgements.0.novelty`."""
+        self._odds = dict(odds)
 
     def expectation(self, field: str) -> float | None:
         """Return a score's expectation; None where the server told no probabilities."""
-        return self._expectations.get(field)
+        odds = self._odds.get(field)
+        return None if odds is None else odds.mean
+
+    def odds(self, field: str) -> NumberOdds | None:
+        """Return how likely each value of a score was; None where the server did not tell."""
+        return self._odds.get(field)

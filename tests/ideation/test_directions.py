@@ -13,7 +13,7 @@ from proposing_kit import Notes, Scripted, a_leader, a_task, digits, ideation, p
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.directions import DirectionFinder, choose, ratings
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
-from hpcscientist.models.odds import expectations
+from hpcscientist.models.odds import by_field
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.records.asked.proposing import BatchTask
@@ -189,7 +189,7 @@ def test_expectations_count_where_they_are_known() -> None:
     odds = tuple(NumberOdds(at=at, values=((mean, 1.0),)) for at, mean in means.items())
     reply = ConvergeReply.model_validate_json(text)
     assert ratings(reply, 2) == {0: 8.0, 1: 8.0}
-    reply.expect(expectations(text, (0, len(text)), odds))
+    reply.expect(by_field(text, (0, len(text)), odds))
     assert ratings(reply, 2) == {0: 8.0, 1: 9.0}
 
 

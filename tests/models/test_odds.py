@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.odds import Token, expectations, of_numbers
+from hpcscientist.models.odds import Token, by_field, of_numbers
 from hpcscientist.records.scores import NumberOdds
 
 Odds = Mapping[int, float]
@@ -31,6 +31,10 @@ def values(found: Sequence[NumberOdds]) -> list[dict[int, float]]:
     return [dict(number.values) for number in found]
 
 
+def means(found: Mapping[str, NumberOdds]) -> dict[str, float]:
+    return {field: odds.mean for field, odds in found.items()}
+
+
 def test_each_number_has_its_own_odds_and_numbers_in_strings_have_none() -> None:
     tokens = of(
         '{"topic', '": ', ("8", {"8": 0.6, "9": 0.3, "2": 0.1}), ', "attributes": ',
@@ -39,7 +43,7 @@ def test_each_number_has_its_own_odds_and_numbers_in_strings_have_none() -> None
     found = of_numbers(TEXT, tokens, 10)
     assert values(found) == [{2: 0.1, 8: 0.6, 9: 0.3}, {9: 0.5, 10: 0.5}]
     assert [TEXT[number.at :][:2] for number in found] == ["8,", "10"]
-    assert expectations(TEXT, (0, len(TEXT)), found) == {
+    assert means(by_field(TEXT, (0, len(TEXT)), found)) == {
         "topic": pytest.approx(7.7),
         "attributes": pytest.approx(9.5),
     }
@@ -128,7 +132,7 @@ def test_fields_in_lists_are_named_by_their_place() -> None:
     start = text.index("{")
     odds = [NumberOdds(at=text.index("3"), values=((2, 0.5), (3, 0.5)))]
     odds.append(NumberOdds(at=text.rindex("4"), values=((4, 1.0),)))
-    assert expectations(text, (start, len(text)), odds) == {
+    assert means(by_field(text, (start, len(text)), odds)) == {
         "judgements.0.novelty": 2.5,
         "judgements.1.x.2": 4.0,
     }
@@ -182,7 +186,7 @@ def _bytes(likely: Mapping[str, float]) -> dict[bytes, float]:
 @given(spelled())
 def test_the_expectation_is_the_model_s_own_whatever_its_tokens(reply: Any) -> None:
     text, tokens, sampled, odds, whole_ten = reply
-    found = expectations(text, (0, len(text)), of_numbers(text, tokens, 10))
+    found = means(by_field(text, (0, len(text)), of_numbers(text, tokens, 10)))
     assert json.loads(text) == sampled
     assert found.keys() == odds.keys()
     for field, mean in found.items():
@@ -202,3 +206,19 @@ def test_no_text_and_no_tokens_raise(text: str, pieces: list[tuple[bytes, float]
     tokens += [Token(c.encode(), {c.encode(): 1.0}) for c in text if c.isascii()]
     for number in of_numbers(text, tokens, 10):
         assert 1 <= number.mean <= 10
+
+
+@given(st.dictionaries(st.integers(1, 10), st.integers(1, 1000), min_size=1), st.integers(1, 10))
+def test_odds_of_a_shorter_scale_are_those_of_its_values_alone(
+    weights: dict[int, int], highest: int
+) -> None:
+    total = sum(weights.values())
+    odds = NumberOdds(at=0, values=tuple((v, w / total) for v, w in sorted(weights.items())))
+    kept = {value: weight for value, weight in weights.items() if value <= highest}
+    found = odds.within(1, highest)
+    if not kept:
+        assert found is None
+        return
+    assert found is not None
+    assert sum(share for _, share in found.values) == pytest.approx(1)
+    assert found.mean == pytest.approx(sum(v * w for v, w in kept.items()) / sum(kept.values()))

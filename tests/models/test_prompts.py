@@ -21,6 +21,8 @@ from hpcscientist.records.idea import Proposal
 from hpcscientist.records.known.survey import Concept, ConceptRecord, TaskAttributes
 from hpcscientist.records.outcome import IdeaFailure
 from hpcscientist.records.trial import Direction, MetricSpec
+from hpcscientist.reviews.form import load as load_form
+from hpcscientist.reviews.reviewer import Example
 
 FILES = list(Path(hpcscientist.__file__).parent.glob("*/prompts/*.md.j2"))
 TOPIC = Topic(
@@ -252,6 +254,29 @@ WRITING = PAPER | {
     "names": ("CIFAR-100",),
     "others": (("Method", "It is wide."),),
     "evidence": ("[@lecun1998#1] Networks read.",),
+}
+FORM = load_form("neurips", Path())
+CONTEXTS |= {
+    "review": {
+        "guidance": FORM.guidance,
+        "fields": FORM.fields,
+        "examples": (Example("# Another paper", "overall: 6"),),
+        "paper": "# Strokes",
+        "count": 3,
+        "previous": "overall: 4",
+        "round": 2,
+        "rounds": 5,
+    },
+    "chair": {"title": "Strokes", "reviews": ("overall: 4",), "fields": FORM.fields},
+    "read": {"title": "Strokes", "text": "We count.", "part": 2, "count": 3},
+    "compare": {
+        "first": "# Strokes",
+        "second": "# Pens",
+        "first_parts": 2,
+        "second_parts": 1,
+        "aspects": (("rigor", "How sound it is."),),
+    },
+    "errors": {"paper": "# Strokes", "count": 2},
 }
 CONTEXTS |= {
     "outline": {k: v for k, v in PAPER.items() if k != "title"}

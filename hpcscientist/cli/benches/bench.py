@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hpcscientist.cli.benches import cluster, model
+from hpcscientist.cli.benches import cluster, model, review
 from hpcscientist.cli.benches.output import json_option, show, tell
 
 
@@ -47,3 +47,5 @@ def papers(as_json: bool) -> None:
 bench.add_command(cluster.slurm)
 bench.add_command(cluster.serving)
 bench.add_command(model.model)
+bench.add_command(review.review)
+bench.add_command(review.scientist)

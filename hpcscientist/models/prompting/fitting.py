@@ -80,6 +80,14 @@ class Window:
             _LOG.info("%s: prompt at level %d of %d to fit", call, level, prompt.levels)
         return Fitted(messages=messages, max_tokens=min(max_tokens, context - size), level=level)
 
+    async def fits(self, prompt: Prompt, max_tokens: int) -> bool:
+        """Whether the prompt fits beside an answer of `max_tokens` once all that may be left out
+        is; true where nobody knows the context.
+        """
+        context = await self.context()
+        kept = min(max_tokens, max(LEAST_ANSWER, context // 2))
+        return not context or self._counter.count(prompt.at(prompt.levels)) + kept <= context
+
     def learn(self, messages: Sequence[Message], reply: ModelReply) -> None:
         """Calibrate the counter by the server's counts, where it gave some."""
         if not reply.tokens_estimated:

@@ -24,6 +24,7 @@ from hpcscientist.recipe.checks.files import (
     PREPARE,
     RECIPE_FILE,
     REFERENCE,
+    REVIEWS_PLAYBOOK,
     SCORER,
     SEED_IDEAS,
 )
@@ -32,7 +33,7 @@ LIMIT: Final = 8 * 2**20  # bytes of an archive: there is one for each claim
 _SUMS, _ROOT = "SHA256SUMS", "recipe"
 _LINE = re.compile(rf"([0-9a-f]{{64}})  {_ROOT}/(.+)")
 # Told to models and people, or named by a claim itself: running it again reads none of them.
-_NEVER_READ = (PLAYBOOK, PAPERS_PLAYBOOK, SEED_IDEAS)
+_NEVER_READ = (PLAYBOOK, PAPERS_PLAYBOOK, REVIEWS_PLAYBOOK, SEED_IDEAS)
 _NEVER_READ_SUFFIXES = (".md", ".sif", ".def")
 _DEEPEST = 32  # folders around a file
 

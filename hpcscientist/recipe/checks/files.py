@@ -24,6 +24,7 @@ SCORER = "score.py"
 SEED_IDEAS = "seed_ideas.json"
 PLAYBOOK = "playbook.jsonl"
 PAPERS_PLAYBOOK = "papers.jsonl"  # recorded replies of whoever writes papers
+REVIEWS_PLAYBOOK = "reviews.jsonl"  # and of whoever reviews them
 
 _OPTIONS = {PREPARE: ("--out",), SCORER: ("--predictions", "--labels")}
 

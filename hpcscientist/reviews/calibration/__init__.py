@@ -1,0 +1,1 @@
+"""How far a reviewer errs, measured on papers whose human scores and decisions are known."""

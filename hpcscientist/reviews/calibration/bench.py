@@ -1,0 +1,189 @@
+"""`hpcsci bench review`: a labelled set reviewed; the map of one half, its errors on the other."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hpcscientist.errors import UsageError
+from hpcscientist.ports.telling import Tell
+from hpcscientist.records.base import Record
+from hpcscientist.records.reviews import Effort, Measure, Review
+from hpcscientist.reviews import calibrated
+from hpcscientist.reviews.calibrated import Calibration
+from hpcscientist.reviews.calibration import labelled, measures
+from hpcscientist.reviews.calibration.fitting import fit
+from hpcscientist.reviews.calibration.labelled import LabelledPaper, LabelledSet
+from hpcscientist.reviews.review import NotReviewed, Wanted, review_all
+
+
+class Report(Record):
+    """What was found. `scores` compares the score as sampled with the one by expectation.
+
+    `lost` names papers that have no review, with why.
+    """
+
+    calibration: Calibration
+    file: str
+    scores: dict[str, Measure]
+    humans: dict[str, Measure]
+    run_deviation: dict[str, Measure]
+    cost: dict[str, float]
+    lost: tuple[str, ...] = ()
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    paper: LabelledPaper
+    review: Review
+
+    @property
+    def scores(self) -> dict[str, float]:
+        return calibrated.values(self.review)
+
+
+def calibrate(of: LabelledSet, wanted: Wanted, tell: Tell) -> Report:
+    """Review all papers of a set and calibrate; write the calibration beside the reviews.
+
+    Goes on where it was ended. Raises UsageError, ModelError, OSError.
+    """
+    papers, lost = labelled.readable(of.papers)
+    by_id = {paper.paper_id: paper for paper in of.papers}
+    tell(f"{len(papers)} papers of {of.name}, {wanted.ensemble} reviewers each")
+    made = review_all(papers, replace(wanted, chair=False, calibration=None))
+    reviews = [one for one in made if isinstance(one, Review)]
+    lost += [f"{one.paper}: {one.reason}" for one in made if isinstance(one, NotReviewed)]
+    known = {r.paper: _Known(by_id[r.paper], r) for r in reviews}
+    if len({r.models for r in reviews}) > 1:
+        raise UsageError("the papers were reviewed by several models; give one --model for all")
+    return _report(of, known, wanted, tell, lost)
+
+
+def _report(
+    of: LabelledSet,
+    known: Mapping[str, _Known],
+    wanted: Wanted,
+    tell: Tell,
+    lost: Sequence[str],
+) -> Report:
+    first, second = of.halves(wanted.settings.seed)
+    fitted = [known[p.paper_id] for p in first if p.paper_id in known]
+    held_out = [known[p.paper_id] for p in second if p.paper_id in known]
+    for half, name in ((fitted, "the fitted half"), (held_out, "the other half")):
+        if len({one.paper.accepted for one in half}) < 2:
+            raise UsageError(
+                f"{name} of {of.name} has reviews of papers of one decision alone "
+                f"({len(lost)} papers are lost); see why, and run it again"
+            )
+    expected = all(calibrated.has_expectations(one.review) for one in known.values())
+    found = fit([one.scores for one in fitted], [one.paper.accepted for one in fitted])
+    a_review = next(iter(known.values())).review
+    truth = [one.paper.accepted for one in held_out]
+    told = [found.probability(one.scores) for one in held_out]
+    overall = [one.scores[wanted.form.overall] for one in held_out]
+    made = Calibration(
+        models=a_review.models,
+        form=wanted.form.name,
+        form_sha256=wanted.form.sha256,
+        ensemble=wanted.ensemble,
+        reflections=wanted.reflections,
+        temperature=wanted.temperature,
+        examples=len(wanted.examples),
+        expected=expected,
+        labelled=of.name,
+        labelled_sha256=of.sha256,
+        fitted=len(fitted),
+        held_out=len(held_out),
+        map=found,
+        measures=measures.rounded(
+            {
+                "AUROC": measures.auroc(truth, told),
+                **measures.of_decisions(truth, [p >= found.threshold for p in told]),
+                "ECE": measures.calibration_error(truth, told),
+                "Spearman with humans": _with_humans(held_out, told),
+            }
+        ),
+        uncalibrated=measures.rounded(
+            {
+                "AUROC": measures.auroc(truth, overall),
+                **measures.of_decisions(truth, [o >= wanted.form.accept for o in overall]),
+                "Spearman with humans": _with_humans(held_out, overall),
+            }
+        ),
+    )
+    place = wanted.out / "calibrations"
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / calibrated.file_name(made)
+    calibrated.save(made, file)
+    tell(f"the calibration is {file}; `hpcsci review --calibration` takes it")
+    return Report(
+        calibration=made,
+        file=str(file),
+        scores=measures.rounded(_by_kind(held_out, truth, wanted.form.overall)),
+        humans=measures.rounded(
+            {"Spearman between humans": measures.between_humans([p.scores for p in of.papers])}
+        ),
+        run_deviation=measures.rounded(_deviations(held_out, wanted)),
+        cost=_cost([one.review.effort for one in known.values()]),
+        lost=tuple(lost),
+        missing=len(of.missing),
+    )
+
+
+def _with_humans(known: Sequence[_Known], told: Sequence[float]) -> Measure:
+    pairs = [
+        (score, statistics.fmean(one.paper.scores))
+        for one, score in zip(known, told, strict=True)
+        if one.paper.scores
+    ]
+    return measures.spearman([p for p, _ in pairs], [h for _, h in pairs])
+
+
+def _by_kind(known: Sequence[_Known], truth: Sequence[bool], overall: str) -> dict[str, Measure]:
+    """AUROC of the overall score of one reviewer and of all, as sampled and by expectation."""
+    found = {
+        "all reviewers, sampled": measures.auroc(
+            truth, [one.review.spread[overall].sampled for one in known]
+        ),
+        "one reviewer, sampled": measures.auroc(
+            truth, [one.review.members[0].marks[overall].sampled for one in known]
+        ),
+    }
+    means = [one.review.spread[overall].expected for one in known]
+    firsts = [one.review.members[0].marks[overall].expected for one in known]
+    if all(of is not None for of in (*means, *firsts)):
+        found["all reviewers, expected"] = measures.auroc(truth, [of or 0.0 for of in means])
+        found["one reviewer, expected"] = measures.auroc(truth, [of or 0.0 for of in firsts])
+    return found
+
+
+def _deviations(known: Sequence[_Known], wanted: Wanted) -> dict[str, Measure]:
+    overall = wanted.form.overall
+    marks = [[m.marks[overall] for m in one.review.members] for one in known]
+    sampled = measures.run_deviation([[float(m.sampled) for m in of] for of in marks])
+    found = {"one reviewer, sampled": sampled}
+    if all(m.expected is not None for of in marks for m in of):
+        found["one reviewer, expected"] = measures.run_deviation(
+            [[m.value for m in of] for of in marks]
+        )
+    # The mean of as many independent reviewers varies by so much less.
+    share = 1 / math.sqrt(wanted.ensemble)
+    for name, of in list(found.items()):
+        if of.value is not None and of.interval is not None:
+            low, high = of.interval
+            found[name.replace("one reviewer", "all reviewers")] = Measure(
+                value=of.value * share, interval=(low * share, high * share), count=of.count
+            )
+    return found
+
+
+def _cost(efforts: Sequence[Effort]) -> dict[str, float]:
+    """Return means a paper."""
+    names = ("replies", "repairs", "prompt_tokens", "completion_tokens", "seconds")
+    return {
+        name: round(statistics.fmean(float(getattr(effort, name)) for effort in efforts), 3)
+        for name in names
+    }

@@ -1,0 +1,386 @@
+"""A paper as its reviewers read it: PDF, LaTeX or plain text, without what they should not see.
+
+All of its words are kept, tables and formulas too. What people do not see of it, and sentences
+that tell reviewers what to do, are left out and told as findings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hpcscientist.errors import LibraryError, UsageError
+from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.text import visible
+from hpcscientist.literature.sources import lines as text_lines
+from hpcscientist.literature.sources import sniff
+from hpcscientist.literature.sources.latex import head as latex_head
+from hpcscientist.literature.sources.latex import references as latex_references
+from hpcscientist.literature.sources.latex.files import (
+    BEGIN,
+    END,
+    ArchiveFiles,
+    Files,
+    FolderFiles,
+    filled,
+    flattened,
+    mains,
+    without_comments,
+)
+from hpcscientist.literature.sources.latex.macros import Expander, definitions
+from hpcscientist.literature.sources.pdf import front, headings
+from hpcscientist.literature.sources.pdf.body import body_type
+from hpcscientist.literature.sources.pdf.document import Document, Unreadable
+from hpcscientist.literature.sources.pdf.lines.layout import Piece, read_order
+from hpcscientist.literature.sources.pdf.lines.pages import Line, PageText, page_text
+from hpcscientist.literature.sources.pdf.lines.prose import Spelled, mended
+from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.records.known.literature import Section
+from hpcscientist.records.reviews import Finding
+from hpcscientist.reviews import hidden_latex, hidden_pdf, instructions
+
+_QUOTE: Final = 400  # characters of what a finding quotes
+_MOST_BYTES: Final = 64 * 2**20
+_PAGES: Final = 500
+_WORDS: Final = 3  # so many hidden words are told even where they ask for nothing
+_HEADING: Final = 14  # words
+_EIGHTHS: Final = 8  # of a point, in which the readers of PDF count
+_TEX_HEADING = re.compile(r"\\(section|subsection|chapter|paragraph)\s*\*?\s*(?:\[[^\]]*\])?\s*\{")
+_MARKDOWN = re.compile(r"^(?:#{1,6} +(.+)|\*\*(\d[\d.]* .{2,80})\*\*)\s*$", re.MULTILINE)
+_GENERIC = frozenset({"paper", "main", "ms", "manuscript", "article", "submission"})
+
+
+@dataclass(frozen=True, slots=True)
+class PaperText:
+    """A paper as text. `name` is what people call it by; `sha256` is of what was read."""
+
+    name: str
+    title: str
+    sections: tuple[Section, ...]
+    sha256: str
+    findings: tuple[Finding, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole paper, its headings marked."""
+        return joined(self.title, self.sections)
+
+
+def joined(title: str, sections: Iterable[Section]) -> str:
+    """Return sections as one text."""
+    parts = [f"# {title}"] if title else []
+    for section in sections:
+        parts.append(f"## {section.heading}\n\n{section.text}" if section.heading else section.text)
+    return "\n\n".join(parts)
+
+
+def read(path: Path) -> PaperText:
+    """Read a paper: a PDF, a LaTeX file, folder or archive, a text, or a folder with paper.pdf.
+
+    Raises UsageError for what is no paper, and LibraryError for one that cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: does not exist; give a paper's PDF, LaTeX or text")
+    try:
+        if path.is_dir() and (path / "paper.pdf").is_file():
+            path = path / "paper.pdf"
+        if path.is_dir():
+            return _latex(path, FolderFiles(path), _folder_main(path))
+        if path.suffix.lower() in (".txt", ".md"):
+            return _plain(path)
+        kind, what = sniff.kind_of(path)
+        if kind == "pdf":
+            return _pdf(path)
+        if kind == "latex":
+            archive = _is_archive(path)
+            files: Files = ArchiveFiles(path) if archive else FolderFiles(path.parent)
+            main = next(iter(mains(files)), "") if archive else path.name
+            return _latex(path, files, main)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    what = what or kind or "no paper"
+    raise UsageError(f"{path}: is {what}; give a paper's PDF, LaTeX or text")
+
+
+def of_text(name: str, text: str, sha256: str = "") -> PaperText:
+    """Return a paper that is given as text, Markdown headings and all."""
+    marks = [(m.start(), m.end(), (m[1] or m[2]).strip(" *")) for m in _MARKDOWN.finditer(text)]
+    title, pieces = "", list[Section]()
+    edges = [(0, 0, ""), *marks]
+    for place, (start, end, heading) in enumerate(edges):
+        stop = edges[place + 1][0] if place + 1 < len(edges) else len(text)
+        body = text[end:stop].strip()
+        is_title = place == 1 and not pieces and (not body or text.startswith("# ", start))
+        title = heading if is_title else title
+        if body or (heading and not is_title):
+            pieces.append(Section(heading="" if is_title else heading, text=body))
+    title = title or next((line(p.text.split("\n")[0], 200) for p in pieces if p.text), name)
+    digest = sha256 or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    return _screened(name, title, pieces, digest)
+
+
+def _plain(path: Path) -> PaperText:
+    data = read_regular(path, _MOST_BYTES)
+    text, _ = text_lines.decode(data)
+    return of_text(_name_of(path), text, hashlib.sha256(data).hexdigest())
+
+
+def _screened(
+    name: str,
+    title: str,
+    sections: Sequence[Section],
+    sha256: str,
+    findings: Sequence[Finding] = (),
+    troubles: Sequence[str] = (),
+) -> PaperText:
+    """Take out of a paper's text what is for its reviewers, and what only machines see."""
+    told, kept = list(findings), list[Section]()
+    for section in sections:
+        heading, of_heading = instructions.without(section.heading)
+        text, of_text = instructions.without(section.text)
+        for sentence, why in (*of_heading, *of_text):
+            inside = instructions.decoded(sentence)
+            told.append(_finding("encoded text" if inside else "text", sentence, why, inside))
+        kept.append(Section(heading=line(heading, 200), text=tame(text).strip()))
+    named, of_title = instructions.without(title)
+    told += [_finding("text", sentence, why, ()) for sentence, why in of_title]
+    return PaperText(
+        name=name,
+        title=line(named, 300) or name,
+        sections=tuple(kept),
+        sha256=sha256,
+        findings=tuple(told),
+        troubles=tuple(troubles),
+    )
+
+
+def _finding(place: str, said: str, why: str, inside: Sequence[str]) -> Finding:
+    quote = line(" / ".join([*inside]) or visible(said), _QUOTE)
+    where = "encoded text" if place == "encoded text" else "text"
+    return Finding(place=where, quote=quote, instructs=True, why=why)  # type: ignore[arg-type]
+
+
+# PDF
+
+
+def _pdf(path: Path) -> PaperText:
+    data = read_regular(path, _MOST_BYTES)
+    hidden = hidden_pdf.look(path)
+    try:
+        opened = Document(path)
+        if opened.encrypted:
+            raise LibraryError(f"{path}: it opens with a password only; give it without")
+        count = min(opened.pages, _PAGES)
+        pages = [page_text(opened.sheet(number)) for number in range(count)]
+    except Unreadable as error:
+        raise LibraryError(f"{path}: damaged: {error}; make the PDF anew") from error
+    troubles = [f"only the first {count} pages were read"] if opened.pages > count else []
+    _take_out(pages, hidden.words)
+    if not any(page.characters for page in pages):
+        raise LibraryError(f"{path}: there is no text on its pages; run OCR first (ocrmypdf)")
+    title, sections = _in_order(pages)
+    findings = []
+    for number, run in hidden.runs():
+        why = instructions.why_of(run)
+        if why or len(run.split()) >= _WORDS:
+            findings.append(
+                Finding(
+                    place="hidden text",
+                    quote=line(run, _QUOTE),
+                    instructs=bool(why),
+                    page=number + 1,
+                    why=why,
+                )
+            )
+    findings += _asides(hidden.asides)
+    digest = hashlib.sha256(data).hexdigest()
+    return _screened(_name_of(path), title, sections, digest, findings, troubles)
+
+
+def _asides(asides: Iterable[hidden_pdf.Aside]) -> Iterator[Finding]:
+    """Tell what metadata, notes and bookmarks ask for; no reviewer is shown any of them."""
+    seen = set[str]()
+    for aside in asides:
+        for sentence, why in instructions.without(re.sub(r"<[^<>]*>", "\n\n", aside.text))[1]:
+            if sentence not in seen:
+                seen.add(sentence)
+                quote = line(sentence, _QUOTE)
+                yield Finding(
+                    place=aside.place, quote=quote, instructs=True, page=aside.page, why=why
+                )
+
+
+def _take_out(pages: Sequence[PageText], words: Iterable[hidden_pdf.HiddenWord]) -> None:
+    """Take hidden words out of the lines that they stand in."""
+    by_page: dict[int, list[hidden_pdf.HiddenWord]] = defaultdict(list)
+    for word in words:
+        by_page[word.page].append(word)
+    for number, of_page in by_page.items():
+        if number < len(pages):
+            page = pages[number]
+            for block in page.blocks:
+                for row in block:
+                    row.text = _without(row, of_page)
+            page.blocks = [kept for b in page.blocks if (kept := [r for r in b if r.text])]
+
+
+def _without(row: Line, words: Sequence[hidden_pdf.HiddenWord]) -> str:
+    here = Counter(
+        unicodedata.normalize("NFKC", word.text) for word in words if _inside(row, word.box)
+    )
+    if not here:
+        return row.text
+    kept = []
+    for word in row.text.split():
+        plain = unicodedata.normalize("NFKC", word)
+        if here[plain]:
+            here[plain] -= 1
+        else:
+            kept.append(word)
+    return " ".join(kept)
+
+
+def _inside(row: Line, box: hidden_pdf.Box) -> bool:
+    x, y = (box[0] + box[2]) / 2 * _EIGHTHS, (box[1] + box[3]) / 2 * _EIGHTHS
+    slack = _EIGHTHS
+    return row.x0 - slack <= x <= row.x1 + slack and row.y0 - slack <= y <= row.y1 + slack
+
+
+def _in_order(pages: Sequence[PageText]) -> tuple[str, list[Section]]:
+    """Return the title, and the text in reading order by its headings, formulas in their place."""
+    pieces = [piece for piece in read_order(pages) if piece.rows]
+    named = front.find_title([piece for piece in pieces if piece.page == 0], "")
+    on_first = [piece for piece in pieces if piece.page == 0]
+    for place, row in sorted(named.rows, reverse=True):
+        del on_first[place].rows[row]
+    pieces = [piece for piece in pieces if piece.rows]
+    size, bold = body_type(pieces)
+    spelled = Spelled.of("\n".join(row.text for piece in pieces for row in piece.rows))
+    heading, paragraphs, sections = "", list[str](), list[Section]()
+
+    def end() -> None:
+        if heading or paragraphs:
+            sections.append(Section(heading=heading, text="\n\n".join(paragraphs)))
+
+    for piece in pieces:
+        for rows, is_heading in _rows(piece, size, bold):
+            text = mended("\n".join(row.text for row in rows), spelled)
+            if is_heading:
+                end()
+                heading, paragraphs = text, []
+            else:
+                paragraphs.append(text)
+    end()
+    return named.title, sections
+
+
+def _rows(piece: Piece, size: int, bold: bool) -> Iterator[tuple[list[Line], bool]]:
+    rows, at, start = piece.rows, 0, 0
+    while at < len(rows):
+        count = headings.heading_rows(piece, at, size, bold)
+        if count and _is_running(" ".join(row.text for row in rows[at : at + count])):
+            count = 0
+        if count:
+            if start < at:
+                yield rows[start:at], False
+            yield rows[at : at + count], True
+            start = at + count
+        at += count or 1
+    if start < len(rows):
+        yield rows[start:], False
+
+
+def _is_running(text: str) -> bool:
+    """Whether what has the type of a heading is prose: where an appendix in small type is most of a
+    paper, all of the rest is larger.
+    """
+    begun = text[:1].islower() or text[:1] in "•·" or re.match(r"\[\d{1,3}\]", text) is not None
+    return begun or text.endswith((".", ",", ";", ":")) or len(text.split()) > _HEADING
+
+
+# LaTeX
+
+
+def _folder_main(path: Path) -> str:
+    files = [p for p in sorted(path.iterdir()) if p.suffix.lower() in sniff.LATEX_SUFFIXES]
+    return next((p.name for p in files if sniff.is_main(p)), "")
+
+
+def _is_archive(path: Path) -> bool:
+    with text_lines.open_plain(path) as file:
+        try:
+            return sniff.is_tar(file.peek(512)[:512])
+        except text_lines.DAMAGED_GZIP:
+            return False
+
+
+def _latex(path: Path, files: Files, main: str) -> PaperText:
+    if not main:
+        raise UsageError(f"{path}: there is no LaTeX document in it; give a paper's main file")
+    raw = files.text(main) or ""
+    whole, missing = flattened(files, main)
+    macros, source = definitions(whole)
+    expander = Expander(macros)
+    head, *rest = BEGIN.split(source, maxsplit=1)
+    body = expander.expand(rest[0] if rest else head)
+    body = END.split(filled(files, main, body), maxsplit=1)[0]
+    head = expander.expand(head) if rest else ""
+    white = hidden_latex.whites(whole)
+    shown, hidden = hidden_latex.without(body, white)
+    _, of_head = hidden_latex.without(head, white)
+    title = latex_head.title(head) or latex_head.title(body) or path.stem
+    sections = _tex_sections(shown.replace(r"\maketitle", ""))
+    cited = latex_references.references(files, main, without_comments(whole))
+    if cited and r"\bibitem" not in shown:
+        sections.append(Section(heading="References", text="\n".join(cited)))
+    findings = list(_unseen(hidden, "source"))
+    after = END.split(without_comments(raw), maxsplit=1)[1:]
+    findings += [f for text in (*of_head, *after) for f in _unseen([text], "source", 10**6)]
+    texts = (
+        files.text(name) or ""
+        for name in files.names()
+        if name != main and name.endswith(sniff.LATEX_SUFFIXES)
+    )
+    for text in (raw, *texts):
+        findings += _unseen(hidden_latex.comments(text), "comment", 10**6)
+    digest = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()
+    return _screened(_name_of(path), title, sections, digest, findings, missing)
+
+
+def _unseen(texts: Iterable[str], place: str, words: int = _WORDS) -> Iterator[Finding]:
+    """Tell texts nobody sees that ask for something, or have so many words."""
+    for text in texts:
+        why = next((w for _, w in instructions.without(text)[1]), "")
+        if why or len(text.split()) >= words:
+            quote = line(text, _QUOTE)
+            yield Finding(place=place, quote=quote, instructs=bool(why), why=why)  # type: ignore[arg-type]
+
+
+def _tex_sections(body: str) -> list[Section]:
+    """Return a document's sections as LaTeX, tables and formulas as they are written."""
+    edges = [(0, 0, "")]
+    for found in _TEX_HEADING.finditer(body):
+        end = hidden_latex.group_end(body, found.end())
+        edges.append((found.start(), end + 1, body[found.end() : end].strip()))
+    pieces = []
+    for place, (_, end, heading) in enumerate(edges):
+        stop = edges[place + 1][0] if place + 1 < len(edges) else len(body)
+        text = re.sub(r"\n{3,}", "\n\n", body[end:stop]).strip()
+        if heading or text:
+            pieces.append(Section(heading=heading, text=text))
+    return pieces
+
+
+def _name_of(path: Path) -> str:
+    """Return what a paper is called by: its file, or its folder where all files are called so."""
+    resolved = path.resolve()
+    stem = resolved.name.split(".")[0] if resolved.is_file() else resolved.name
+    name = resolved.parent.name if stem.lower() in _GENERIC and resolved.parent.name else stem
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:60] or "paper"

@@ -1,0 +1,1 @@
+"""Errors of known kinds, planted in papers that are right, each beside a clean twin."""

@@ -1,0 +1,209 @@
+"""Reviewers of one paper, and their area chair (The AI Scientist, arXiv 2408.06292, section 4).
+
+Several reviewers fill in the form independently of each other, side by side; each then looks at its
+review again until it has nothing to change. An area chair sums up. Scores are counted and never
+asked for twice: each is the mean over reviewers, of expectations where the server tells how likely
+each value was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from hpcscientist.errors import ReplyError
+from hpcscientist.feedback.statistics import CONFIDENCE
+from hpcscientist.files.text import one_line
+from hpcscientist.literature.asking import together
+from hpcscientist.models.prompting.materials import Prompt, from_the_end, of_template
+from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.records.reviews import Interval, Mark, Measure, MemberReview, Spread
+from hpcscientist.reviews.form import Form, FormReply
+from hpcscientist.reviews.paper import PaperText
+from hpcscientist.reviews.reading import Ask, Reader, Shown, Subject
+
+ROUND: Final = 100  # ordinals of reflections: ROUND * reviewer + round
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Another paper with its review, as JSON of the form."""
+
+    paper: str
+    review: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """How many review, and how often each looks at its review, the first time included."""
+
+    ensemble: int = 5
+    reflections: int = 5
+    examples: tuple[Example, ...] = ()
+    chair: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What reviewers and chair made of a paper. `lost` says why some reviewers are missing."""
+
+    members: tuple[MemberReview, ...]
+    chair: MemberReview | None
+    parts: int
+    lost: tuple[str, ...]
+
+
+class Reviewers:
+    """Reviews papers by a form; reviewer M is stage `review-FORM`, ordinal M, sample M."""
+
+    def __init__(self, voice: Voice, form: Form, panel: Panel) -> None:
+        self._voice, self._form, self._panel = voice, form, panel
+
+    async def review(self, paper: PaperText, subject: Subject, reader: Reader) -> Reviewed:
+        """Review a paper.
+
+        A reviewer without a usable reply is left out, and told. Raises ReplyError where none is
+        left, and EndpointError.
+        """
+        shown = await reader.shown(paper, partial(self._ask, None, 1))
+        members, lost = await self._members(subject, shown)
+        if not members and shown.parts == 1:
+            # A server may tell its context only when it refuses a prompt as too long.
+            again = await reader.shown(paper, partial(self._ask, None, 1))
+            if again.parts > 1:
+                shown = again
+                members, lost = await self._members(subject, shown)
+        if not members:
+            raise ReplyError(f"{subject.name}: no reviewer gave a usable reply: {lost[0]}")
+        chair = None
+        if self._panel.chair:
+            try:
+                chair = await self._chair(paper, subject, members)
+            except UNANSWERED as error:
+                lost = [*lost, one_line(f"area chair: {error}")]
+        return Reviewed(tuple(members), chair, shown.parts, tuple(lost))
+
+    async def _members(
+        self, subject: Subject, shown: Shown
+    ) -> tuple[list[MemberReview], list[str]]:
+        async def one(member: int) -> MemberReview | str:
+            try:
+                return await self._member(subject, shown, member)
+            except UNANSWERED as error:
+                return one_line(f"reviewer {member}: {error}")
+
+        numbers = range(1, self._panel.ensemble + 1)
+        found = await together([partial(one, number) for number in numbers])
+        members = [of for of in found if isinstance(of, MemberReview)]
+        return members, [of for of in found if isinstance(of, str)]
+
+    async def _member(self, subject: Subject, shown: Shown, member: int) -> MemberReview:
+        reply_type, prompt = self._ask(None, 1, shown)
+        call = Call(subject.name, subject.number, self._form.stage("review"), member, sample=member)
+        reply: Any = await self._voice.ask(call, reply_type, prompt)
+        settled, rounds = False, 1
+        while not settled and rounds < self._panel.reflections:
+            rounds += 1
+            stage, ordinal = self._form.stage("reconsider"), ROUND * member + rounds
+            call = replace(call, stage=stage, ordinal=ordinal)
+            again_type, prompt = self._ask(reply, rounds, shown)
+            try:
+                again: Any = await self._voice.ask(call, again_type, prompt)
+            except UNANSWERED:  # the review that there is stands
+                rounds -= 1
+                break
+            reply, settled = again.revised() or reply, again.done
+        return self._form.read(reply, member, rounds, settled)
+
+    def _ask(self, previous: FormReply | None, number: int, shown: Shown) -> Ask:
+        """Return the question of a round; of too long a prompt examples are left out first."""
+        form = self._form
+        prompt = of_template(
+            "review",
+            (from_the_end("examples", self._panel.examples),),
+            guidance=form.guidance,
+            fields=form.fields,
+            paper=shown.text,
+            count=shown.parts,
+            previous=_as_json(previous.model_dump()) if previous is not None else "",
+            round=number,
+            rounds=self._panel.reflections,
+        )
+        return (form.reply if previous is None else form.reflection), prompt
+
+    async def _chair(
+        self, paper: PaperText, subject: Subject, members: Sequence[MemberReview]
+    ) -> MemberReview:
+        form = self._form
+        words = [field for field in form.fields if field.kind != "score"]
+        prompt: Prompt = of_template(
+            "chair",
+            (from_the_end("reviews", [_as_json(_told(member)) for member in members]),),
+            title=paper.title,
+            fields=words,
+        )
+        call = Call(subject.name, subject.number, form.stage("meta"))
+        reply: Any = await self._voice.ask(call, form.summing_up, prompt)
+        return form.read(reply, 1, 1, settled=True)
+
+
+def spreads(form: Form, members: Sequence[MemberReview]) -> dict[str, Spread]:
+    """Return each score over all reviewers, in the form's order."""
+    return {
+        field.id: spread([member.marks[field.id] for member in members]) for field in form.scores
+    }
+
+
+def spread(marks: Sequence[Mark]) -> Spread:
+    """Return what several reviewers' marks come to."""
+    expected = [mark.expected for mark in marks if mark.expected is not None]
+    sampled = statistics.fmean(mark.sampled for mark in marks)
+    whole = len(expected) == len(marks)
+    values = [float(of) for of in (expected if whole else [mark.sampled for mark in marks])]
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(
+        value=statistics.fmean(values),
+        sampled=sampled,
+        expected=statistics.fmean(expected) if whole else None,
+        deviation=deviation,
+        interval=t_interval(values),
+        count=len(marks),
+    )
+
+
+def t_interval(values: Sequence[float]) -> Interval | None:
+    """Return the 95% t interval of a mean; None for fewer than two values, or all alike."""
+    if len(values) < 2 or max(values) == min(values):
+        return None
+    from scipy.stats import t  # noqa: PLC0415 (slow to import)
+
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    low, high = t.interval(CONFIDENCE, len(values) - 1, statistics.fmean(values), error)
+    return float(low), float(high)
+
+
+def gain(before: Sequence[Mark], now: Sequence[Mark]) -> Measure:
+    """Return by how much the mean mark rose, with Welch's interval."""
+    old, new = [mark.value for mark in before], [mark.value for mark in now]
+    interval = None
+    if min(len(old), len(new)) > 1 and len({*old}) + len({*new}) > 2:
+        from scipy.stats import ttest_ind  # noqa: PLC0415 (slow to import)
+
+        found = ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE)
+        interval = (float(found.low), float(found.high))
+    difference = statistics.fmean(new) - statistics.fmean(old)
+    return Measure(value=difference, interval=interval, count=len(new))
+
+
+def _told(member: MemberReview) -> dict[str, Any]:
+    scores = {name: mark.sampled for name, mark in member.marks.items()}
+    return {**member.texts, **member.lists, **member.choices, **scores}
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
