@@ -64,7 +64,7 @@ def test_predictions_of_another_idea_are_told(cheated: TinyCampaign) -> None:
 
 
 def test_people_are_told_of_all_of_them(cheated: TinyCampaign) -> None:
-    told = hpcsci("results", "run", cwd=cheated.folder)
+    told = hpcsci("results", "run", "--verbose", cwd=cheated.folder)
     header = next(line for line in told.stdout.splitlines() if line.startswith("idea "))
     assert "test delta" in header
     assert "shrinkage" in header
