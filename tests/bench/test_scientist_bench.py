@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import hpcscientist
 from hpcscientist.bench import scientist
 from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.errors import UsageError
@@ -26,7 +25,7 @@ from hpcscientist.records.reviews import (
 )
 from hpcscientist.reviews import compare
 
-DIGITS = Path(hpcscientist.__file__).parents[1] / "recipes" / "digits"
+DIGITS = Path(__file__).resolve().parents[2] / "recipes" / "digits"
 TOML = """
 id = "net-1"
 domain = "graphs"

@@ -84,7 +84,7 @@ async def test_each_concept_has_its_formula_and_its_code() -> None:
     assert nowhere == ConceptRecord(name="Nowhere", definition="Not in the library.")
     # Nothing was found for the third, so nobody was asked about it.
     assert sorted(asked.keys()) == ["concepts/1", "profile/1", "profile/2"]
-    assert {(r.idea_id, r.role, r.seed) for r in asked.asked} == {
+    assert {(r.subject, r.role, r.seed) for r in asked.asked} == {
         ("idea-0003", "review", idea_seed(7, 3))
     }
 

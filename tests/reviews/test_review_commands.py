@@ -11,11 +11,10 @@ import pytest
 from attack_kit import SEEN, write
 from judge_kit import labelled
 
-import hpcscientist
 from hpcscientist.cli.main import run
 from hpcscientist.records.reviews import PaperComparison, Review
 
-RECORDED = Path(hpcscientist.__file__).parents[1] / "recipes" / "digits" / "reviews.jsonl"
+RECORDED = Path(__file__).resolve().parents[2] / "recipes" / "digits" / "reviews.jsonl"
 TEXT = "# Warm-up and cosine decay\n\n## Results\n\nThe mean accuracy rises over 5 seeds.\n"
 
 
