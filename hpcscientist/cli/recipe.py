@@ -9,7 +9,7 @@ import click
 
 from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
-from hpcscientist.errors import RecipeError
+from hpcscientist.errors import RecipeError, UsageError
 from hpcscientist.files.text import printable
 from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
@@ -51,6 +51,8 @@ def new(name: str, into: Path) -> None:
 @click.option("--data", metavar="FOLDER", help="With --run: files that the recipe wants.")
 def check(name: str, run: bool, full: bool, **options: str | None) -> None:
     """Check the recipe NAME (a name or a folder); name file and line of what is wrong."""
+    if not run and (full or any(options.values())):
+        raise UsageError("--full, --setup and --data go with --run; add it, or leave them out")
     path = load.find(name)
     problems = checking.check(path, stages.replies(), REPLIES)
     for problem in problems:

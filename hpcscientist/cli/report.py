@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hpcscientist.cli.shared.options import run_directories
-from hpcscientist.errors import UsageError
+from hpcscientist.errors import HpcsciError, UsageError
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.report.comparison import comparison_page
@@ -53,5 +53,9 @@ def report(directories: tuple[Path, ...], out: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    write_atomic(target, content, durable=False)
+    try:
+        write_atomic(target, content, durable=False)
+    except OSError as error:
+        why = f"{target}: cannot be written: {error.strerror}"
+        raise HpcsciError(f"{why}; give --out FILE in a folder that you may write to") from error
     click.echo(f"{target}: {len(content) / 1e6:.1f} MB; open it in a browser")

@@ -46,6 +46,10 @@ def fields(paths: RunPaths, recipe: Recipe, subject: str) -> dict[str, str]:
 def test_papers_are_of_confirmed_improvements_and_the_campaign() -> None:
     assert subjects(SHEET) == (IDEA, "campaign")
     assert subjects(SHEET, ("idea-0002", "idea-0002")) == ("idea-0002",)
+    assert subjects(SHEET, ("campaign",)) == ("campaign",)
+    for wrong in ("idea-9999", "../x", "baseline"):
+        with pytest.raises(UsageError, match=f"--idea {wrong}: "):
+            subjects(SHEET, (wrong,))
     unconfirmed = [idea.model_copy(update={"confirmed": None}) for idea in SHEET.ideas]
     assert subjects(SHEET.model_copy(update={"ideas": tuple(unconfirmed)})) == ("campaign",)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.cli.main import run
 from hpcscientist.errors import RecipeError
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks.check import check
@@ -105,3 +106,12 @@ def test_a_constant_of_a_setup_must_fit_its_knob(recipe):
     written(recipe, f"[setups.odd]\nknobs = [{knob}]\nconstants = {{ EPOCHS = 51 }}\n")
     (found,) = check(recipe)
     assert "EPOCHS" in found.message
+
+
+@pytest.mark.parametrize("more", [["--setup", "none"], ["--data", "here"], ["--full"]])
+def test_what_says_how_to_run_goes_with_run(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recipe", "check", "digits", *more]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--run" in line

@@ -231,6 +231,10 @@ def test_it_is_written_beside_the_campaign_or_to_stdout(
     assert run(["report", str(paths.root), "--out", "-"]) == 0
     assert capsysbinary.readouterr().out.startswith(b"<!doctype html>")
     assert not campaign.read(paths).summary.missing.count  # the page is no part of the campaign
+    (tmp_path / "file").touch()
+    assert run(["report", str(paths.root), "--out", str(tmp_path / "file" / "x.html")]) == 1
+    (line,) = capsysbinary.readouterr().err.splitlines()
+    assert b"x.html: " in line and b"--out" in line
 
 
 def test_several_campaigns_are_compared(tmp_path: Path) -> None:

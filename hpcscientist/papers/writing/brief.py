@@ -23,7 +23,7 @@ from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan
 from hpcscientist.records.facts import FactIdea, FactSheet
 from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.idea import CAMPAIGN_ID, Idea
+from hpcscientist.records.idea import BASELINE_ID, CAMPAIGN_ID, Idea
 from hpcscientist.records.known.survey import ConceptRecord
 from hpcscientist.records.manuscript import PaperScope
 
@@ -64,8 +64,7 @@ def of_idea(paths: RunPaths, recipe: Recipe, sheet: FactSheet, idea_id: str) -> 
     folder = paths.idea(idea_id)
     idea = read_idea(folder.idea) if known is not None else None
     if known is None or idea is None:
-        ids = ", ".join(i.idea_id for i in sheet.ideas if i.status == "scored")
-        raise UsageError(f"--idea {idea_id}: there is no such idea; those scored: {ids or 'none'}")
+        raise _no_such_idea(sheet, idea_id)
     novelty = _record(folder.verdict("novelty"), NoveltyVerdict)
     found = tuple(citation.paper_id for citation in novelty.evidence) if novelty else ()
     concepts = _concepts(paths, idea_id)
@@ -99,12 +98,21 @@ def of_campaign(paths: RunPaths, recipe: Recipe, sheet: FactSheet) -> Brief:
 
 def subjects(sheet: FactSheet, asked: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return which papers are to be written: each idea asked for, or, where none is, each
-    confirmed improvement and the campaign.
+    confirmed improvement and the campaign. Raises UsageError for an idea that there is not.
     """
+    there = {CAMPAIGN_ID, *sheet.idea_by_id} - {BASELINE_ID}
+    for subject in asked:
+        if subject not in there:
+            raise _no_such_idea(sheet, subject)
     if asked:
         return tuple(dict.fromkeys(asked))
     confirmed = (idea.idea_id for idea in sheet.ideas if idea.confirmed)
     return (*confirmed, CAMPAIGN_ID)
+
+
+def _no_such_idea(sheet: FactSheet, idea_id: str) -> UsageError:
+    ids = ", ".join(idea.idea_id for idea in sheet.ideas if idea.status == "scored")
+    return UsageError(f"--idea {idea_id}: there is no such idea; those scored: {ids or 'none'}")
 
 
 def brief_of(paths: RunPaths, recipe: Recipe, sheet: FactSheet, subject: str) -> Brief:
