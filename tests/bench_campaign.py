@@ -265,7 +265,7 @@ class CampaignBench:
         judging = replace(wired.conductor.rules.judging, catches_nothing_done=True)
         rules = replace(wired.conductor.rules, judging=judging)
         if self.catches_nothing_done:
-            wired.conductor.rules = wired.conductor.performers.pursuit.rules = rules
+            wired.conductor.rules = wired.conductor.performers.idea_runner.rules = rules
 
     def control(self) -> SearchProposer:
         """A fresh control arm, as each driver makes one."""

@@ -38,8 +38,8 @@ from hpcscientist.models.prompting.materials import (
     tail,
 )
 from hpcscientist.models.prompting.quoting import line, tame
-from hpcscientist.models.voice import UNANSWERED, Voice
-from hpcscientist.models.voice import Call as Asked
+from hpcscientist.models.role_client import UNANSWERED, RoleClient
+from hpcscientist.models.role_client import Call as Asked
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.authoring import FixTask
 from hpcscientist.records.asked.replies import StructureReply
@@ -126,7 +126,7 @@ class Debugger:
         """Return a model's analysis of the structure, a line each; () where there is none."""
         if not (self._settings.analysis and known.structure):
             return ()
-        voice = Voice(self._model, "code", self._role, task.idea.seed, self._window)
+        voice = RoleClient(self._model, "code", self._role, task.idea.seed, self._window)
         call = Asked(task.idea.idea_id, task.idea.number, "structure", ordinal_of(task))
         try:
             reply = await voice.ask(call, StructureReply, self._question(task, known))

@@ -24,9 +24,9 @@ from hpcscientist.models.prompting.materials import (
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import ExperimentPlan
@@ -57,7 +57,7 @@ class Planned(Record):
 class Planner:
     """Plans ideas; stage `plan`, ordinal 1, and 2 and 3 where a plan breaks the recipe's limits."""
 
-    def __init__(self, voice: Voice, recipe: Recipe) -> None:
+    def __init__(self, voice: RoleClient, recipe: Recipe) -> None:
         self._voice, self._recipe = voice, recipe
         self._packages = available(recipe.reference)
         editable = recipe.spec.editable

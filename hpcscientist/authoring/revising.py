@@ -32,7 +32,7 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import GONE, Prompt, of_template
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.voice import Call, Voice
+from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.asked.authoring import Draft, GaveUp
@@ -102,7 +102,7 @@ class Reviser:
 
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
-        voice = Voice(self._model, "code", self._settings, asked.idea.seed, self._window)
+        voice = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
         now = first = _Asking.first(asked, self._forms.offer(asked.files))
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
@@ -133,7 +133,13 @@ class Reviser:
         return spare or GaveUp(reason=_useless(len(refused) - 1, problem))
 
     async def _first_usable(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call, drafts: int, problem: str
+        self,
+        voice: RoleClient,
+        asked: Question,
+        now: _Asking,
+        call: Call,
+        drafts: int,
+        problem: str,
     ) -> _Answer:
         """Ask for some drafts side by side and return the first of them that can be used.
 
@@ -157,7 +163,7 @@ class Reviser:
         return max(answers, key=_Answer.rank)
 
     async def _answer(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call, problem: str
+        self, voice: RoleClient, asked: Question, now: _Asking, call: Call, problem: str
     ) -> _Answer:
         try:
             reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits)

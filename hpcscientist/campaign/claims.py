@@ -22,8 +22,8 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.load import Recipe

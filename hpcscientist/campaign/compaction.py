@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hpcscientist.campaign.result_files import ResultFiles
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import ResultsCompacted
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID

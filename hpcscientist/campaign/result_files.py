@@ -15,8 +15,8 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.execution import folders, spec_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.idea import BASELINE_ID, Attempt

@@ -24,9 +24,9 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching import launch as launching
+from hpcscientist.launching.change_site import change_site
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.jobs.dispatch import is_controlled
-from hpcscientist.launching.moving import change_site
 from hpcscientist.launching.rendering import check, scripts
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe import staging

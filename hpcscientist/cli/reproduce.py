@@ -13,8 +13,8 @@ from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.found.finding import Comparison
 from hpcscientist.records.found.reproduction import Holding, Reproduction
-from hpcscientist.reproduction.asked import reproduce_folder
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.claim_ref import reproduce_folder
+from hpcscientist.reproduction.environment import Wanted
 
 
 @click.command()

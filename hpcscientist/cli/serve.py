@@ -18,7 +18,7 @@ from hpcscientist.execution.backends.slurm.jobs import serving_job
 from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
 from hpcscientist.files.handed.place import expanded
 from hpcscientist.files.text import printable
-from hpcscientist.launching.serving import reach, serve_job, standalone
+from hpcscientist.launching.serving import connection_info, serve_job, standalone
 from hpcscientist.launching.serving.standalone import Request
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
@@ -128,7 +128,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
 
 
 def _show(paths: ServingPaths, endpoint: Endpoint, request: Request, job_id: str) -> None:
-    for line in reach.card(paths, endpoint, request.login, getpass.getuser(), job_id):
+    for line in connection_info.card(paths, endpoint, request.login, getpass.getuser(), job_id):
         click.echo(printable(line))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from hpcscientist.conduct import actions
 from hpcscientist.conduct.actions import Judge, Spend
-from hpcscientist.conduct.trials import Wanted
-from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.conduct.agenda import Agenda
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed
 from hpcscientist.records.trial import Stage, trial_name
@@ -15,7 +15,7 @@ from hpcscientist.records.trial import Stage, trial_name
 _SHARE = 20  # ideas are judged anew once a twentieth more have ended: a sweep stays linear
 
 
-def want(wanted: Wanted, *, is_over: bool) -> None:
+def want(wanted: Agenda, *, is_over: bool) -> None:
     """Want findings to be looked at when it is time, and what was chosen to be confirmed.
 
     `is_over`: no idea is under way, and none will come under this driver.
@@ -40,18 +40,18 @@ def want(wanted: Wanted, *, is_over: bool) -> None:
         )
 
 
-def _want_stood(wanted: Wanted, idea: IdeaState) -> None:
+def _want_stood(wanted: Agenda, idea: IdeaState) -> None:
     if idea.spent is None and not _is_set_aside(wanted, idea):
         wanted.add(Spend(idea.idea_id))
     _want_spent(wanted, idea)
 
 
-def _want_spent(wanted: Wanted, idea: IdeaState) -> None:
+def _want_spent(wanted: Agenda, idea: IdeaState) -> None:
     if idea.spent is not None and not _is_set_aside(wanted, idea):
         _want(wanted, idea.idea_id, idea.spent.attempt, len(idea.spent.seeds))
 
 
-def damaged(wanted: Wanted) -> Iterator[str]:
+def damaged(wanted: Agenda) -> Iterator[str]:
     """Why ideas cannot be confirmed by this driver."""
     for idea_id in wanted.state.progress.confirming:
         idea = wanted.state.ideas[idea_id]
@@ -59,7 +59,7 @@ def damaged(wanted: Wanted) -> Iterator[str]:
             yield idea.unconfirmed.reason
 
 
-def waiting(wanted: Wanted) -> Iterator[str]:
+def waiting(wanted: Agenda) -> Iterator[str]:
     """What the machine failed, and the next driver takes up: of whom, and why."""
     state = wanted.state
     if not state.progress.confirming or state.baseline_spent is None:
@@ -72,7 +72,7 @@ def waiting(wanted: Wanted) -> Iterator[str]:
             yield from _failed(wanted, idea_id, idea_id, spent.attempt, len(spent.seeds))
 
 
-def _failed(wanted: Wanted, whose: str, idea_id: str, attempt: int, seeds: int) -> Iterator[str]:
+def _failed(wanted: Agenda, whose: str, idea_id: str, attempt: int, seeds: int) -> Iterator[str]:
     """The first trial that the machine failed, unless it was given up."""
     for trial in _trials(wanted, idea_id, attempt, seeds):
         if trial is not None and trial.spoilt and not wanted.is_lost(trial):
@@ -83,17 +83,17 @@ def _failed(wanted: Wanted, whose: str, idea_id: str, attempt: int, seeds: int) 
             return
 
 
-def _trials(wanted: Wanted, idea_id: str, attempt: int, seeds: int) -> Iterator[TrialState | None]:
+def _trials(wanted: Agenda, idea_id: str, attempt: int, seeds: int) -> Iterator[TrialState | None]:
     for index in range(seeds):
         yield wanted.state.trials.get(trial_name(idea_id, attempt, Stage.CONFIRM, index))
 
 
-def _want(wanted: Wanted, idea_id: str, attempt: int, seeds: int) -> None:
+def _want(wanted: Agenda, idea_id: str, attempt: int, seeds: int) -> None:
     for index in range(seeds):
         wanted.run(idea_id, attempt, Stage.CONFIRM, index, actions.CONFIRMATION)
 
 
-def _want_judgement(wanted: Wanted, *, is_over: bool) -> None:
+def _want_judgement(wanted: Agenda, *, is_over: bool) -> None:
     progress, rule = wanted.state.progress, wanted.rules.confirmation
     if not rule.enabled:
         return
@@ -105,6 +105,6 @@ def _want_judgement(wanted: Wanted, *, is_over: bool) -> None:
         wanted.add(Judge(ended, last=False))
 
 
-def _is_set_aside(wanted: Wanted, idea: IdeaState) -> bool:
+def _is_set_aside(wanted: Agenda, idea: IdeaState) -> bool:
     left = idea.unconfirmed
     return left is not None and left.generation == wanted.state.generation

@@ -25,11 +25,11 @@ from hpcscientist.conduct.actions import (
     Stop,
     Take,
 )
-from hpcscientist.conduct.known import Known
+from hpcscientist.conduct.agenda import Agenda, AgendaCache
+from hpcscientist.conduct.idea_outcomes import IdeaOutcomes
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.conduct.strategy.steps import AnyStep, Climb, Pilot, Seeds
-from hpcscientist.conduct.trials import Memory, Wanted
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.trial import Stage, trial_name
 
@@ -49,7 +49,7 @@ def decide(
     rules: Rules,
     busy: Collection[str],
     now: float,
-    memory: Memory | None = None,
+    memory: AgendaCache | None = None,
 ) -> Decision:
     """Decide what is begun now. With nothing busy it returns an action or a time to wait for,
     unless the campaign has ended.
@@ -61,7 +61,7 @@ def decide(
     pattern = state.losses.pattern()
     if pattern:
         return Decision((Stop("machine", f"{pattern}; mend that and run `hpcsci resume`"),), None)
-    wanted = Wanted(state, rules, now, Memory() if memory is None else memory)
+    wanted = Agenda(state, rules, now, AgendaCache() if memory is None else memory)
     has_run = reference.want(wanted)
     stops = [action for action in wanted.found if isinstance(action, Stop)]
     if stops:
@@ -88,28 +88,28 @@ def _urgency(action: Action) -> int:
     return -action.priority
 
 
-def _want_seeded(wanted: Wanted, idea: IdeaState) -> None:
+def _want_seeded(wanted: Agenda, idea: IdeaState) -> None:
     _want_idea(wanted, idea, reference_has_run=True)
 
 
-def _want_unseeded(wanted: Wanted, idea: IdeaState) -> None:
+def _want_unseeded(wanted: Agenda, idea: IdeaState) -> None:
     _want_idea(wanted, idea, reference_has_run=False)
 
 
-def _want_idea(wanted: Wanted, idea: IdeaState, *, reference_has_run: bool) -> None:
+def _want_idea(wanted: Agenda, idea: IdeaState, *, reference_has_run: bool) -> None:
     """Want an idea that was let in to be taken further."""
     if not idea.admitted:
         return
     if idea.briefed is None:
         wanted.add(Brief(idea.idea_id))
         return
-    known = Known(wanted.state, wanted.rules, idea)
+    known = IdeaOutcomes(wanted.state, wanted.rules, idea)
     strategy = wanted.rules.strategies.of(idea.number, idea.arm, idea.briefed.parts)
     for step in strategy.next(known).steps:
         _want_step(wanted, idea, step, reference_has_run=reference_has_run)
 
 
-def _want_step(wanted: Wanted, idea: IdeaState, step: AnyStep, *, reference_has_run: bool) -> None:
+def _want_step(wanted: Agenda, idea: IdeaState, step: AnyStep, *, reference_has_run: bool) -> None:
     priority = actions.STEP + step.priority
     match step:
         case Pilot(version):
@@ -132,14 +132,14 @@ def _want_step(wanted: Wanted, idea: IdeaState, step: AnyStep, *, reference_has_
 
 
 def _have_scored(
-    wanted: Wanted, idea: IdeaState, number: int, stage: Stage, indices: Collection[int]
+    wanted: Agenda, idea: IdeaState, number: int, stage: Stage, indices: Collection[int]
 ) -> bool:
     names = (trial_name(idea.idea_id, number, stage, index) for index in indices)
     found = (wanted.state.trials.get(name) for name in names)
     return all(trial is not None and trial.phase == "scored" for trial in found)
 
 
-def _is_over(wanted: Wanted, busy: Collection[str]) -> bool:
+def _is_over(wanted: Agenda, busy: Collection[str]) -> bool:
     """Whether no idea is under way, and none will come under this driver."""
     if wanted.state.progress.open or any(_is_of_proposals(key) for key in busy):
         return False
@@ -150,12 +150,12 @@ def _is_of_proposals(key: str) -> bool:
     return key.startswith(("propose/", "admit/"))
 
 
-def _want_compaction(wanted: Wanted, every: int) -> None:
+def _want_compaction(wanted: Agenda, every: int) -> None:
     if wanted.state.progress.settled - wanted.state.compacted >= every:
         wanted.add(Compact())
 
 
-def _last(wanted: Wanted) -> Action:
+def _last(wanted: Agenda) -> Action:
     """What is left to do when nothing is wanted, and nothing under way."""
     state = wanted.state
     found = (state.ideas[idea_id].set_aside for idea_id in state.progress.aside)

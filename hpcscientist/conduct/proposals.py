@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hpcscientist.conduct.actions import Admit, Propose
+from hpcscientist.conduct.agenda import Agenda
 from hpcscientist.conduct.rules import Rules
-from hpcscientist.conduct.trials import Wanted
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import Arm
 
 
-def want(wanted: Wanted, *, reference_has_run: bool) -> None:
+def want(wanted: Agenda, *, reference_has_run: bool) -> None:
     """Want ideas to be proposed, as many side by side as may be, round by round."""
     state, rules = wanted.state, wanted.rules
     extent, progress = rules.extent, state.progress
@@ -43,7 +43,7 @@ def want(wanted: Wanted, *, reference_has_run: bool) -> None:
             wanted.add(Propose(number, round_number))
 
 
-def want_judgement(wanted: Wanted, busy: Collection[str]) -> None:
+def want_judgement(wanted: Agenda, busy: Collection[str]) -> None:
     """Want the first idea of each arm that is not judged yet to be, if it is there: look-alikes
     are found in order of proposal, so that it does not depend on timing which of two is let in.
     Settings are compared with settings alone, and words with words.
@@ -54,7 +54,7 @@ def want_judgement(wanted: Wanted, busy: Collection[str]) -> None:
             wanted.add(Admit(number))
 
 
-def _next_judged(wanted: Wanted, arm: Arm, busy: Collection[str]) -> int:
+def _next_judged(wanted: Agenda, arm: Arm, busy: Collection[str]) -> int:
     """Return whose turn it is, 0 while that is not there."""
     progress, most = wanted.state.progress, _last(wanted.state, wanted.rules)
 
@@ -75,7 +75,7 @@ def _next_judged(wanted: Wanted, arm: Arm, busy: Collection[str]) -> int:
     return 0
 
 
-def _is_halted(wanted: Wanted, number: int) -> bool:
+def _is_halted(wanted: Agenda, number: int) -> bool:
     """Whether the machine failed what an idea's proposer is to learn from."""
     ideas = wanted.state.ideas
     return any(
@@ -84,7 +84,7 @@ def _is_halted(wanted: Wanted, number: int) -> bool:
     )
 
 
-def _are_asked(wanted: Wanted, number: int) -> bool:
+def _are_asked(wanted: Agenda, number: int) -> bool:
     """Whether all of the model's ideas before one of the control arm were proposed: that arm ends
     with the model's, or it would have more than its share.
     """
@@ -99,7 +99,7 @@ def _are_asked(wanted: Wanted, number: int) -> bool:
 
 
 def _may_be_asked(
-    wanted: Wanted, number: int, round_number: int, ordered: bool, reference_has_run: bool
+    wanted: Agenda, number: int, round_number: int, ordered: bool, reference_has_run: bool
 ) -> bool:
     extent, rules = wanted.rules.extent, wanted.rules.proposing
     if ordered:

@@ -18,9 +18,9 @@ from pathlib import Path
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, presence, scoring, scratch, tampering
 from hpcscientist.execution.bounds.supervise import Ended
+from hpcscientist.execution.failures import classify, idea_failed, machine_failed, of_error
 from hpcscientist.execution.sandbox import container, host, image
 from hpcscientist.execution.sandbox import running as sandbox
-from hpcscientist.execution.verdict import classify, idea_failed, machine_failed, of_error
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.files.space import NO_SPACE, takes

@@ -24,7 +24,7 @@ from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.files.trusted import TrustedCopy
-from hpcscientist.history import remains
+from hpcscientist.history import stale_launch
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
 from hpcscientist.records.asked.model import Role
@@ -172,7 +172,7 @@ def read(paths: RunPaths) -> CampaignConfig:
         _upcast(data)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:
-        remains.check(paths)
+        stale_launch.check(paths)
         raise NoRunDirectory(paths.root, path.name) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # as it was given: nothing is to be restored

@@ -9,9 +9,9 @@ from operator import attrgetter
 from typing import Literal
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.history.losses import Losses
+from hpcscientist.history.entities import IdeaState, Intents, Phase, TrialState
+from hpcscientist.history.failure_attribution import Losses
 from hpcscientist.history.progress import Progress
-from hpcscientist.history.standing import IdeaState, Intents, Phase, TrialState
 from hpcscientist.records.events import (
     AttemptReviewed,
     AttemptWritten,

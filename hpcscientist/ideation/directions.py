@@ -19,9 +19,9 @@ from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
 from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply
@@ -44,8 +44,8 @@ class DirectionFinder:
 
     def __init__(
         self,
-        ideation: Voice,
-        review: Voice,
+        ideation: RoleClient,
+        review: RoleClient,
         recipe: Recipe,
         count: int = 10,
         similarity: float = 0.8,

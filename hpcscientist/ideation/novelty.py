@@ -24,9 +24,9 @@ from hpcscientist.models.prompting.citing import found_ids
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit, Limits
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.records.asked.proposing import Reference
 from hpcscientist.records.asked.vetting import Citation, Decision, NoveltyReply, NoveltyVerdict
@@ -43,7 +43,7 @@ class NoveltyJudge:
     """Judges ideas against a library; round R is stage `novelty`, ordinal R."""
 
     def __init__(
-        self, voice: Voice, library: Library | None, rounds: int = 10, hits: int = 10
+        self, voice: RoleClient, library: Library | None, rounds: int = 10, hits: int = 10
     ) -> None:
         self._voice, self._library = voice, library
         self._rounds, self._hits = rounds, hits

@@ -15,9 +15,9 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import Call, Voice
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
@@ -49,7 +49,7 @@ class ModelProposer:
         notify: Notify = logged,
     ) -> None:
         self._recipe = recipe
-        self._voice = Voice(model, "ideation", settings, seed, window)
+        self._voice = RoleClient(model, "ideation", settings, seed, window)
         self._reflection = Reflection(self._voice, reflections, notify)
 
     async def propose(self, task: ProposalTask) -> Proposed:

@@ -17,9 +17,9 @@ from hpcscientist.ideation.material import proposal_limits
 from hpcscientist.models.prompting.materials import Prompt
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.records.asked.proposing import ProposalTask
 from hpcscientist.records.asked.vetting import ReflectReply
@@ -33,7 +33,7 @@ _LINEAGE = ("parent_ids", "papers")
 class Reflection:
     """Improves proposals in at most `rounds` rounds; round R is stage `reflect`, ordinal R."""
 
-    def __init__(self, voice: Voice, rounds: int, notify: Notify = logged) -> None:
+    def __init__(self, voice: RoleClient, rounds: int, notify: Notify = logged) -> None:
         self._voice, self._rounds, self._notify = voice, rounds, notify
 
     async def improve(

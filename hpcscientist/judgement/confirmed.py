@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.feedback.confirmation import judge, refuse
-from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
 from hpcscientist.records.events import SplitSpent

@@ -18,7 +18,7 @@ from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files import log
 from hpcscientist.files.handed.regular import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.models.chat import Call
 from hpcscientist.models.structured import Unusable, parse

@@ -13,15 +13,15 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering
+from hpcscientist.judgement.baseline_drift import drifted
 from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.missing import Missing, missing
 from hpcscientist.judgement.quality import Quality, measure
-from hpcscientist.judgement.steadiness import drifted
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
 from hpcscientist.records.found.finding import Comparison, Finding, ResultRow, Verdict

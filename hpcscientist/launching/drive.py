@@ -36,9 +36,9 @@ from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
-from hpcscientist.launching import likeness
-from hpcscientist.launching.halting import conduct, unheard
-from hpcscientist.launching.serving.beside import Beside, beside, serves
+from hpcscientist.launching import embedder_choice
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar, beside, serves
+from hpcscientist.launching.shutdown import conduct, unheard
 from hpcscientist.launching.wiring import Wired, restore, wire
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.telling import Tell
@@ -149,7 +149,7 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
         for variable in KEY_VARIABLES:
             os.environ.pop(variable, None)  # the clients have them; workers need not
         _record_start(session)
-        if note := likeness.note(wired.config, wired.embedder):
+        if note := embedder_choice.note(wired.config, wired.embedder):
             journal.record(note)
         if plane is None:
             _run(paths, wired, journal, generation, None)
@@ -191,7 +191,7 @@ def _run(
     wired: Wired,
     journal: Journal,
     generation: int,
-    plane: Beside | None,
+    plane: DriverSidecar | None,
     on_answer: Callable[[], None] = lambda: None,
 ) -> None:
     try:

@@ -16,9 +16,9 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.jobs import controller_job, submit
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.jobs import room
 from hpcscientist.launching.jobs.dispatch import make_job, nodes_of
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.records.trial import Split, Stage
 from hpcscientist.worker import element
 
@@ -32,7 +32,7 @@ _FOR_GOOD = re.compile(
 )
 
 
-def scripts(checked: Checked) -> dict[str, str]:
+def scripts(checked: LaunchPlan) -> dict[str, str]:
     """Return every kind of script that a launch would submit, by what it is for.
 
     One array stands for all that go to the same of [[partitions]]: the others differ in name,
@@ -66,7 +66,7 @@ def scripts(checked: Checked) -> dict[str, str]:
     return found
 
 
-def check(checked: Checked) -> None:
+def check(checked: LaunchPlan) -> None:
     """Ask Slurm whether it would take what the launch would submit, before anything is made.
 
     A wrong partition, account or QOS is found here, and a job that would hold the nodes of its
@@ -88,7 +88,7 @@ def check(checked: Checked) -> None:
                 ) from error
 
 
-def _provisional(checked: Checked) -> CampaignConfig:
+def _provisional(checked: LaunchPlan) -> CampaignConfig:
     place = checked.placement
     return CampaignConfig(
         campaign_id=f"{checked.recipe.spec.name}-00000000",

@@ -26,7 +26,7 @@ from hpcscientist.literature.asking import together
 from hpcscientist.models.embedding.words import telling
 from hpcscientist.models.prompting.materials import of_template
 from hpcscientist.models.prompting.quoting import line
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
 from hpcscientist.records.known.literature import Hit
@@ -84,7 +84,7 @@ class Ranker(Protocol):
 class ModelRanker:
     """Asks a model about each paper by itself, so that no abstract can tell of another."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: RoleClient) -> None:
         self._voice = voice
 
     async def rank(

@@ -21,9 +21,9 @@ from hpcscientist.models.embedding.keywords import terms
 from hpcscientist.models.prompting.materials import of_template
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
@@ -55,8 +55,8 @@ class Surveyor:
 
     def __init__(
         self,
-        ideation: Voice | None,
-        review: Voice | None,
+        ideation: RoleClient | None,
+        review: RoleClient | None,
         library: Library | None,
         settings: LiteratureSettings,
         ranker: Ranker | None = None,

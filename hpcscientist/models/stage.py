@@ -16,9 +16,9 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.versions import Versions
 from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.structured import REPAIRS
-from hpcscientist.models.voice import Voice
 from hpcscientist.ports.library import Library
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Notify, logged
@@ -81,10 +81,10 @@ class Means:
     notify: Notify = logged
     python: Interpreter | None = None
 
-    def voice(self, role: str) -> Voice:
+    def voice(self, role: str) -> RoleClient:
         """Return the model of a role, to be asked for replies of a type."""
         own, seed = self.settings.role(role), self.settings.seed
-        return Voice(self.model, role, own, seed, self.windows.get(role))
+        return RoleClient(self.model, role, own, seed, self.windows.get(role))
 
     def idle(self, role: str) -> int:
         """Return how many requests more a role's model would answer at once; 0: nobody knows."""

@@ -16,7 +16,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.models.voice import UNANSWERED
+from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import Campaign as Drawable

@@ -30,7 +30,7 @@ class Backend(Protocol):
       next call.
     - `cancel` returns once nothing of the runs can go on, or after its patience; each has its
       `Ended`. Runs that shared an element with one of them and had not ended are `NOT_RUN`.
-    - It never judges: see `execution.ending`.
+    - It never judges: see `execution.trial_outcome`.
 
     Of what a scheduler knows, three things are no changes of their own. A run that it queues again
     has not ended, and is under way once more or not, which changes nothing for who waits. What

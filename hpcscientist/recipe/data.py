@@ -32,7 +32,7 @@ from hpcscientist.recipe import given as given_files
 from hpcscientist.recipe import staging as staging_folders
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
-from hpcscientist.system.tied import tied
+from hpcscientist.system.parent_death import tied
 
 _MANIFEST = "manifest.json"  # written last, below the private root: the data are complete
 

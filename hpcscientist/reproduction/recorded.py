@@ -12,8 +12,8 @@ from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state
 from hpcscientist.records.events import SplitSpent

@@ -16,11 +16,11 @@ from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.again import Again
-from hpcscientist.reproduction.ground import Wanted, config_here
+from hpcscientist.reproduction.claim_integrity import Wholeness, examine
+from hpcscientist.reproduction.environment import Wanted, config_here
 from hpcscientist.reproduction.judge import Said, judge
 from hpcscientist.reproduction.recorded import Recorded
-from hpcscientist.reproduction.whole import Wholeness, examine
+from hpcscientist.reproduction.rerun import Again
 
 
 def reproduce(

@@ -27,8 +27,8 @@ from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.asking import together
 from hpcscientist.models.prompting.materials import of_template
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.reviews import (
@@ -173,7 +173,7 @@ async def _judge(
 
 
 async def _shown(
-    voice: Voice, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
+    voice: RoleClient, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
 ) -> tuple[Shown, Shown]:
     """Return both papers as they fit beside each other; the longer one is read by parts first."""
     both = {1: Shown(first.text), 2: Shown(second.text)}
@@ -208,7 +208,7 @@ def _ask(first: Shown, second: Shown) -> Ask:
 
 
 async def _sample(
-    voice: Voice, subject: Subject, shown: tuple[Shown, Shown], number: int
+    voice: RoleClient, subject: Subject, shown: tuple[Shown, Shown], number: int
 ) -> Sample | str:
     """Return one comparison; those of even numbers have the papers in the other order."""
     swapped = number % 2 == 0

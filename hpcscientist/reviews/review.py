@@ -27,8 +27,8 @@ from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.asking import together
+from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import UNANSWERED
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Before, Calibrated, Review

@@ -34,8 +34,8 @@ _PR_GET_CHILD_SUBREAPER = 37
 CAMPAIGN_MARK = "HPCSCI_CAMPAIGN"
 TRIAL_MARK = "HPCSCI_TRIAL"
 
-# This asks a namespace's first process to end all others of it: see `bounds.apart`. Schedulers send
-# none of the real-time signals.
+# This asks a namespace's first process to end all others of it: see `bounds.pid_namespace`.
+# Schedulers send none of the real-time signals.
 END_ALL = signal.SIGRTMIN
 
 _PATIENT_AFTER_S = 0.2
@@ -136,7 +136,7 @@ def kill_trees(roots: Iterable[int]) -> int:
     return len(found)
 
 
-class Brood:
+class ProcessTree:
     """All processes that this one starts, directly or not, from now on until `end`.
 
     Meanwhile orphans below this process are its to reap, and afterwards again whose they were.

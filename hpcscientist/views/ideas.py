@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpcscientist.files.text import printable
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.found.finding import ResultRow
 from hpcscientist.records.idea import Arm

@@ -10,7 +10,7 @@ from newer_python import BROKEN, NEWER, python
 
 from hpcscientist.authoring.checks import check
 from hpcscientist.authoring.edits import apply
-from hpcscientist.authoring.review.signs import find
+from hpcscientist.authoring.review.red_flags import find
 from hpcscientist.authoring.revising import Question, Reviser
 from hpcscientist.authoring.structure import local_structure, outline
 from hpcscientist.authoring.tracebacks.log import frames

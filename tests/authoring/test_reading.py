@@ -11,7 +11,7 @@ from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
 from hpcscientist.models.prompting.counting import Estimate
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.experiment import AnalysisReply, RunOutcome
 
 BASELINE = RunOutcome(attempt=1, kind="main", title="ref", values={"score": (0.5, 0.01, 5)})
@@ -35,7 +35,7 @@ def analyst(
     replies: dict[str, Any], runs: int = 5, window: Window | None = None
 ) -> tuple[RunAnalyst, ScriptedModel]:
     model = ScriptedModel(replies)
-    voice = Voice(model, "review", REVIEW, 7, window)
+    voice = RoleClient(model, "review", REVIEW, 7, window)
     return RunAnalyst(voice, toy_recipe(), runs), model
 
 

@@ -34,7 +34,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.steadiness import reruns_at_most
+from hpcscientist.judgement.baseline_drift import reruns_at_most
 from hpcscientist.launching.wiring import assemble
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load

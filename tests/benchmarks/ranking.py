@@ -25,7 +25,7 @@ from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
 from hpcscientist.literature.survey import Surveyor
-from hpcscientist.models.voice import Voice
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe import schema
 from hpcscientist.records.asked.model import Role
@@ -124,10 +124,10 @@ async def survey(
     return Surveyed(topic.task, topical, [paper.paper_id for paper in made.kept])
 
 
-def _voice(role: Role, settings: Settings, roles: Roles | None) -> Voice | None:
+def _voice(role: Role, settings: Settings, roles: Roles | None) -> RoleClient | None:
     if roles is None:
         return None
-    return Voice(roles, role, getattr(settings, role), settings.seed, roles.windows[role])
+    return RoleClient(roles, role, getattr(settings, role), settings.seed, roles.windows[role])
 
 
 class _Observed:

@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from hpcscientist.execution.backends.crowd import CrowdBackend
+from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.outcome import Scored
@@ -91,7 +91,7 @@ def workers() -> Iterator[Executor]:
         yield processes
 
 
-class ScriptedBackend(CrowdBackend):
+class ScriptedBackend(ProcessBackend):
     """Trials that last as long as they are told, on a number of slots, first come first served.
 
     What their workers do at their end, which is a part of that, is done by `processes`.

@@ -23,7 +23,7 @@ from tree_campaign import (
 from hpcscientist.authoring import attempts
 from hpcscientist.authoring.revising import REPEATS
 from hpcscientist.campaign.stages import Opened
-from hpcscientist.conduct.strategy.line import NOTHING_DONE
+from hpcscientist.conduct.strategy.linear import NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.proposals.knowledge import Knowledge
+from hpcscientist.campaign.proposals.proposal_context import Knowledge
 from hpcscientist.campaign.specs import fresh_seeds
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.history import frozen, journal

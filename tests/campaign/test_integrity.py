@@ -16,7 +16,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
 from hpcscientist.campaign.integrity import make_way
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS
+from hpcscientist.campaign.proposals.proposal_context import IN_PROGRESS
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.trial import TrialSpec

@@ -25,6 +25,7 @@ from hpcscientist.conduct.actions import (
     Stop,
     Take,
 )
+from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
 from hpcscientist.conduct.strategy.measuring import Measuring
@@ -39,7 +40,6 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
 )
 from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies, TreeSearch
-from hpcscientist.conduct.trials import Memory
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.feedback.effort import Schedule
@@ -215,7 +215,7 @@ class World:
 
         busy: dict[str, Action] = {}
         done: set[str] = set()  # what is recorded of them is all, and nobody has noticed yet
-        memory = Memory()
+        memory = AgendaCache()
         now = 1000.0 * generation
         if generation == 1:
             record(CampaignStarted(campaign_id="c"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated import CONFIRMED, Luck, Shape, World, drive
 
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.judgement.steadiness import rerun_with
+from hpcscientist.judgement.baseline_drift import rerun_with
 from hpcscientist.records.events import SplitSpent, TrialEnded
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, Scored

@@ -9,7 +9,7 @@ import sys
 from trialkit import CAMPAIGN, Bench
 
 from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState

@@ -11,9 +11,9 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.launching import launch, rendering
-from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.jobs import room
 from hpcscientist.launching.jobs.dispatch import nodes_of
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.asked.model import Role
 from hpcscientist.records.site import Site
@@ -147,7 +147,7 @@ class TestAtLaunch:
         assert not says.exists()
         room.require(Slurm(), Site(), ONE_CPU, 4)
 
-    def launched(self, folder: Path, **given: object) -> Checked:
+    def launched(self, folder: Path, **given: object) -> LaunchPlan:
         (folder / "i.sif").write_text("")
         settings = {"backend": "slurm", "model": "search", "run_dir": "run", "image": "i.sif"}
         return launch.check(Settings.model_validate({**settings, **given}), folder)

@@ -33,7 +33,7 @@ from hpcscientist.literature.ranking import (
     stems,
 )
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.known.literature import Hit
 from hpcscientist.records.known.survey import TaskAttributes
 
@@ -54,7 +54,7 @@ def hit(number: int, title: str = "T", abstract: str = "") -> Hit:
 
 
 def ranker(model: Any, context: int = 0) -> ModelRanker:
-    return ModelRanker(Voice(model, "review", REVIEW, 0, Window(context)))
+    return ModelRanker(RoleClient(model, "review", REVIEW, 0, Window(context)))
 
 
 def scored(*scores: tuple[int, int] | None) -> list[Fit]:

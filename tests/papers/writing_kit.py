@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpcscientist.config.settings import PapersSettings, RoleSettings
-from hpcscientist.models.voice import Voice
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE, SectionAdvice, advice_on
 from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import FigureOffer
@@ -267,8 +267,8 @@ def writer(
     role = RoleSettings(temperature=0.4, context=context, max_tokens=600)
     heard = [] if told is None else told
     return Writer(
-        voice=Voice(model, "writing", role, 7),
-        judge=Voice(model, "review", role, 7),
+        voice=RoleClient(model, "writing", role, 7),
+        judge=RoleClient(model, "review", role, 7),
         brief=brief,
         sheet=SHEET,
         library=Shelf() if library is None else library,

@@ -29,7 +29,7 @@ from recordings import Names
 from trialkit import Bench
 
 from hpcscientist.campaign.running.dispatcher import journalled
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.watching.queue import AccountRow, QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase, phase

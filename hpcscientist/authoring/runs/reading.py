@@ -19,9 +19,9 @@ from hpcscientist.authoring.runs.curves import curve
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.versions import RUNS
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome
 
@@ -34,7 +34,7 @@ _BESIDE = re.compile(r"[\s`'\"“”‘’]+")
 class RunAnalyst:
     """Reads an idea's results; `voice` is the model that judges, `further_runs` the most runs."""
 
-    def __init__(self, voice: Voice, recipe: Recipe, further_runs: int) -> None:
+    def __init__(self, voice: RoleClient, recipe: Recipe, further_runs: int) -> None:
         self._voice, self._spec, self._most = voice, recipe.spec, further_runs
 
     async def next(

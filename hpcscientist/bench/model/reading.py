@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import Line
 from hpcscientist.judgement.summary import read_rows

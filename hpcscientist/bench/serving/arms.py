@@ -24,7 +24,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
-from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
@@ -168,7 +168,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
     )
     launcher = nodes.launcher_of(ground.site, "")
     with serving.drafted(request, nodes.here(), launcher, ground.tell) as (plane, machine):
-        beside = Beside(
+        beside = DriverSidecar(
             plane=plane,
             answers=plane.begin(),
             machine=machine,

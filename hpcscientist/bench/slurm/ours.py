@@ -13,7 +13,7 @@ from itertools import groupby
 
 from hpcscientist.bench.slurm.ground import Ground
 from hpcscientist.campaign.running.dispatcher import journalled
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.history.journal import Journal

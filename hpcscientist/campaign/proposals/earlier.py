@@ -20,7 +20,7 @@ from hpcscientist.files.handed.place import expanded, resolved
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.status import read_state
 from hpcscientist.ideation.bank import Bank, Banked
 from hpcscientist.judgement.summary import fate, read_rows

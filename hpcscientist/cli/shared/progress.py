@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.cli.shared.costs import in_short
 from hpcscientist.cli.shared.status_line import StatusLine
 from hpcscientist.config.partitions import described, of_controller
@@ -17,7 +17,7 @@ from hpcscientist.files.text import one_line, printable
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import tampering
 from hpcscientist.judgement.judging import rule_of
-from hpcscientist.launching import likeness
+from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.seeding import seeds_said
 from hpcscientist.papers import lacking
@@ -37,10 +37,10 @@ from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage
 
 if TYPE_CHECKING:
-    from hpcscientist.launching.checked import Checked
+    from hpcscientist.launching.launch_plan import LaunchPlan
 
 
-def header(checked: Checked) -> None:
+def header(checked: LaunchPlan) -> None:
     """Say what will be run, with what, where, and what is not protected."""
     spec, settings = checked.recipe.spec, checked.settings
     budgets = spec.budgets
@@ -62,9 +62,9 @@ def header(checked: Checked) -> None:
         "backend": f"{place.backend}: {place.where.why}{_submission(checked)}",
         "sandbox": isolation.statement(place.isolation, place.site.host),
         "image": place.image or "",
-        "library": shelf.statement(settings, checked.recipe) if checked.steps else "",
+        "library": campaign_library.statement(settings, checked.recipe) if checked.steps else "",
         "ideas by": ", ".join(["propose", *checked.steps]) if checked.steps else "",
-        "likeness": likeness.statement(checked.embedder, elsewhere=bool(settings.nodes)),
+        "likeness": embedder_choice.statement(checked.embedder, elsewhere=bool(settings.nodes)),
         "bank": earlier.statement(checked.earlier),
         "nodes": costs.not_asked_for(checked),
         "idle": costs.idle(checked),
@@ -77,7 +77,7 @@ def header(checked: Checked) -> None:
             click.echo(f"{name:8} {printable(text)}", err=True)
 
 
-def _unproposed(checked: Checked) -> str:
+def _unproposed(checked: LaunchPlan) -> str:
     """Say how many of the ideas a playbook lacks."""
     lacking = len(checked.unproposed)
     if not lacking:
@@ -88,19 +88,19 @@ def _unproposed(checked: Checked) -> str:
     )
 
 
-def _steps(checked: Checked) -> str:
+def _steps(checked: LaunchPlan) -> str:
     """Say which budgets ideas climb below the full one."""
     return "".join(f"{step.name} {step.seconds:g} s, " for step in checked.climbed)
 
 
-def _fresh(checked: Checked) -> str:
+def _fresh(checked: LaunchPlan) -> str:
     """Say what is run of an improvement once more."""
     return f", improvements x {checked.confirm_seeds} more on the test split" * bool(
         checked.confirm_seeds
     )
 
 
-def _submission(checked: Checked) -> str:
+def _submission(checked: LaunchPlan) -> str:
     """Say with which profile and under which names trials are submitted."""
     place = checked.placement
     if place.backend == "local":

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.conduct.strategy.line import Arrived, Dropped, End, Failed, Legs
+from hpcscientist.conduct.strategy.linear import Arrived, Dropped, End, Evaluation, Failed
 from hpcscientist.conduct.strategy.steps import Extension, Ran, Read, Version, Write
-from hpcscientist.conduct.strategy.walk import Spoilt, Understood, Walk
+from hpcscientist.conduct.strategy.strategy_replay import Spoilt, StrategyReplay, Understood
 from hpcscientist.files.text import one_line
 from hpcscientist.records.experiment import FurtherRun
 
@@ -27,49 +27,49 @@ class Following:
     most: int
     analysed: bool
     parts: tuple[str, ...]
-    legs: Legs
+    legs: Evaluation
 
-    def follow_up(self, walk: Walk, main: Arrived) -> Spoilt | None:
+    def follow_up(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
         """Do an idea's further runs; return the one that the machine spoilt and that it waits for.
 
-        An idea that was given up before all seeds has none. Raises Lacking.
+        An idea that was given up before all seeds has none. Raises NeedsAnswer.
         """
         if main.short is not None:
             return None
-        return self._analyse(walk, main) if self.analysed else self._ablate(walk, main)
+        return self._analyse(replay, main) if self.analysed else self._ablate(replay, main)
 
-    def _analyse(self, walk: Walk, main: Arrived) -> Spoilt | None:
+    def _analyse(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
         runs: list[Ran] = []
         for number in range(1, self.most + 1):
-            run = _read(walk, number, main, runs)
+            run = _read(replay, number, main, runs)
             if run is None:
                 return None
-            end = self._further(walk, main, run, number)
+            end = self._further(replay, main, run, number)
             if isinstance(end, Spoilt):
                 # A driver that resumes would run it again: nothing may be built on it.
                 return None if end.lost else end
             runs.append(_ran(run, end))
-        _read(walk, self.most + 1, main, runs)  # the last of them is read too
+        _read(replay, self.most + 1, main, runs)  # the last of them is read too
         return None
 
-    def _ablate(self, walk: Walk, main: Arrived) -> Spoilt | None:
+    def _ablate(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
         """Leave out what the plan says may be left out, a part a run."""
         for number, part in enumerate(self.parts[: self.most], start=1):
-            end = self._further(walk, main, _without(part), number)
+            end = self._further(replay, main, _without(part), number)
             if isinstance(end, Spoilt):  # as above
                 return None if end.lost else end
         return None
 
-    def _further(self, walk: Walk, main: Arrived, run: FurtherRun, number: int) -> End:
-        version = Version(walk.latest + 1, run.kind, main.version.number, run=number)
+    def _further(self, replay: StrategyReplay, main: Arrived, run: FurtherRun, number: int) -> End:
+        version = Version(replay.latest + 1, run.kind, main.version.number, run=number)
         wish = Extension(number, run)
-        written = walk.of(Write(version, f"extend/{number}", wish, walk.latest))
-        return self.legs.go(walk, version, written)
+        written = replay.of(Write(version, f"extend/{number}", wish, replay.latest))
+        return self.legs.go(replay, version, written)
 
 
-def _read(walk: Walk, number: int, main: Arrived, runs: list[Ran]) -> FurtherRun | None:
-    run = walk.of(Read(number, main.version.number, tuple(runs)))
-    walk.told.append(Understood(number))
+def _read(replay: StrategyReplay, number: int, main: Arrived, runs: list[Ran]) -> FurtherRun | None:
+    run = replay.of(Read(number, main.version.number, tuple(runs)))
+    replay.told.append(Understood(number))
     return run
 
 

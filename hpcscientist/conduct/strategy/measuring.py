@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.conduct.strategy.steps import Climb, Measured, Seeds, Version
-from hpcscientist.conduct.strategy.walk import Walk
+from hpcscientist.conduct.strategy.strategy_replay import StrategyReplay
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.outcome import Scored
 
@@ -22,23 +22,23 @@ class Measuring:
     budgets: int = 0
     schedule: Schedule | None = None
 
-    def measure(self, walk: Walk, version: Version) -> Measured:
-        """Return what a version's last stage came to. Raises Lacking."""
-        measured = self._measured(walk, version)
-        walk.measured(version.number, measured.known)
+    def measure(self, replay: StrategyReplay, version: Version) -> Measured:
+        """Return what a version's last stage came to. Raises NeedsAnswer."""
+        measured = self._measured(replay, version)
+        replay.measured(version.number, measured.known)
         return measured
 
-    def _measured(self, walk: Walk, version: Version) -> Measured:
+    def _measured(self, replay: StrategyReplay, version: Version) -> Measured:
         # What a further run shows is told beside the idea, and decides nothing.
         if self.schedule is None or version.run:
-            return walk.of(Seeds(version, 0, self.seeds))
+            return replay.of(Seeds(version, 0, self.seeds))
         for index in range(self.budgets):
-            measured = walk.of(Climb(version, index))
+            measured = replay.of(Climb(version, index))
             if not isinstance(measured.outcome, Scored) or not measured.more:
                 return measured
         first, count = 0, self.schedule.after(0)
         while True:
-            measured = walk.of(Seeds(version, first, count))
+            measured = replay.of(Seeds(version, first, count))
             if not isinstance(measured.outcome, Scored) or not measured.more:
                 return measured
             first, count = first + count, measured.more

@@ -8,12 +8,25 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from hpcscientist.authoring.tree import Bounds
-from hpcscientist.conduct.strategy.branches import Branches
 from hpcscientist.conduct.strategy.following import Following
-from hpcscientist.conduct.strategy.line import Arrived, Dropped, End, Failed, Legs, Line
+from hpcscientist.conduct.strategy.linear import (
+    Arrived,
+    Dropped,
+    End,
+    Evaluation,
+    Failed,
+    LinearWay,
+)
 from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import AnyStep, Conclude, Last, SetAside
-from hpcscientist.conduct.strategy.walk import Lacking, Remark, Spoilt, Tree, Walk
+from hpcscientist.conduct.strategy.strategy_replay import (
+    NeedsAnswer,
+    Remark,
+    Spoilt,
+    StrategyReplay,
+    Tree,
+)
+from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.config.settings import Settings
 from hpcscientist.config.versions import MENDS, RUNS, Versions
 from hpcscientist.records.idea import Arm, idea_seed
@@ -21,10 +34,10 @@ from hpcscientist.records.trial import Direction
 
 
 class Way(Protocol):
-    """Takes an idea from nothing to the end of its first leg: `Line` and `Branches` do."""
+    """Takes an idea from nothing to the end of its first leg: `LinearWay` and `TreeWay` do."""
 
-    def go(self, walk: Walk) -> End:
-        """Have versions written and tried. Raises Lacking."""
+    def go(self, replay: StrategyReplay) -> End:
+        """Have versions written and tried. Raises NeedsAnswer."""
         ...
 
 
@@ -49,38 +62,38 @@ class Strategy:
         """Return what is done next. Steps that have no answer yet stay among them; the last of an
         idea is `Conclude` or `SetAside`, and it comes alone.
         """
-        walk = Walk(tree)
+        replay = StrategyReplay(tree)
         try:
-            found: list[AnyStep] = [self._last(walk)]
-        except Lacking:
-            found = walk.lacking
+            found: list[AnyStep] = [self._last(replay)]
+        except NeedsAnswer:
+            found = replay.lacking
         steps = sorted(found, key=lambda step: -step.priority)
-        return Next(tuple(steps), tuple(walk.told))
+        return Next(tuple(steps), tuple(replay.told))
 
-    def _last(self, walk: Walk) -> Last:
-        end = self.way.go(walk)
+    def _last(self, replay: StrategyReplay) -> Last:
+        end = self.way.go(replay)
         if isinstance(end, Arrived):
-            spoilt = self.following.follow_up(walk, end)
+            spoilt = self.following.follow_up(replay, end)
             if spoilt is not None:
                 return SetAside(spoilt.trial_id, spoilt.reason)
-        return _concluded(walk, end)
+        return _concluded(replay, end)
 
 
-def _concluded(walk: Walk, end: End) -> Last:
+def _concluded(replay: StrategyReplay, end: End) -> Last:
     match end:
         case Arrived():
             parts = [part for part in (end.short, end.lacking) if part]
             return Conclude("scored", "; ".join(parts) or None, end.version.number)
         case Spoilt() if end.lost:
-            return Conclude("failed", end.reason, walk.standing(end.number))
+            return Conclude("failed", end.reason, replay.standing(end.number))
         case Spoilt():
             return SetAside(end.trial_id, end.reason)
         case Dropped():
             return Conclude("failed", end.why, end.number)
         case Failed():
-            last = max(walk.tried, default=None)
-            standing = None if last is None else walk.standing(last)
-            return Conclude("failed", end.reason(len(walk.tried)), standing)
+            last = max(replay.tried, default=None)
+            standing = None if last is None else replay.standing(last)
+            return Conclude("failed", end.reason(len(replay.tried)), standing)
 
 
 class StrategyKind(ABC):
@@ -95,7 +108,7 @@ class StrategyKind(ABC):
     ablates: ClassVar[bool] = False
 
     @abstractmethod
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way of one idea; `seed` is the idea's, `direction` the primary metric's."""
 
     @abstractmethod
@@ -109,9 +122,9 @@ class LinearSearch(StrategyKind):
     name = "line"
     picks_by_pilots = False
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way of one idea."""
-        return Line(legs)
+        return LinearWay(legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
         """Return one first version, and one repair where repairs are allowed."""
@@ -126,13 +139,13 @@ class TreeSearch(StrategyKind):
     name = "tree"
     ablates = True
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way of one idea."""
         of = settings.authoring
         bounds = Bounds(
             *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), direction
         )
-        return Branches(bounds, seed, legs)
+        return TreeWay(bounds, seed, legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
         """Return the versions of a tree that is grown whole."""
@@ -172,11 +185,11 @@ class Strategies:
         A setting of the control arm has one version, and nobody to look at it.
         """
         by_model, authoring = arm == "model", self.settings.authoring
-        legs = Legs(
+        legs = Evaluation(
             *(self.settings.loop.debug_rounds, authoring.advice_rounds),
             *(self.advised and by_model, self.measuring),
         )
-        way: Way = Line(legs)
+        way: Way = LinearWay(legs)
         if by_model:
             seed = idea_seed(self.settings.seed, number)
             way = self.kind.way(self.settings, self.direction, seed, legs)

@@ -11,7 +11,7 @@ import resource
 import signal
 from collections.abc import Callable
 
-from hpcscientist.execution.bounds import apart
+from hpcscientist.execution.bounds import pid_namespace
 from hpcscientist.execution.bounds.guard import leave_guard
 from hpcscientist.execution.bounds.usage import tasks_of_all
 from hpcscientist.execution.bounds.watch import Bounds
@@ -28,10 +28,10 @@ def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
 
     `life` is the reading end of a pipe that this process keeps open.
     """
-    apart_mb = bounds.memory_mb if bounds.apart and apart.is_possible() else 0
+    apart_mb = bounds.memory_mb if bounds.apart and pid_namespace.is_possible() else 0
     # With room beyond the bound, so that a look from outside finds it passed.
     most = counted = bounds.processes + max(_ROOM, bounds.processes // 8)
-    if not apart_mb or not apart.counts_own_processes():
+    if not apart_mb or not pid_namespace.counts_own_processes():
         # All of the user's on the machine count, other jobs' included: so there is room for all
         # there are, for the candidate's own, and for as many that others start meanwhile.
         counted = tasks_of_all() + 2 * bounds.processes

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from hpcscientist.execution.bounds import apart
+from hpcscientist.execution.bounds import pid_namespace
 from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.child import preparation
-from hpcscientist.execution.bounds.starved import memory_kills, memory_kills_of_node
+from hpcscientist.execution.bounds.oom_kills import memory_kills, memory_kills_of_node
 from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch
-from hpcscientist.system.processes import Brood, ahead_of_others
+from hpcscientist.system.processes import ProcessTree, ahead_of_others
 
 __all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]
 
@@ -77,12 +77,12 @@ def supervise(
     Raises OSError when the command cannot be started.
     """
     kills, kills_of_node = memory_kills(), memory_kills_of_node()
-    brood, before, begun = Brood(), _children_usage(), time.monotonic()
+    tree, before, begun = ProcessTree(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.callback(brood.end)  # also where nothing could be started
+        stack.callback(tree.end)  # also where nothing could be started
         process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
-        brood.watch(process, bounds.apart and apart.is_possible())
-        watch = Watch(process, brood, bounds, stop, begun)
+        tree.watch(process, bounds.apart and pid_namespace.is_possible())
+        watch = Watch(process, tree, bounds, stop, begun)
         stack.enter_context(_told_of_resumption(watch))
         stack.enter_context(ahead_of_others())
         pipes = [(process.stdout, stdout), (process.stderr, stderr)]
@@ -94,7 +94,7 @@ def supervise(
             try:
                 reason = _loop(process, watch, selector)
             finally:
-                survivors = brood.end()
+                survivors = tree.end()
                 for key in list(selector.get_map().values()):
                     _drain(key.fd, key.data)
                 for pipe, sink in pipes:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hpcscientist.execution import folders
-from hpcscientist.execution.bounds import hidden
+from hpcscientist.execution.bounds import unlinked_files
 from hpcscientist.execution.bounds.namespaces import deepest
 from hpcscientist.execution.bounds.usage import (
     anonymous_shared_mb,
@@ -22,7 +22,7 @@ from hpcscientist.execution.bounds.usage import (
     memory_mb,
     tasks_of_all,
 )
-from hpcscientist.system.processes import Brood
+from hpcscientist.system.processes import ProcessTree
 
 _TICK_S = 0.05
 _FOLDERS_EVERY_S = 0.5
@@ -48,7 +48,7 @@ class Bounds:
 
     `output_mb` holds for the sum of `watched`, `processes` counts threads, `open_files` is for
     each process. `namespaces` is how deep in user namespaces it may be (None: no matter).
-    `apart`: it is to see no process but its own, where the machine can do that (see `apart`).
+    `apart`: it is to see no process but its own, where the machine can (see `pid_namespace`).
     """
 
     deadline_s: float
@@ -72,12 +72,12 @@ class Watch:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        brood: Brood,
+        tree: ProcessTree,
         bounds: Bounds,
         stop: threading.Event,
         begun: float,
     ) -> None:
-        self._process, self._brood, self._bounds, self._stop = process, brood, bounds, stop
+        self._process, self._brood, self._bounds, self._stop = process, tree, bounds, stop
         self._deadline = begun + bounds.deadline_s
         self._next_tick = self._next_folders = self._seen = begun
         self._anonymous_mb = 0.0
@@ -149,7 +149,7 @@ class Watch:
 
     def _is_output_too_large(self, pids: list[int], in_hurry: Callable[[], bool]) -> bool:
         limit = self._bounds.output_mb * 2**20
-        without_name = hidden.held(
+        without_name = unlinked_files.held(
             itertools.takewhile(lambda _: not in_hurry(), pids), self._devices()
         )
         self._anonymous_mb = 0.0

@@ -14,10 +14,10 @@ from math import ceil
 
 from hpcscientist.campaign import stages
 from hpcscientist.config.extent import drawn_of
-from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs.seeding import seeding
 from hpcscientist.launching.costs.weighing import weigh
 from hpcscientist.launching.jobs.dispatch import nodes_of
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.models.open import parse_spec, role_specs
 from hpcscientist.models.stage import Calls, Expected
 from hpcscientist.records.asked.model import Role
@@ -78,7 +78,7 @@ class Estimate(Record):
     allocation: AllocationEstimate | None
 
 
-def estimate(checked: Checked) -> Estimate:
+def estimate(checked: LaunchPlan) -> Estimate:
     """Return what a launch may cost. Asks no model, no Slurm, and touches nothing."""
     spec, ideas = checked.recipe.spec, checked.settings.ideas
     tried = checked.versions
@@ -112,13 +112,13 @@ def estimate(checked: Checked) -> Estimate:
     )
 
 
-def _seconds(checked: Checked, pilots: int, on_steps: Sequence[int], full: int) -> float:
+def _seconds(checked: LaunchPlan, pilots: int, on_steps: Sequence[int], full: int) -> float:
     budgets = checked.recipe.spec.budgets
     climbed = sum(n * step.seconds for n, step in zip(on_steps, checked.climbed, strict=True))
     return pilots * budgets.pilot.seconds + climbed + full * budgets.full.seconds
 
 
-def _roles(checked: Checked) -> tuple[RoleEstimate, ...]:
+def _roles(checked: LaunchPlan) -> tuple[RoleEstimate, ...]:
     """The roles that ask a model; recorded replies and the control arm cost nothing."""
     settings = checked.settings
     asking = [role for role, spec in _specs(checked).items() if _asks(spec)]
@@ -157,7 +157,7 @@ def calls(expected: Expected) -> tuple[Calls, ...]:
     )
 
 
-def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
+def _allocation(checked: LaunchPlan, trial_s: float) -> AllocationEstimate | None:
     own = checked.placement.site.controller
     nodes = nodes_of(checked.settings, _specs(checked))
     if not nodes:
@@ -177,7 +177,7 @@ def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
     )
 
 
-def idle(checked: Checked) -> str:
+def idle(checked: LaunchPlan) -> str:
     """Say what of the driving job's nodes is idle, and when; "" where nothing is to be said."""
     gpus = checked.placement.site.controller.gpus
     nodes = nodes_of(checked.settings, _specs(checked))
@@ -198,7 +198,7 @@ def idle(checked: Checked) -> str:
     return f"{what} serve models and wait while trials queue elsewhere{hint}"
 
 
-def not_asked_for(checked: Checked) -> str:
+def not_asked_for(checked: LaunchPlan) -> str:
     """Say why the driving job asks for fewer nodes than `--nodes`; "" where it does not."""
     wanted, nodes = checked.settings.nodes, nodes_of(checked.settings, _specs(checked))
     if nodes == wanted:
@@ -214,12 +214,12 @@ def _asks(spec: str) -> bool:
     return parse_spec(spec).kind not in ("playbook", "search")
 
 
-def _serves(checked: Checked) -> bool:
+def _serves(checked: LaunchPlan) -> bool:
     """Whether any role's model is served by the campaign itself."""
     return any(parse_spec(spec).kind == "vllm" for spec in _specs(checked).values())
 
 
-def _specs(checked: Checked) -> dict[Role, str]:
+def _specs(checked: LaunchPlan) -> dict[Role, str]:
     """Which model each role asks; none for the control arm."""
     return (
         {}

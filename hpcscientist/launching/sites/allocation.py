@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.launching.serving import inside
+from hpcscientist.launching.serving import colocated_trials
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.ports.backend import Backend
@@ -26,6 +26,6 @@ class Allocation(Cluster):
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
         """Return the backend; see `TrialSite`. The nodes alone say how many run at once."""
         del slots
-        return inside.open_backend(
+        return colocated_trials.open_backend(
             *(paths, self.profile, campaign_id), self.job_id, self.resources, self.engines
         )

@@ -14,8 +14,8 @@ from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.papers.facts.measured import slug
 from hpcscientist.recipe import knobs

@@ -19,8 +19,8 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.handed.regular import read_regular
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.facts import (

@@ -19,7 +19,7 @@ from hpcscientist.authoring.runs.curves import series_of
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.history.standing import TrialState
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.found.finding import ResultRow

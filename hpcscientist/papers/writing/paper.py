@@ -13,8 +13,8 @@ from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import Voice
 from hpcscientist.papers.writing.advice import Wanted, advice_on
 from hpcscientist.papers.writing.brief import brief_of
 from hpcscientist.papers.writing.drafts import FigureOffer
@@ -115,8 +115,8 @@ class Desk:
         model = RecordedModel(self.roles, self.folder, self.tally.add, sealed)
         seed, windows = campaign.config.settings.seed, self.roles.windows
         writer = Writer(
-            voice=Voice(model, "writing", settings.writing, seed, windows.get("writing")),
-            judge=Voice(model, "review", settings.review, seed, windows.get("review")),
+            voice=RoleClient(model, "writing", settings.writing, seed, windows.get("writing")),
+            judge=RoleClient(model, "review", settings.review, seed, windows.get("review")),
             brief=brief,
             sheet=campaign.sheet,
             library=campaign.library,

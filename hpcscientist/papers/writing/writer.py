@@ -25,7 +25,7 @@ from hpcscientist.models.prompting.materials import (
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.prompting.quoting import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.papers.writing import drafts, offered
 from hpcscientist.papers.writing.advice import (
     ABSTRACT_ADVICE,
@@ -95,8 +95,8 @@ class Writer:
     `judge` answers checklists and reads the whole. `tell` hears, a line at a time, what is done.
     """
 
-    voice: Voice
-    judge: Voice
+    voice: RoleClient
+    judge: RoleClient
     brief: Brief
     sheet: FactSheet
     library: Library | None

@@ -21,32 +21,32 @@ from hpcscientist.records.found.finding import Verdict
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.records.trial import Isolation, Split
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.again import Again
-from hpcscientist.reproduction.ground import Wanted, config_here, config_of
-from hpcscientist.reproduction.handed_on import handed
+from hpcscientist.reproduction.claim_integrity import package_notes
+from hpcscientist.reproduction.environment import Wanted, config_here, config_of
+from hpcscientist.reproduction.handed_on import verify_bundle
 from hpcscientist.reproduction.judge import Said
 from hpcscientist.reproduction.reproduce import run
-from hpcscientist.reproduction.whole import package_notes
+from hpcscientist.reproduction.rerun import Again
 
 
 def reproduce_alone(
     directory: Path, wanted: Wanted, recipe: str, out: Path | None, tell: Tell
 ) -> Reproduction:
-    """Run a claim again as `reproduce` does, from an idea's folder; see `handed`.
+    """Run a claim again as `reproduce` does, from an idea's folder; see `verify_bundle`.
 
     `recipe` is the name or folder of the recipe that it was measured with, "" for the one in
     recipe.tar. Raises what `reproduce` raises; UsageError too where the folder cannot be used, and
     where something in it would run in no container without `wanted.consent`.
     """
     _refuse_configuration(directory, wanted.folder)
-    claim = handed.read_claim(directory)
+    claim = verify_bundle.read_claim(directory)
     with tempfile.TemporaryDirectory(prefix="hpcsci-reproduce-") as temporary:
-        room, notes = RunPaths(Path(temporary)), list(handed.notes(claim))
+        room, notes = RunPaths(Path(temporary)), list(verify_bundle.notes(claim))
         notes += package_notes(claim.package_version, claim.package_hash)
-        problems = handed.lay_out(directory, claim, recipe, room)
+        problems = verify_bundle.lay_out(directory, claim, recipe, room)
         found = load(room.recipe) if not problems else None
         if found is not None:
-            problems += handed.differences(claim, found)
+            problems += verify_bundle.differences(claim, found)
         if problems or found is None:
             return _unheld(claim, problems, notes)
         own = bool(recipe) and not resolved(find(recipe)).is_relative_to(resolved(directory))
@@ -63,7 +63,7 @@ def reproduce_alone(
         for note in notes:
             tell(f"note: {note}")
         place = folder.choose(RunPaths(directory), claim, out)
-        handed.settle(room, claim, place)
+        verify_bundle.settle(room, claim, place)
     known = recorded.of_claim(place, claim, config)
     asked = f"hpcsci reproduce {directory}" + (f" --recipe {recipe}" if recipe else "")
     asked += " --allow-unsandboxed" * bool(risky)

@@ -11,9 +11,9 @@ from benchmarks.authoring.proposals import Proposals
 from benchmarks.authoring.trying import Bench, Spent
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.pursuit.tryout import Tryout
+from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import UsageError
@@ -74,7 +74,9 @@ def wire(
     )
     specs = SpecFactory(config=config, recipe=recipe, paths=paths)
     bench = Bench(
-        tryout=Tryout(paths, journal, state, specs, Integrity.of(paths, journal, state, config)),
+        attempt_store=AttemptStore(
+            paths, journal, state, specs, Integrity.of(paths, journal, state, config)
+        ),
         trials=trials,
         proposals=_proposals(prepared, model, roles, recipe, tell),
         authors={mode: _author(mode, prepared, model, roles, recipe) for mode in MODES},

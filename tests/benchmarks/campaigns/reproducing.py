@@ -26,7 +26,7 @@ from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.reproduce import reproduce
 
 _HOLDS = (Holding.BITS, Holding.FIGURES)

@@ -19,9 +19,9 @@ from hpcscientist.history import frozen
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.found.reproduction import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.claim_integrity import examine
+from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.reproduce import reproduce
-from hpcscientist.reproduction.whole import examine
 
 
 def tampered(

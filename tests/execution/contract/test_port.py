@@ -12,7 +12,7 @@ from contract_kit import nothing_is_kept, outcome, until
 from trialkit import CAMPAIGN, Bench
 
 from hpcscientist.campaign.running.gathering import make_batch
-from hpcscientist.execution import ending
+from hpcscientist.execution import trial_outcome
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.backend import Backend
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, MachineFailure, Scored
@@ -152,7 +152,7 @@ async def test_a_lost_worker_is_the_machine_s_and_its_words_are_told(
     end = end_of(changes, spec)
     assert end.state not in NOTHING_LOST
     assert end.began_at is not None
-    report = ending.verdict(spec, end, None)
+    report = trial_outcome.classify_end(spec, end, None)
     assert report is not None
     assert isinstance(report.outcome, MachineFailed)
     assert report.outcome.failure is MachineFailure.LOST

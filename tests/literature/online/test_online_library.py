@@ -332,7 +332,7 @@ import sys
 
 connected = []
 sys.addaudithook(lambda event, given: event == "socket.connect" and connected.append(given[1]))
-import hpcscientist.campaign.proposals.shelf
+import hpcscientist.campaign.proposals.campaign_library
 import hpcscientist.literature.survey
 from hpcscientist.cli.main import run
 

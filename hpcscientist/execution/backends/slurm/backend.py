@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from hpcscientist.config.partitions import choose
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.change_queue import ChangeQueue
 from hpcscientist.execution.backends.patterns import refuse_patterns
 from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import (
@@ -42,7 +43,6 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
 from hpcscientist.execution.backends.slurm.watching.states import meaning
-from hpcscientist.execution.backends.told import Told
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.space import NO_SPACE
 from hpcscientist.history import waiting
@@ -89,7 +89,7 @@ class SlurmBackend:
         self._slots = slots
         self.slurm = Slurm.of(site)
         self._sender = Sender(self.slurm, site, module)
-        self._ledger, self._told, self._learned = Ledger(), Told(), Learned()
+        self._ledger, self._told, self._learned = Ledger(), ChangeQueue(), Learned()
         self._limits = KnownLimits(self.slurm)
         self._progress = Progress(paths, site.watch, self._ledger, self._tell)
         self._accounting = Accounting(self.slurm, campaign_id, self._wake_up)

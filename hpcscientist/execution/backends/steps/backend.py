@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.crowd import CrowdBackend
+from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.execution.backends.slots import Slots
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
@@ -33,7 +33,7 @@ _POLL_S = 0.1
 _SLACK_S = 120.0  # our own deadlines come first; this is for a worker that hangs
 
 
-class StepsBackend(CrowdBackend):
+class StepsBackend(ProcessBackend):
     """Runs at most `slots` trials at once, first come first served; see `ports.backend`.
 
     `module` is what a step runs: `python -m MODULE TRIAL_FOLDER RUN STEP_FOLDER`.
@@ -64,7 +64,7 @@ class StepsBackend(CrowdBackend):
         return await super().submit(batch)
 
     async def follow(self, trial: TrialSpec) -> Ended:
-        """Run a trial as a step; what was left of it is ended before. See `CrowdBackend`."""
+        """Run a trial as a step; what was left of it is ended before. See `ProcessBackend`."""
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         await self._slots.take()

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
     for number in _SIGNALS:
         signal.signal(number, _tell)
-    brood = processes.Brood()
+    brood = processes.ProcessTree()
     own = order.head if role == "head" else own_address(order.head)
     memory = leftovers.SharedMemory(brood.pids)
     folder: Path | None = None
