@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import AUTHOR
-from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.stages import Opened
 from hpcscientist.files.trusted import TrustedCopy

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hpcscientist.authoring.review.advisor import ADVISE
-from hpcscientist.authoring.runs.reading import ANALYSE
+from hpcscientist.authoring.run_reading import ANALYSE
 from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.conduct.reference import is_piloted
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.strategy import Strategies
+from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import most_seeds, schedule_of, steps_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.campaign.claims import Claims
-from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.idea_runner import IdeaRunner
+from hpcscientist.campaign.result_files import Compactor
 from hpcscientist.campaign.running.trial_runner import DueTrials
 from hpcscientist.conduct import reference
 from hpcscientist.conduct.actions import (

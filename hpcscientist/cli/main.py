@@ -35,14 +35,14 @@ COMMANDS = {
     "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, positions swapped."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
-        "hpcscientist.cli.libraries.library:library",
+        "hpcscientist.cli.library:library",
         "Papers and code to look things up in.",
     ),
     "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
     "controller": ("hpcscientist.cli.shared.controlled:controller", ""),
     "serve": ("hpcscientist.cli.serve:serve", "Serve open weights, without a campaign."),
     "doctor": ("hpcscientist.cli.doctor:doctor", "What this machine and site offer and lack."),
-    "bench": ("hpcscientist.cli.benches.bench:bench", "Figures for this machine."),
+    "bench": ("hpcscientist.cli.bench:bench", "Figures for this machine."),
 }
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from hpcscientist.campaign.proposals.earlier import EarlierIdea
 from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.conduct.reference import is_piloted
-from hpcscientist.config.extent import drawn_of
+from hpcscientist.config.extent import ONE, Versions, drawn_of
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import ONE, Versions
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.judgement.baseline_drift import reruns_at_most
 from hpcscientist.launching.sites.placement import Placement

@@ -6,7 +6,7 @@ import re
 import time
 
 from hpcscientist import __version__
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.running.dispatcher import make_batch
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.config.partitions import choose
 from hpcscientist.config.settings import PathSettings

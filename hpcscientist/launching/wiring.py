@@ -8,7 +8,6 @@ from hpcscientist.campaign import stages
 from hpcscientist.campaign.agents import Agents, control_agents, model_agents, with_control
 from hpcscientist.campaign.campaign_rules import rules_of
 from hpcscientist.campaign.claims import Claims
-from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.integrity import Integrity
@@ -19,8 +18,8 @@ from hpcscientist.campaign.proposals.batches import Batches
 from hpcscientist.campaign.proposals.proposal_context import Grounding, Knowledge, ProposalContext
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.effort import Effort
-from hpcscientist.campaign.pursuit.together import idea_runner
-from hpcscientist.campaign.result_files import ResultFiles
+from hpcscientist.campaign.pursuit.idea_runner import idea_runner
+from hpcscientist.campaign.result_files import Compactor, ResultFiles
 from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.running.trial_runner import DueTrials, TrialRunner
 from hpcscientist.campaign.running.waiting import Runs

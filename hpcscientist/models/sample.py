@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import Versions
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.asked.proposing import ProposalTask

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import Versions
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.sample import Sample

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from hpcscientist.authoring.review import verdicts
 from hpcscientist.authoring.review.advisor import ROUND, Advisor
-from hpcscientist.authoring.review.evidence import MOST, Evidence
 from hpcscientist.authoring.review.verdicts import (
+    MOST,
+    Evidence,
     Wanted,
     judgement,
     meant,

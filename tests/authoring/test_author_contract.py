@@ -9,9 +9,8 @@ import pytest
 from authoring_kit import CODE, PLAN, REFERENCE, ScriptedModel, edit, idea, toy_recipe
 
 from hpcscientist.authoring import checks
-from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import ModelAuthor
-from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.ports.author import Author
 from hpcscientist.records.asked.authoring import (

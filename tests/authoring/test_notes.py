@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from hpcscientist.authoring.attempts import patch
-from hpcscientist.authoring.notebook.markdown import plain
-from hpcscientist.authoring.notebook.notes import (
+from hpcscientist.authoring.notebook import (
     Concluded,
     Entry,
     Grown,
@@ -20,6 +19,7 @@ from hpcscientist.authoring.notebook.notes import (
     Reviewed,
     Written,
     changed_lines,
+    plain,
     render,
 )
 from hpcscientist.authoring.tree import Node

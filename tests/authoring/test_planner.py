@@ -11,8 +11,7 @@ from authoring_kit import ScriptedModel, idea, toy_recipe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.limits import trimmed
-from hpcscientist.authoring.planner import Planned, Planner, problems
+from hpcscientist.authoring.planner import Planned, Planner, problems, trimmed
 from hpcscientist.config.settings import CODE
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.counting import Estimate

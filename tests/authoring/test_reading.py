@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from authoring_kit import ScriptedModel, brief, planned, toy_recipe
 
-from hpcscientist.authoring.runs.reading import RunAnalyst
+from hpcscientist.authoring.run_reading import RunAnalyst
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
 from hpcscientist.models.prompting.counting import Estimate

@@ -20,7 +20,7 @@ from checkpoint_kit import write_model
 from hpcscientist.bench.serving import arms, cold, cores, figures, first, prompts
 from hpcscientist.bench.serving.alone import Taken
 from hpcscientist.bench.serving.measured import Measured
-from hpcscientist.cli.benches import cluster as command
+from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError

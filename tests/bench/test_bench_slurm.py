@@ -16,8 +16,8 @@ from slurm_kit import Cluster
 from hpcscientist.bench.figure import Measured
 from hpcscientist.bench.slurm import bare, driver, figures, instant, ours
 from hpcscientist.bench.slurm.ground import Ground
-from hpcscientist.campaign.running.gathering import make_batch
-from hpcscientist.cli.benches import cluster as command
+from hpcscientist.campaign.running.dispatcher import make_batch
+from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.authoring.runs.curves import CUT, TAIL, curve
+from hpcscientist.authoring.learning_curves import CUT, TAIL, curve
 from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.session import Session
 from hpcscientist.history.journal import Journal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
-from hpcscientist.bench.model.reading import read
+from hpcscientist.bench.model.measure import read
 from hpcscientist.cli.main import run
 from hpcscientist.history import journal
 from hpcscientist.history.state import fold

@@ -28,7 +28,6 @@ from hpcscientist.conduct.actions import (
 from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
     Climb,
@@ -40,6 +39,7 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
 )
 from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies, TreeSearch
+from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.feedback.effort import Schedule

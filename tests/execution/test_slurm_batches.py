@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.running.dispatcher import make_batch
 from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,

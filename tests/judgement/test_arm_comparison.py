@@ -11,8 +11,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.arms import TwoArms
-from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
 from hpcscientist.config.extent import Extent
 from hpcscientist.errors import MachineTrouble, PlaybookExhausted
 from hpcscientist.history.entities import IdeaState, TrialState

@@ -10,7 +10,7 @@ import pytest
 from command_server import Answer, Asked, CommandServer, on_path
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.running.dispatcher import make_batch
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES
 from hpcscientist.records.runs import Accepted, Ended, EndState, Unknown

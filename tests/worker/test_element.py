@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.running.dispatcher import make_batch
 from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import TrialSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from hpcscientist.authoring.checks.hints import hint
+from hpcscientist.authoring.checks.names import hint
 from hpcscientist.authoring.checks.reading.module import Module
 from hpcscientist.authoring.checks.reading.project import Project
 from hpcscientist.authoring.checks.reading.scopes import Place

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.authoring.attempts import patch
 from hpcscientist.authoring.review.dead_code import idle_lines
-from hpcscientist.authoring.review.evidence import MOST, Evidence
 from hpcscientist.authoring.review.reachability import read
 from hpcscientist.authoring.review.red_flags import Sign, find
 from hpcscientist.authoring.review.source import shown_lines
 from hpcscientist.authoring.review.verdicts import (
+    MOST,
+    Evidence,
     Wanted,
     judgement,
     merged,

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 
 from hpcscientist.authoring.structure.calls import CallGraph
-from hpcscientist.authoring.structure.code.bindings import first_parameter
 from hpcscientist.authoring.structure.code.records import Binding
 from hpcscientist.authoring.structure.code.refs import Ref
-from hpcscientist.authoring.structure.code.scopes import Path, Site, last_before
+from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter, last_before
 from hpcscientist.authoring.structure.code.statements import Place, end_of, in_order, start_of
 from hpcscientist.authoring.structure.code.units import Unit
 from hpcscientist.files.text import one_line

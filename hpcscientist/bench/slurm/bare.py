@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.bench.slurm.ground import Ground
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.running.dispatcher import make_batch
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm import batches
 from hpcscientist.execution.backends.slurm.commands import Slurm

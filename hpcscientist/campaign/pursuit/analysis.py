@@ -16,7 +16,7 @@ from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcom
 from hpcscientist.records.idea import BASELINE_ATTEMPT
 
 if TYPE_CHECKING:
-    from hpcscientist.authoring.runs.reading import RunAnalyst
+    from hpcscientist.authoring.run_reading import RunAnalyst
 
 
 class _Unanswered(Exception):

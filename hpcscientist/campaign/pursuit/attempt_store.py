@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcscientist.authoring import attempts
-from hpcscientist.authoring.runs import curves
+from hpcscientist.authoring import attempts, learning_curves
 from hpcscientist.campaign.integrity import Integrity, make_way
 from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.errors import RunDirectoryError
@@ -72,8 +71,10 @@ class AttemptStore:
         # Not through a link: what it points to is not the candidate's to show.
         if not path.is_file() or path.is_symlink():
             return ""
-        end = read_tail(path, curves.TAIL)
-        return end if path.stat().st_size <= curves.TAIL else f"{curves.CUT}\n{end}"
+        end = read_tail(path, learning_curves.TAIL)
+        return (
+            end if path.stat().st_size <= learning_curves.TAIL else f"{learning_curves.CUT}\n{end}"
+        )
 
     def keep(
         self, idea_id: str, number: int, draft: Draft, parent: int, kind: AttemptKind

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from hpcscientist.authoring.planner import PLAN
+from hpcscientist.authoring.review.advisor import ADVISE
+from hpcscientist.authoring.run_reading import ANALYSE
+from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.campaign.proposals.vetting import Vetting
+from hpcscientist.campaign.pursuit.analysis import Analysis
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.author_requests import AuthorRequests
 from hpcscientist.campaign.pursuit.code_workflow import CodeWorkflow
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.campaign.pursuit.notes_writer import NotesWriter
+from hpcscientist.campaign.session import Session
 from hpcscientist.conduct.actions import Take
 from hpcscientist.conduct.idea_outcomes import IdeaOutcomes
 from hpcscientist.conduct.rules import Rules
-from hpcscientist.conduct.strategy.steps import (
-    Abandon,
-    Conclude,
-    Read,
-    Review,
-    SetAside,
-    Write,
-)
+from hpcscientist.conduct.strategy.steps import Abandon, Conclude, Read, Review, SetAside, Write
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
+from hpcscientist.literature.analyst import CONCEPTS
 from hpcscientist.records.asked.authoring import Brief, GaveUp
 from hpcscientist.records.events import IdeaBriefed, IdeaEnded, IdeaSetAside
 from hpcscientist.records.idea import Idea
-
-if TYPE_CHECKING:
-    from hpcscientist.campaign.proposals.vetting import Vetting
-    from hpcscientist.campaign.pursuit.analysis import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +161,36 @@ class IdeaRunner:
         path = self.attempt_store.paths.idea(idea_id).idea
         self.attempt_store.integrity.check(path)
         return known_idea(path, self.state.ideas[idea_id].idea_hash)
+
+
+# Putting together who pursues ideas in a campaign.
+
+
+def idea_runner(
+    rules: Rules, session: Session, agents: Agents, attempt_store: AttemptStore
+) -> IdeaRunner:
+    """Return who takes ideas to their ends, as a campaign is configured."""
+    paths, journal, state = session.paths, session.journal, session.state
+    stages = agents.stages
+    analyst = stages.get(ANALYSE)
+    return IdeaRunner(
+        rules=rules,
+        journal=journal,
+        state=state,
+        attempt_store=attempt_store,
+        vetting=Vetting(
+            paths=paths,
+            journal=journal,
+            state=state,
+            integrity=attempt_store.integrity,
+            judges=stages.judges(),
+            analyst=stages.get(CONCEPTS),
+        ),
+        workflow=CodeWorkflow(
+            *(paths, journal, state, attempt_store.integrity),
+            planner=stages.get(PLAN),
+            advisor=stages.get(ADVISE),
+        ),
+        requests=AuthorRequests(agents.author, attempt_store),
+        analysis=None if analyst is None else Analysis(analyst, attempt_store),
+    )

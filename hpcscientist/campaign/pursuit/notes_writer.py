@@ -1,4 +1,4 @@
-"""An idea's notes.md, written again at every step from what happened so far."""
+"""An idea's notebook.md, written again at every step from what happened so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
 
-from hpcscientist.authoring.notebook import notes
+from hpcscientist.authoring import notebook
 from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.attempt_store import Tried as Trial
@@ -36,14 +36,14 @@ class NotesWriter:
 
     attempt_store: AttemptStore
     brief: Brief
-    _entries: list[notes.Entry] = field(default_factory=list)
+    _entries: list[notebook.Entry] = field(default_factory=list)
     _told: int = 0
 
     def planned(self, remark: str = "") -> None:
         """Note how the idea is to be carried out; `remark` says what is lacking in that."""
         idea = self.brief.idea
         self._note(
-            notes.Planned(
+            notebook.Planned(
                 idea_id=idea.idea_id,
                 title=idea.proposal.title,
                 plan=self.brief.plan,
@@ -58,25 +58,25 @@ class NotesWriter:
                 case Tried(version):
                     self._tried(context, version)
                 case NotWritten(kind, run, reason):
-                    self._note(notes.NotWritten(purpose=kind, run=run, reason=reason))
+                    self._note(notebook.NotWritten(purpose=kind, run=run, reason=reason))
                 case Grown(nodes, best):
                     metric = self.attempt_store.specs.recipe.spec.primary.name
-                    self._note(notes.Grown(metric=metric, nodes=nodes, best=best))
+                    self._note(notebook.Grown(metric=metric, nodes=nodes, best=best))
                 case Reviewed(number):
-                    self._note(notes.Reviewed(review=context.review(number)))
+                    self._note(notebook.Reviewed(review=context.review(number)))
                 case Run(number):
                     self._ran(context, number)
                 case Understood(number):
                     reply = context.reading(number)
                     if reply is not None:
-                        self._note(notes.Read(number=number, reply=reply))
+                        self._note(notebook.Read(number=number, reply=reply))
         self._told = len(told)
 
     def _tried(self, context: IdeaContext, version: Version) -> None:
         tried = context.piloted(version.number)
-        added, removed = notes.changed_lines(context.files(version.parent), tried.draft.files)
+        added, removed = notebook.changed_lines(context.files(version.parent), tried.draft.files)
         self._entries.append(
-            notes.Written(
+            notebook.Written(
                 attempt=version.number,
                 purpose=version.kind,
                 parent=version.parent,
@@ -111,7 +111,9 @@ class NotesWriter:
         values = {} if attempt is None else self._figures(attempt)
         left = status == "scored" and not values
         self._entries.append(
-            notes.Concluded(status=status, attempt=attempt, values=values, reason=reason, left=left)
+            notebook.Concluded(
+                status=status, attempt=attempt, values=values, reason=reason, left=left
+            )
         )
         self._write(durable=True)  # nobody writes it after this: never in part
 
@@ -121,19 +123,19 @@ class NotesWriter:
         if not isinstance(outcome, Scored):
             failure = f"{outcome.failure.value}: {outcome.detail}"
         number = tried.attempt.number
-        self._note(notes.Measured(attempt=number, budget=budget, values=values, failure=failure))
+        self._note(notebook.Measured(attempt=number, budget=budget, values=values, failure=failure))
 
     def _figures(self, attempt: int) -> Values:
         return figures(self.attempt_store, self.brief.idea.idea_id, attempt)
 
-    def _note(self, entry: notes.Entry) -> None:
+    def _note(self, entry: notebook.Entry) -> None:
         self._entries.append(entry)
         self._write(durable=False)  # a driver that resumes writes it anew
 
     def _write(self, *, durable: bool) -> None:
         paths = self.attempt_store.paths
         path = make_way(paths, paths.idea(self.brief.idea.idea_id).notes)
-        write_text(path, notes.render(self._entries), durable=durable, listed=False)
+        write_text(path, notebook.render(self._entries), durable=durable, listed=False)
 
 
 def _once(tried: Trial) -> Values:

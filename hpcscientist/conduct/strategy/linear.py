@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import (
     Completion,
     First,
@@ -21,6 +20,7 @@ from hpcscientist.conduct.strategy.steps import (
     Written,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
+    Measuring,
     NotWritten,
     Reviewed,
     Spoilt,

@@ -14,13 +14,17 @@ from typing import Protocol, TypeVar, cast
 from hpcscientist.authoring.tree import Node
 from hpcscientist.conduct.strategy.steps import (
     AnyStep,
+    Climb,
+    Measured,
     Pilot,
     Piloted,
+    Seeds,
     Step,
     Version,
 )
+from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.outcome import MachineFailed
+from hpcscientist.records.outcome import MachineFailed, Scored
 
 Answer = TypeVar("Answer")
 _UNKNOWN = object()
@@ -162,3 +166,40 @@ class StrategyReplay:
         failure never discards a good run.
         """
         return max((n for n, known in self.known.items() if known and n <= last), default=last)
+
+
+# Measuring a version: the budgets it climbs, then its seeds, stage by stage.
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """How versions are measured. `seeds`: as many as the recipe has.
+
+    `schedule` says after how many seeds it is decided whether more come, None: all are run;
+    `budgets` counts those below the full one that are climbed before.
+    """
+
+    seeds: int
+    budgets: int = 0
+    schedule: Schedule | None = None
+
+    def measure(self, replay: StrategyReplay, version: Version) -> Measured:
+        """Return what a version's last stage came to. Raises NeedsAnswer."""
+        measured = self._measured(replay, version)
+        replay.measured(version.number, measured.known)
+        return measured
+
+    def _measured(self, replay: StrategyReplay, version: Version) -> Measured:
+        # What a further run shows is told beside the idea, and decides nothing.
+        if self.schedule is None or version.run:
+            return replay.of(Seeds(version, 0, self.seeds))
+        for index in range(self.budgets):
+            measured = replay.of(Climb(version, index))
+            if not isinstance(measured.outcome, Scored) or not measured.more:
+                return measured
+        first, count = 0, self.schedule.after(0)
+        while True:
+            measured = replay.of(Seeds(version, first, count))
+            if not isinstance(measured.outcome, Scored) or not measured.more:
+                return measured
+            first, count = first + count, measured.more

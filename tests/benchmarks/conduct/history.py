@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies
+from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.events import (

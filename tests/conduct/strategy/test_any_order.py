@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.authoring.revising import REPEATS
 from hpcscientist.authoring.tree import Bounds
-from hpcscientist.conduct.strategy.following import Following
 from hpcscientist.conduct.strategy.linear import Evaluation, LinearWay
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
     AnyStep,
@@ -31,8 +29,8 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
     Written,
 )
-from hpcscientist.conduct.strategy.strategy import Strategy
-from hpcscientist.conduct.strategy.strategy_replay import Remark
+from hpcscientist.conduct.strategy.strategy import Following, Strategy
+from hpcscientist.conduct.strategy.strategy_replay import Measuring, Remark
 from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.asked.authoring import GaveUp

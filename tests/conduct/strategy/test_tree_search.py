@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcscientist.authoring.tree import Bounds
-from hpcscientist.conduct.strategy.following import Following
 from hpcscientist.conduct.strategy.linear import Evaluation
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
     AnyStep,
@@ -17,7 +15,8 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
     Written,
 )
-from hpcscientist.conduct.strategy.strategy import Strategy
+from hpcscientist.conduct.strategy.strategy import Following, Strategy
+from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
 from hpcscientist.records.trial import Direction

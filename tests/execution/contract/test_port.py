@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contract_kit import nothing_is_kept, outcome, until
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.running.dispatcher import make_batch
 from hpcscientist.execution import trial_outcome
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ports.backend import Backend

@@ -9,8 +9,8 @@ from hpcscientist.conduct.strategy.linear import End, Evaluation, Failed, Linear
 from hpcscientist.conduct.strategy.steps import Another, Version, Write
 from hpcscientist.conduct.strategy.strategy import LinearSearch, StrategyKind, Way
 from hpcscientist.conduct.strategy.strategy_replay import StrategyReplay
+from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import Versions
 from hpcscientist.records.trial import Direction
 
 

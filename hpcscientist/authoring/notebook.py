@@ -1,25 +1,78 @@
 """notes.md, the experimental journal of an idea: what was planned, tried, found, and stands.
 
-It is made from records alone, so that it can be written again after each step and from a resumed
-campaign, to the same letter. (The AI Scientist, arXiv 2408.06292, has a model keep such notes, and
-its papers repeat what they get wrong; here figures come from the trusted scorer, and what a model
-says stands beside them as its words.)
+It is made from records alone, so that it can be written again after each step and from a
+resumed campaign, to the same letter. (The AI Scientist, arXiv 2408.06292, has a model keep such
+notes, and its papers repeat what they get wrong; here figures come from the trusted scorer, and
+what a model says stands beside them as its words.)
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from hpcscientist.authoring import quoted
-from hpcscientist.authoring.notebook.lineage import picture
-from hpcscientist.authoring.notebook.markdown import plain
 from hpcscientist.authoring.tree import Node
+from hpcscientist.models.prompting.quoting import line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import AnalysisReply, CodeReview, ExperimentPlan
+
+# A tree of versions as a small picture of text, for notes.md.
+
+_KINDS = {"draft": "first version", "debug": "repair", "improve": "improvement"}
+_STATES = {
+    "broken": "failed",
+    "barred": "set aside",
+    "unwritten": "not written",
+    "spoilt": "spoilt by the machine",
+}
+
+
+def picture(nodes: Sequence[Node], best: int | None) -> str:
+    """Return a line a version, drawn below the one it was made from; `best` is marked.
+
+    Holds nothing that a model or a program has written.
+    """
+    return "\n".join(["reference", *_below(0, "", nodes, best)])
+
+
+def _below(parent: int, indent: str, nodes: Sequence[Node], best: int | None) -> Iterator[str]:
+    children = [node for node in nodes if node.parent == parent]
+    for place, node in enumerate(children, start=1):
+        last = place == len(children)
+        mark = ", the best" if node.number == best else ""
+        drawn = f"{indent}{'└─' if last else '├─'} {node.number}"
+        yield f"{drawn} {_KINDS[node.kind]}: {_came_to(node)}{mark}"
+        yield from _below(node.number, f"{indent}{'   ' if last else '│  '}", nodes, best)
+
+
+def _came_to(node: Node) -> str:
+    return f"{node.value:.5g}" if node.value is not None else _STATES.get(node.state, node.state)
+
+
+# Texts by models and by generated code inside Markdown that people open.
+#
+# A text becomes one line in which nothing has a meaning to Markdown, GitHub's included: no
+# heading, list, table, link, image, formula, mention, HTML or code can come out of it.
+
+_MARKS = re.compile(r"[\\`*_\[\]<>&~|$#!@{}^]|:(?=//)|(?i:(?<=www)\.)")
+_OPENING = re.compile(r"^(?:[-+=:]|[0-9]{1,9}(?=[.)]))")
+
+
+def plain(text: str, limit: int) -> str:
+    """Return a text as one line of at most `limit` characters, escaped; a cut one ends in "…"."""
+    shown = _MARKS.sub(r"\\\g<0>", line(text, limit))
+    opening = _OPENING.match(shown)
+    if opening is None:
+        return shown
+    # A mark of a list or an underline is escaped itself, a number by what follows it.
+    end = opening.end()
+    return f"{shown[:end]}\\{shown[end:]}" if shown[0].isdigit() else f"\\{shown}"
+
 
 _TITLE, _TEXT = 200, 2000  # characters
 _PURPOSES = {

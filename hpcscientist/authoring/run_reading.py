@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
-from hpcscientist.authoring.runs.curves import curve
+from hpcscientist.authoring.learning_curves import curve
+from hpcscientist.config.extent import RUNS
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import RUNS
 from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import TITLE_SIZE, Sample, filler
@@ -27,6 +27,7 @@ from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcom
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
+
 
 _BESIDE = re.compile(r"[\s`'\"“”‘’]+")
 
