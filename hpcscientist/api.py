@@ -34,13 +34,13 @@ from hpcscientist.launching import create_run_dir
 from hpcscientist.launching import launch as launching
 from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.jobs.dispatch import is_controlled
-from hpcscientist.launching.jobs.driven import drive_by_job
+from hpcscientist.launching.jobs.follow import drive_by_job
 from hpcscientist.launching.jobs.standing import standing_of
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.rendering import check
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import Idea
 from hpcscientist.results import export
 

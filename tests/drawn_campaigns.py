@@ -19,8 +19,7 @@ from hpcscientist.campaign.specs import fresh_seeds, trial_seeds
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.history.chain import Chain
-from hpcscientist.history.upcasting import Line, group, text_of
+from hpcscientist.history.upcasting import Chain, Line, group, text_of
 from hpcscientist.records.asked.vetting import Citation, NoveltyVerdict
 from hpcscientist.records.events import (
     AttemptWritten,
@@ -37,7 +36,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID, AttemptKind, Idea, Proposal
-from hpcscientist.records.known.survey import RankedPaper, Survey, TaskAttributes
+from hpcscientist.records.literature import RankedPaper, Survey, TaskAttributes
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,
@@ -47,7 +46,7 @@ from hpcscientist.records.outcome import (
     Scored,
 )
 from hpcscientist.records.trial import Split, Stage, TrialReport, Usage, trial_name
-from hpcscientist.results.parts import write_part
+from hpcscientist.results.compact import write_part
 from hpcscientist.results.schema import SCHEMA, VERSION
 
 START = 1_790_000_000.0

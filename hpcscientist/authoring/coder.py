@@ -24,9 +24,9 @@ from hpcscientist.authoring.debugging import Debugger, ordinal_of
 from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Prompt,
+    Window,
     entries,
     from_the_end,
     of_template,

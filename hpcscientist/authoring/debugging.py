@@ -28,16 +28,16 @@ from hpcscientist.authoring.structure import (
 )
 from hpcscientist.authoring.tracebacks.log import Frame, frames, last_error
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Part,
     Prompt,
+    Window,
     entries,
     of_template,
     read_only_files,
     tail,
 )
-from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.role_client import UNANSWERED, RoleClient
 from hpcscientist.models.role_client import Call as Asked
 from hpcscientist.ports.model import Model

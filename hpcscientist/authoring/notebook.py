@@ -17,7 +17,7 @@ from pydantic import Field
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.tree import Node
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import AnalysisReply, CodeReview, ExperimentPlan
 

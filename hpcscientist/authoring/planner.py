@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 from hpcscientist.authoring import quoted
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting import naming
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     GONE,
     Prompt,
     from_the_end,
     of_template,
     read_only_files,
 )
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample
@@ -34,7 +33,7 @@ from hpcscientist.recipe.packages import available, importable
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

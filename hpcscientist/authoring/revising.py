@@ -25,11 +25,10 @@ from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, 
 from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
 from hpcscientist.files.text import one_line
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import GONE, Prompt, of_template
+from hpcscientist.models.prompting.fitting import GONE, Prompt, Window, of_template
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.role_client import Call, RoleClient

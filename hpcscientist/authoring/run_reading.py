@@ -18,7 +18,7 @@ from hpcscientist.authoring import quoted
 from hpcscientist.authoring.learning_curves import curve
 from hpcscientist.config.extent import RUNS
 from hpcscientist.config.settings import Settings
-from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.prompting.fitting import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage

@@ -22,7 +22,7 @@ from hpcscientist.bench import campaigns
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, ReplyError, UsageError
 from hpcscientist.feedback.statistics import wilson
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import tree_files
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line

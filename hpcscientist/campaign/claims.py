@@ -20,14 +20,14 @@ from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.specs import trial_limits
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import TrialState
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.found.claim import Claim, Evidence, Measured
+from hpcscientist.records.findings import Claim, Evidence, Measured
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored, is_measured
 from hpcscientist.records.trial import Budget, MetricSpec, Split

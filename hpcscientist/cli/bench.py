@@ -14,7 +14,7 @@ from hpcscientist.bench import figure as figures
 from hpcscientist.cli.shared.options import settings_from, site_options
 from hpcscientist.cli.shared.signals import interruptible, unwind_on
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 
 if TYPE_CHECKING:

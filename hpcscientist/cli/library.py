@@ -13,7 +13,7 @@ import click
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.errors import Interrupted, UsageError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hpcscientist.literature.library.build import BuildReport
     from hpcscientist.literature.library.files.paths import LibraryPaths
     from hpcscientist.literature.library.indexing import Index, Step
-    from hpcscientist.records.known.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
+    from hpcscientist.records.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
 
 
 # `hpcsci library fetch`: what a service on the internet finds, into a library that lies here.
@@ -167,7 +167,7 @@ def _show(found: list[tuple[dict[str, Any], list[str]]], as_json: bool) -> None:
 
 
 def _paper(hit: Hit, library: SearchableLibrary, query: str) -> tuple[dict[str, Any], list[str]]:
-    from hpcscientist.literature.index.words.snippet import snippet  # noqa: PLC0415 (late)
+    from hpcscientist.literature.index.words.keyword import snippet  # noqa: PLC0415 (late)
 
     paper = library.paper(hit.paper_id)
     piece = snippet(paper, query) if paper else ""

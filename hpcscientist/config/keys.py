@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ConfigError
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files import handed
+from hpcscientist.files.handed import read_regular
 from hpcscientist.records.bounds import misfit
 
 M = TypeVar("M", bound=BaseModel)
@@ -51,7 +51,7 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
     it is not there.
     """
     try:
-        data = toml.parse(read_regular(path).decode("utf-8"))
+        data = handed.parse(read_regular(path).decode("utf-8"))
     except FileNotFoundError:
         raise
     except PermissionError as error:

@@ -18,9 +18,8 @@ from typing import Any
 from hpcscientist.config.keys import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ConfigError
-from hpcscientist.files import vault
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files import handed, vault
+from hpcscientist.files.handed import expanded
 
 # Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
 # addresses of literature services, the marks of a trial's processes, what the tests and the
@@ -90,7 +89,7 @@ def _from_variables(
         value: Any = raw
         if not isinstance(keys[key], str):
             try:
-                parsed = toml.parse(f"value = {raw}")
+                parsed = handed.parse(f"value = {raw}")
                 value = parsed["value"] if len(parsed) == 1 else raw
             except tomllib.TOMLDecodeError:
                 value = raw

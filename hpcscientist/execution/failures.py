@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcscientist.execution.bounds.supervise import Ended, Reason
 from hpcscientist.execution.words import headline
-from hpcscientist.files.space import NO_SPACE
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
 from hpcscientist.records.trial import Isolation, TrialSpec
 from hpcscientist.system.inherited import limit_met

@@ -21,7 +21,7 @@ from hpcscientist.execution import folders, scratch
 from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.failures import idea_failed, machine_failed
-from hpcscientist.execution.sandbox.candidate import environment
+from hpcscientist.execution.sandbox.host import environment
 from hpcscientist.execution.words import headline
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file

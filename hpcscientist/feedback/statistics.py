@@ -43,7 +43,7 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Final
 
-from hpcscientist.records.found.finding import Comparison
+from hpcscientist.records.findings import Comparison
 from hpcscientist.records.outcome import is_measured
 
 CONFIDENCE: Final = 0.95

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import hpcscientist
-from hpcscientist.files.handed.regular import open_regular
+from hpcscientist.files.handed import open_regular
 
 _SKIPPED = {"__pycache__"}
 # The recipes in an installed package: in a clone they lie elsewhere, and each has a hash.

@@ -16,10 +16,9 @@ from hpcscientist import __version__
 from hpcscientist.config.keys import REMOVED
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
-from hpcscientist.files import vault
+from hpcscientist.files import handed, vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
@@ -158,7 +157,7 @@ def campaign_id(paths: RunPaths) -> str:
 
 def _id_in(content: bytes) -> str:
     try:
-        return str(toml.parse(content.decode()).get("campaign_id", ""))
+        return str(handed.parse(content.decode()).get("campaign_id", ""))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError):
         return ""
 
@@ -168,7 +167,7 @@ def read(paths: RunPaths) -> CampaignConfig:
     path: Path = paths.campaign
     data: dict[str, Any] = {}
     try:
-        data = toml.parse(content_of(paths).decode())
+        data = handed.parse(content_of(paths).decode())
         _upcast(data)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -17,7 +17,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from hpcscientist.config.settings import Settings
 from hpcscientist.ideation.material import CORE, DETAILS, idea_fields
 from hpcscientist.models.prompting import naming
-from hpcscientist.models.prompting.materials import Prompt, of_template, read_only_files
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import Prompt, of_template, read_only_files
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample

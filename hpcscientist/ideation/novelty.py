@@ -20,9 +20,9 @@ from hpcscientist.ideation.material import (
     fields_part,
     titles_of,
 )
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample

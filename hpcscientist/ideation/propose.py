@@ -10,11 +10,9 @@ from hpcscientist.config.settings import IDEATION, RoleSettings
 from hpcscientist.errors import ReplyError
 from hpcscientist.ideation.material import SUMMARY, TITLE, knowledge_prompt, proposal_limits
 from hpcscientist.ideation.reflect import REFLECT, Reflection
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import Prompt, Window
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage

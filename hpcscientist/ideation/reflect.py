@@ -14,9 +14,8 @@ from typing import Any
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import proposal_limits
-from hpcscientist.models.prompting.materials import Prompt
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import Prompt
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage

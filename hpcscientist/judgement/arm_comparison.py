@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import Arm
 from hpcscientist.records.trial import Direction, Stage
 

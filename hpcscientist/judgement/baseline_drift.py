@@ -19,8 +19,8 @@ from functools import cache
 
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
-from hpcscientist.feedback.baseline import selfcheck
-from hpcscientist.feedback.baseline.drift import LASTING, Rerun, drift, listing
+from hpcscientist.feedback import selfcheck
+from hpcscientist.feedback.drift import LASTING, Rerun, drift, listing
 from hpcscientist.history.entities import TrialState
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState

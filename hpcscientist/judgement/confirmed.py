@@ -13,7 +13,7 @@ from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
 from hpcscientist.records.events import SplitSpent
-from hpcscientist.records.found.finding import Confirmation, ResultRow, Verdict
+from hpcscientist.records.findings import Confirmation, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome
 from hpcscientist.records.trial import MetricSpec

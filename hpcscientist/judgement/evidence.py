@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hpcscientist.authoring.learning_curves import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files import log
-from hpcscientist.files.handed.regular import open_regular, read_regular
+from hpcscientist.files.handed import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState

@@ -15,7 +15,7 @@ from hpcscientist.feedback.effort import correction, schedule_of
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
-from hpcscientist.records.found.finding import Finding
+from hpcscientist.records.findings import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
 

@@ -18,7 +18,7 @@ from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.config.settings import PathSettings
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
-from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.handed import resolved
 from hpcscientist.files.hashing import hash_image, hash_tree, package_hash
 from hpcscientist.files.lock import Lock
 from hpcscientist.files.rundir import RunPaths

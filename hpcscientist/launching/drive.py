@@ -27,9 +27,9 @@ from hpcscientist.errors import (
     Interrupted,
     RunDirectoryError,
 )
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen, status
 from hpcscientist.history.frozen import CampaignConfig

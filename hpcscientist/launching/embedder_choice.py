@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, RunDirectoryError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.embedding.sentences import KEYWORDS, open_embedder, packaged
 from hpcscientist.ports.embedder import Embedder

@@ -12,9 +12,9 @@ from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.execution.backends.machine import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import stale_launch
 from hpcscientist.launching import embedder_choice
@@ -22,7 +22,7 @@ from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.serving import colocated_trials, nodes, sharing
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving.colocated_trials import Division
-from hpcscientist.launching.sites.placement import place
+from hpcscientist.launching.sites.choosing import place
 from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
 from hpcscientist.models.serving.checking import weights

@@ -12,7 +12,7 @@ from hpcscientist.config.extent import ONE, Versions, drawn_of
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.effort import most_seeds, steps_of
 from hpcscientist.judgement.baseline_drift import reruns_at_most
-from hpcscientist.launching.sites.placement import Placement
+from hpcscientist.launching.sites.choosing import Placement
 from hpcscientist.models.open import parse_spec
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe

@@ -28,13 +28,12 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.execution.sandbox.interpreter import of_candidates
+from hpcscientist.execution.sandbox.isolation import of_candidates
 from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
-from hpcscientist.ideation.bank import Bank
-from hpcscientist.ideation.changes import defined
+from hpcscientist.ideation.bank import Bank, defined
 from hpcscientist.ideation.directions import DIRECTIONS
 from hpcscientist.judgement.baseline_drift import BaselineDrift
 from hpcscientist.judgement.evidence import Evidences
@@ -42,8 +41,7 @@ from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import NO_ENGINES
 from hpcscientist.launching.sites import choosing
-from hpcscientist.launching.sites.allocation import Allocation
-from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.launching.sites.cluster import Allocation, Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.literature.survey import SURVEY
 from hpcscientist.models.open import open_models, role_specs

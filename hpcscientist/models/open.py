@@ -12,8 +12,7 @@ from pathlib import Path
 from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.models.endpoint.wire import check_base_url
-from hpcscientist.models.prompting.counting import Counter, counter_of
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Counter, Window, counter_of
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports.model import Model
 from hpcscientist.records.asked.model import Role

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.errors import ModelSpecError, PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.models.text import estimate_tokens
 from hpcscientist.records.asked.model import ModelReply, ModelRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
-from hpcscientist.files.handed.regular import open_regular
+from hpcscientist.files.handed import open_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
 from hpcscientist.records.asked.playbook import PlaybookEntry

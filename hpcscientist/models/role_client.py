@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.models.prompting.fitting import Prompt, Window
 from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.structured import WARMER, ask, warmer, with_format
 from hpcscientist.ports.model import Model

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ContextOverflow, ReplyError
-from hpcscientist.files.handed.nesting import is_too_deep
+from hpcscientist.files.handed import is_too_deep
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import (
     LONGEST_REPLY,
@@ -20,8 +20,7 @@ from hpcscientist.models.answers import (
     strip_reasoning,
 )
 from hpcscientist.models.odds import by_field
-from hpcscientist.models.prompting.fitting import Fitted, Window
-from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
+from hpcscientist.models.prompting.fitting import Fitted, Prompt, Window, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits, in_forms, narrowed
 from hpcscientist.models.text import prompt_hash

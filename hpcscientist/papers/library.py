@@ -8,7 +8,7 @@ from hpcscientist.campaign.proposals.campaign_library import open_library
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports.library import Library
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 
 class NoLibrary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hpcscientist.records.known.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
+from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
 
 
 class Library(Protocol):

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import ConfigError, DiskFull, RecipeError, UsageError
-from hpcscientist.files.atomic import write_json
-from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.atomic import NO_SPACE, write_json
+from hpcscientist.files.handed import resolved
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import given as given_files
 from hpcscientist.recipe import staging as staging_folders

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 
 from hpcscientist import __version__
 from hpcscientist.campaign import claims
-from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.handed import LARGEST_TEXT
 from hpcscientist.files.hashing import hash_tree, holds, package_hash
 from hpcscientist.history.entities import TrialState
 from hpcscientist.recipe.checks.tree import LARGEST
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Split, Stage
-from hpcscientist.reproduction.handed_on import verify_bundle
+from hpcscientist.reproduction import verify_bundle
 from hpcscientist.reproduction.recorded import Recorded, read_claim
 from hpcscientist.results.rows import Row, rows_of, unsealed
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.handed import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.reproduction import Reproduction
+from hpcscientist.records.findings import Reproduction
+from hpcscientist.reproduction import verify_bundle
+from hpcscientist.reproduction.alone import reproduce_alone
 from hpcscientist.reproduction.environment import Wanted
-from hpcscientist.reproduction.handed_on import verify_bundle
-from hpcscientist.reproduction.handed_on.alone import reproduce_alone
 from hpcscientist.reproduction.reproduce import reproduce
 
 

@@ -11,13 +11,13 @@ from hpcscientist.config.settings import Settings, SlurmOverrides
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.hashing import hash_image
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.sites import choosing
 from hpcscientist.launching.sites.site import Home
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 from hpcscientist.records.trial import Isolation, Split
 
 _SLOTS = 1000  # trials that may be queued with Slurm where no campaign says how many

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.campaign.running.dispatcher import journalled
 from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
-from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble
+from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble, RunDirectoryError
 from hpcscientist.files import vault
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -21,13 +23,60 @@ from hpcscientist.launching.sites import choosing
 from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded
-from hpcscientist.records.found.claim import Claim, Measured
-from hpcscientist.records.idea import Attempt
-from hpcscientist.records.outcome import MachineFailed
+from hpcscientist.records.findings import Claim, Measured
+from hpcscientist.records.idea import BASELINE_ID, Attempt
+from hpcscientist.records.outcome import MachineFailed, Scored
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec
 from hpcscientist.reproduction import folder
 from hpcscientist.reproduction.recorded import Recorded, read_idea
-from hpcscientist.reproduction.shared import baseline_reports
+
+# Trials of the baseline that were run again for another claim of the same campaign already.
+#
+# All claims of a campaign have the same baseline, seed by seed. Where several are run again one
+# after the other, it is run once: a trial is taken over where its spec.json says the same, all
+# hashes, limits, places and the package included.
+
+
+def baseline_reports(
+    beside: Iterable[RunPaths], specs: Sequence[TrialSpec]
+) -> dict[str, TrialReport]:
+    """Return the reports by trial id of the baseline's `specs` for which a rerun `beside` has a
+    score.
+
+    One that failed may have done so for what else the machine did, and is run again; so is what a
+    rerun ran whose journal is damaged.
+    """
+    wanted = {spec.trial_id: spec for spec in specs if spec.idea_id == BASELINE_ID}
+    found: dict[str, TrialReport] = {}
+    for paths in beside:
+        try:
+            events = journal.read(paths.journal)
+        except RunDirectoryError:
+            continue
+        for event in events:
+            if not isinstance(event, TrialEnded) or event.report.trial_id in found:
+                continue
+            report, spec = event.report, wanted.get(event.report.trial_id)
+            scored = isinstance(report.outcome, Scored)
+            if spec is not None and scored and _is_same(paths, spec):
+                found[report.trial_id] = report
+    return found
+
+
+def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
+    """Whether that rerun's trial was specified as this one, but for when, and for which rerun."""
+    try:
+        other = TrialSpec.model_validate_json(read_regular(paths.trial(spec.trial_id).spec))
+    except (OSError, ValueError):
+        return False
+    own = {"campaign_id": spec.provenance.campaign_id}
+    free = {
+        "run": spec.run,
+        "queued_at": spec.queued_at,
+        "seal": "",
+        "provenance": other.provenance.model_copy(update=own),
+    }
+    return other.model_copy(update=free) == spec
 
 
 @dataclass(frozen=True, slots=True)

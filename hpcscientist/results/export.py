@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TextIO, get_args
 
 from hpcscientist.files.text import printable
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.bounds import bounded
 from hpcscientist.records.outcome import (

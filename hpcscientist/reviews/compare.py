@@ -26,7 +26,7 @@ from hpcscientist.files.atomic import write_json, write_text
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.materials import of_template
+from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports.telling import Tell

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from hpcscientist.errors import LibraryError, UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.text import visible
 from hpcscientist.literature.sources import lines as text_lines
 from hpcscientist.literature.sources import sniff
-from hpcscientist.literature.sources.latex import head as latex_head
-from hpcscientist.literature.sources.latex import references as latex_references
+from hpcscientist.literature.sources.latex import document as latex_head
+from hpcscientist.literature.sources.latex import document as latex_references
 from hpcscientist.literature.sources.latex.files import (
     BEGIN,
     END,
@@ -37,11 +37,17 @@ from hpcscientist.literature.sources.latex.macros import Expander, definitions
 from hpcscientist.literature.sources.pdf import front, headings
 from hpcscientist.literature.sources.pdf.body import body_type
 from hpcscientist.literature.sources.pdf.document import Document, Unreadable
-from hpcscientist.literature.sources.pdf.lines.layout import Piece, read_order
-from hpcscientist.literature.sources.pdf.lines.pages import Line, PageText, page_text
-from hpcscientist.literature.sources.pdf.lines.prose import Spelled, mended
-from hpcscientist.models.prompting.quoting import line, tame
-from hpcscientist.records.known.literature import Section
+from hpcscientist.literature.sources.pdf.lines import (
+    Line,
+    PageText,
+    Piece,
+    Spelled,
+    mended,
+    page_text,
+    read_order,
+)
+from hpcscientist.models.prompting.prompts import line, tame
+from hpcscientist.records.literature import Section
 from hpcscientist.records.reviews import Finding
 from hpcscientist.reviews import hidden_latex, hidden_pdf, instructions
 
@@ -335,7 +341,7 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
     white = hidden_latex.whites(whole)
     shown, hidden = hidden_latex.without(body, white)
     _, of_head = hidden_latex.without(head, white)
-    title = latex_head.title(head) or latex_head.title(body) or path.stem
+    title = latex_head.title_of(head) or latex_head.title_of(body) or path.stem
     sections = _tex_sections(shown.replace(r"\maketitle", ""))
     cited = latex_references.references(files, main, without_comments(whole))
     if cited and r"\bibitem" not in shown:

@@ -19,9 +19,9 @@ from pydantic import BaseModel, Field
 
 from hpcscientist.errors import ReplyError
 from hpcscientist.files.atomic import write_json
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.materials import Prompt, of_template
+from hpcscientist.models.prompting.fitting import Prompt, of_template
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.reviews.paper import PaperText

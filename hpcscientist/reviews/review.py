@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_json, write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line

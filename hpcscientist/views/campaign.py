@@ -28,7 +28,7 @@ from hpcscientist.launching.costs import spending
 from hpcscientist.launching.costs.spending import CostLines, Counted, Spending
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
 from hpcscientist.views.ideas import IdeaView, ideas_of

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.judgement.arm_comparison import search_hours, within
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.views.campaign import CampaignView, best_row
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from hpcscientist.files.text import printable
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import Arm
 from hpcscientist.views.timeline import AttemptMade, Timeline, TrialSpan
 

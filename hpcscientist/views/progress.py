@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpcscientist.feedback.statistics import noise
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 from hpcscientist.views.ideas import IdeaView
 from hpcscientist.views.timeline import Timeline, TrialSpan

@@ -33,7 +33,7 @@ from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 from hpcscientist.records.scores import NumberOdds
 
 REFERENCE = toy_recipe().reference

@@ -15,9 +15,7 @@ from hpcscientist.config.settings import AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import GONE
+from hpcscientist.models.prompting.fitting import GONE, Estimate, Window
 from hpcscientist.ports.author import Author
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp

@@ -23,8 +23,7 @@ from hpcscientist.authoring.revising import GIVEN_BACK, REPEATS, UNCHANGED
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.records.asked.authoring import (
     Brief,
     CompleteTask,
@@ -37,7 +36,7 @@ from hpcscientist.records.asked.authoring import (
     Variant,
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 
 DOUBLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}

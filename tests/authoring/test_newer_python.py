@@ -15,8 +15,7 @@ from hpcscientist.authoring.revising import Question, Reviser
 from hpcscientist.authoring.structure import local_structure, outline
 from hpcscientist.authoring.tracebacks.log import frames
 from hpcscientist.config.settings import CODE as SETTINGS
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import fixed
+from hpcscientist.models.prompting.fitting import Window, fixed
 from hpcscientist.records.asked.authoring import Draft, GaveUp
 from hpcscientist.records.asked.model import Message
 from hpcscientist.records.asked.replies import Edit

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from hpcscientist.authoring.planner import Planned, Planner, problems, trimmed
 from hpcscientist.config.settings import CODE
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 
 PLAN: dict[str, Any] = {
     "data": "The training images, each shifted by a pixel at random.",

@@ -9,8 +9,7 @@ from authoring_kit import ScriptedModel, brief, planned, toy_recipe
 from hpcscientist.authoring.run_reading import RunAnalyst
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.errors import EndpointError
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.experiment import AnalysisReply, RunOutcome
 

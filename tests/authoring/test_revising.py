@@ -23,8 +23,7 @@ from hpcscientist.authoring.revising import (
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt, fixed
+from hpcscientist.models.prompting.fitting import Prompt, Window, fixed
 from hpcscientist.records.asked.authoring import Draft, GaveUp
 from hpcscientist.records.asked.model import Message
 from hpcscientist.records.asked.replies import FixReply

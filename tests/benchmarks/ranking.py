@@ -29,8 +29,7 @@ from hpcscientist.models.role_client import RoleClient
 from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe import schema
 from hpcscientist.records.asked.model import Role
-from hpcscientist.records.known.literature import Hit
-from hpcscientist.records.known.survey import TaskAttributes
+from hpcscientist.records.literature import Hit, TaskAttributes
 
 if TYPE_CHECKING:
     from hpcscientist.models.roles import Roles

@@ -15,7 +15,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import Event, SeedsDecided, TrialQueued
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Stage, TrialSpec
 

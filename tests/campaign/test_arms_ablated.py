@@ -23,7 +23,7 @@ from hpcscientist.history import journal
 from hpcscientist.models.chat import Call
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
 
 IDEAS = 9  # one look-alike and one that needs mending are among them
 ABLATED = [arm for arm in loop.ARMS if arm not in (loop.WHOLE, "search")]

@@ -22,7 +22,7 @@ from hpcscientist.records.events import (
     SplitSpent,
     TrialEnded,
 )
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
 

@@ -20,7 +20,7 @@ from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import BudgetDecided, Event, SeedsDecided
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,

@@ -27,7 +27,7 @@ from hpcscientist.history.status import status
 from hpcscientist.ideation.search import STARTUP_TRIALS
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import ResultsCompacted
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
     IdeaFailed,

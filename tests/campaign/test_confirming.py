@@ -17,7 +17,7 @@ from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Split, Stage, TrialSpec

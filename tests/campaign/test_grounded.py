@@ -38,7 +38,7 @@ from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import SURVEY_ID, Idea
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Isolation, Split, TrialSpec
 

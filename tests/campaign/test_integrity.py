@@ -26,7 +26,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.status import tampering
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import Event, TamperingFound, TrialEnded
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import (
     IdeaFailed,

@@ -31,7 +31,7 @@ from hpcscientist.records.asked.authoring import Brief, FixTask
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.asked.replies import CodeReply, Edit, FixReply
-from hpcscientist.records.found.finding import Comparison, Finding, Verdict
+from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 

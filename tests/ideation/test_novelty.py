@@ -12,8 +12,7 @@ from proposing_kit import Scripted, an_idea, review
 
 from hpcscientist.errors import EndpointError, LibraryError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.novelty import NoveltyJudge
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.idea import idea_seed

@@ -10,8 +10,7 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.ports.proposer import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.asked.model import ModelReply, ModelRequest

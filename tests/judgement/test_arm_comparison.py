@@ -17,7 +17,7 @@ from hpcscientist.errors import MachineTrouble, PlaybookExhausted
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement.arm_comparison import compare
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import Arm, Idea, idea_id_of
 from hpcscientist.records.trial import Stage, TrialReport, Usage
 

@@ -16,7 +16,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.found.finding import Finding, Verdict
+from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import TrialSpec

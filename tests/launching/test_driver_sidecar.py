@@ -14,7 +14,7 @@ from misbehaving_endpoint import answer, completion, error
 
 from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import PlaneLost, ServingError
-from hpcscientist.launching.serving import plane_model
+from hpcscientist.launching.serving import driver_sidecar
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.fitting.layout import Machine
@@ -98,7 +98,7 @@ def write_endpoint(served: DriverSidecar, server: Server) -> None:
 async def test_trouble_of_a_plane_that_has_ended_is_no_endpoint_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plane_model, "_HEARD_S", 0.0)
+    monkeypatch.setattr(driver_sidecar, "_HEARD_S", 0.0)
     async with Server() as server:
         server.script = [error(500, "gone")]
         served = served_by(tmp_path, lost="node n2 was lost")
@@ -113,7 +113,7 @@ async def test_trouble_of_a_plane_that_has_ended_is_no_endpoint_s(
 async def test_a_plane_that_does_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plane_model, "_HEARD_S", 0.0)
+    monkeypatch.setattr(driver_sidecar, "_HEARD_S", 0.0)
     served = served_by(tmp_path)
     served.answers.set_exception(ServingError("no memory"))
     assert not served.is_ready

@@ -15,7 +15,7 @@ from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.effort import Schedule, promote
 from hpcscientist.launching.costs import estimate as costs
-from hpcscientist.launching.costs.seeding import Seeding, seeding, seeds_said
+from hpcscientist.launching.costs.estimate import Seeding, seeding, seeds_said
 from hpcscientist.launching.launch import check as planned
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.recipe.create import create

@@ -33,7 +33,7 @@ from hpcscientist.records.events import (
     ReplyRecorded,
     TrialEnded,
 )
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.trial import TrialReport, Usage
 

@@ -16,7 +16,7 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.known.literature import (
+from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
     Hit,

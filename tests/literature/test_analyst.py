@@ -18,8 +18,7 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.idea import Idea, Proposal, idea_seed
-from hpcscientist.records.known.literature import FormulaHit
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord, FormulaHit
 
 IDEA = Idea(
     idea_id="idea-0003", number=3, round=1, model="m", seed=1,

@@ -13,7 +13,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.playbook import PlaybookModel, copy
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
 from hpcscientist.records.scores import NumberOdds
 
 TEXT = '{"topic": 8, "attributes": 10, "reason": "r"}'

@@ -13,8 +13,7 @@ from misbehaving_endpoint import Act, Endpoint, answer, completion, error, hang
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt, entries, of_template
+from hpcscientist.models.prompting.fitting import Prompt, Window, entries, of_template
 from hpcscientist.models.roles import Roles
 from hpcscientist.models.structured import ask
 from hpcscientist.records.asked.model import ModelRequest

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     GONE,
     Part,
     Prompt,

@@ -18,7 +18,7 @@ from hpcscientist.records.asked.proposing import Leader, Reference
 from hpcscientist.records.asked.vetting import Direction as Way
 from hpcscientist.records.experiment import ConceptCheck, ReviewReply
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.known.survey import Concept, ConceptRecord, TaskAttributes
+from hpcscientist.records.literature import Concept, ConceptRecord, TaskAttributes
 from hpcscientist.records.outcome import IdeaFailure
 from hpcscientist.records.trial import Direction, MetricSpec
 from hpcscientist.reviews.form import load as load_form

@@ -11,7 +11,7 @@ from hpcscientist.models.reply_limits import Limit, narrowed
 from hpcscientist.records.asked.replies import CodeReply
 from hpcscientist.records.asked.vetting import ConvergeReply, NoveltyReply, ReflectReply
 from hpcscientist.records.experiment import ReviewReply
-from hpcscientist.records.known.survey import ProfileReply
+from hpcscientist.records.literature import ProfileReply
 
 
 def items(schema: dict[str, Any], name: str) -> dict[str, Any]:

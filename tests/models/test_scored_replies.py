@@ -13,11 +13,11 @@ from misbehaving_endpoint import Endpoint, answer, completion, error
 
 from hpcscientist.config.settings import REVIEW, ClientSettings
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.prompting.materials import fixed
+from hpcscientist.models.prompting.fitting import fixed
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.records.asked.model import Message
 from hpcscientist.records.asked.vetting import FeasibilityReply
-from hpcscientist.records.known.survey import RankReply
+from hpcscientist.records.literature import RankReply
 
 QUICK = ClientSettings(timeout_s=300, retries=1, backoff_s=0.001, backoff_max_s=0.002)
 TEXT = '{"topic": 8, "attributes": 10, "reason": "r"}'

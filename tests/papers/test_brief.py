@@ -15,7 +15,7 @@ from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.asked.vetting import Citation, NoveltyVerdict
 from hpcscientist.records.experiment import AnalysisReply
 from hpcscientist.records.idea import Idea, Proposal
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 
 
 @pytest.fixture(scope="module")

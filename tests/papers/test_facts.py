@@ -21,7 +21,7 @@ from hpcscientist.papers.check import check_all
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.trace import COLUMNS, as_table, trace
 from hpcscientist.records.facts import FactKind, FactSheet, Statistic
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import (
     Defect,
     DefectCode,

@@ -30,7 +30,7 @@ from writing_kit import (
 from hpcscientist.errors import EndpointError, ReplyError
 from hpcscientist.files.rundir import PaperPaths
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Estimate
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.papers.writing import drafts
 from hpcscientist.papers.writing.evidence import Evidence, sentences_of

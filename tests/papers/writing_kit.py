@@ -25,8 +25,8 @@ from hpcscientist.records.facts import (
     Scope,
     Statistic,
 )
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.known.literature import Hit, Paper, SearchBy
+from hpcscientist.records.findings import Verdict
+from hpcscientist.records.literature import Hit, Paper, SearchBy
 from hpcscientist.records.manuscript import (
     Defect,
     DefectCode,

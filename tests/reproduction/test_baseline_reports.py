@@ -12,7 +12,7 @@ from hpcscientist.history import journal
 from hpcscientist.records.events import Event, TrialEnded
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.trial import TrialSpec
-from hpcscientist.reproduction.shared import baseline_reports
+from hpcscientist.reproduction.rerun import baseline_reports
 
 
 @pytest.fixture

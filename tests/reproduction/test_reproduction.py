@@ -12,9 +12,7 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.found.claim import Claim, Evidence, Measured
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.found.reproduction import Holding, Reproduction
+from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
 from hpcscientist.reproduction import folder, recorded

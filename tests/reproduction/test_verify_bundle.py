@@ -20,16 +20,14 @@ from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.recipe.archive import packed
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.found.reproduction import Holding, Reproduction
+from hpcscientist.records.findings import Holding, Reproduction, Verdict
 from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.trial import Split, TrialSpec
-from hpcscientist.reproduction import claim_ref, folder
+from hpcscientist.reproduction import alone as within
+from hpcscientist.reproduction import claim_ref, folder, verify_bundle
+from hpcscientist.reproduction.alone import reproduce_alone
 from hpcscientist.reproduction.claim_ref import reproduce_folder
 from hpcscientist.reproduction.environment import Wanted
-from hpcscientist.reproduction.handed_on import alone as within
-from hpcscientist.reproduction.handed_on import verify_bundle
-from hpcscientist.reproduction.handed_on.alone import reproduce_alone
 from hpcscientist.reproduction.judge import Said
 
 Spoil = Callable[[Path], object]

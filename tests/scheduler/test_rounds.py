@@ -13,9 +13,9 @@ from turned_loop import TurnedLoop
 
 from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution import presence
+from hpcscientist.execution.backends.slurm.backend import Stops
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.stops import Stops
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from hpcscientist.files.handed import python
+from hpcscientist.files import python_source
 
 Kind = Literal["string", "comment", "number", "name", "operator"]
 
@@ -70,8 +70,8 @@ def fault(text: str) -> str | None:
     What only a newer Python than this one compiles has no fault: whether trials have such a
     Python, `checks` says of the whole file.
     """
-    found = python.fault(text)
-    if found is None or python.is_newer(text):
+    found = python_source.fault(text)
+    if found is None or python_source.is_newer(text):
         return None
     message = found.message.removeprefix("syntax error: ")
     return message if found.line is None else f"line {found.line}: {message}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from hpcscientist.authoring.edits import matching
 from hpcscientist.authoring.edits.lexing import fault, is_python
 from hpcscientist.authoring.edits.outcome import Changed, Refusal
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
 from hpcscientist.records.asked.replies import UnitEdit
 
 IMPORTS, SETTINGS, MAIN, WHOLE = "imports", "settings", "__main__", "whole file"

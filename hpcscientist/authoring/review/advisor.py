@@ -29,7 +29,7 @@ from hpcscientist.authoring.review.verdicts import (
     wanted,
 )
 from hpcscientist.config.settings import Settings
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Part,
     Prompt,
     from_the_end,
@@ -37,7 +37,7 @@ from hpcscientist.models.prompting.materials import (
     of_template,
     read_only_files,
 )
-from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.sample import Sample

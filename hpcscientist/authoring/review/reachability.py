@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from hpcscientist.authoring.review.source import UNREADABLE, plain
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.python_source import syntax_tree
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

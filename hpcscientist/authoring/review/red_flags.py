@@ -18,7 +18,7 @@ from hpcscientist.authoring.review.dead_code import UNCALLED, idle, switches
 from hpcscientist.authoring.review.equivalence import same_program, unread_constants
 from hpcscientist.authoring.review.reachability import Program, Unit, read
 from hpcscientist.authoring.review.source import UNREADABLE
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.base import Record
 
 # What single pieces of code look like that pretend: predicates on parsed Python.

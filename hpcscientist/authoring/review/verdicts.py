@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from hpcscientist.authoring.review.source import code_lines, difference, shown_lines
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.records.asked.authoring import Brief
 from hpcscientist.records.experiment import ConceptCheck, Implemented, ReviewReply
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 
 _NAME, _DEFINITION = 300, 1000  # characters
 _WORST_FIRST: tuple[Implemented, ...] = ("missing", "partial", "implemented")

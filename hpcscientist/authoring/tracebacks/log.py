@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from hpcscientist.authoring.tracebacks.blocks import Block, Place, blocks
 from hpcscientist.authoring.tracebacks.layouts import cleaned, split
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.python_source import syntax_tree
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 

@@ -23,7 +23,7 @@ from hpcscientist.models.replay import recorded_calls
 from hpcscientist.models.structured import CUT_OFF
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import CampaignEnded, DriverStarted, ReplyRecorded, TrialEnded
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, Scored
 from hpcscientist.records.trial import Stage

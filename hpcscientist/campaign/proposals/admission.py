@@ -22,14 +22,13 @@ from hpcscientist.campaign.proposals.idea_file import (
 from hpcscientist.campaign.proposals.proposal_context import IN_PROGRESS, Knowledge, ProposalContext
 from hpcscientist.config.extent import Extent
 from hpcscientist.errors import IdeaDamaged, PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.ideation.bank import Bank
-from hpcscientist.ideation.changes import touched
+from hpcscientist.ideation.bank import Bank, touched
 from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.ports.proposer import Proposer, Reconsider
 from hpcscientist.records.asked.proposing import Leader, ProposalTask, Repeated

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import LibraryError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.ports.embedder import Embedder

@@ -21,7 +21,7 @@ from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
@@ -37,7 +37,7 @@ from hpcscientist.records.asked.proposing import (
     Reference,
 )
 from hpcscientist.records.events import NoteTaken
-from hpcscientist.records.found.finding import Finding, Verdict
+from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.idea import (
     BASELINE_ATTEMPT,
     BASELINE_ID,
@@ -46,7 +46,7 @@ from hpcscientist.records.idea import (
     PromptRef,
     idea_id_of,
 )
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
 from hpcscientist.records.trial import MetricSpec
 
 if TYPE_CHECKING:

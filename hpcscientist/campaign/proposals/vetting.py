@@ -23,7 +23,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.asked.vetting import Vetted
 from hpcscientist.records.events import IdeaEnded, NoteTaken
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 
 if TYPE_CHECKING:
     from hpcscientist.literature.analyst import Analyst

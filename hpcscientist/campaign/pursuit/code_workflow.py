@@ -12,7 +12,7 @@ from hpcscientist.campaign.once import once
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line

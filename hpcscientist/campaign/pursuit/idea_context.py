@@ -16,7 +16,7 @@ from hpcscientist.authoring import attempts
 from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.pursuit.attempt_store import Tried
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.history.entities import IdeaState

@@ -24,12 +24,12 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.errors import DiskFull, IdeaDamaged
 from hpcscientist.execution import presence, spec_file, trial_outcome
-from hpcscientist.execution.leftovers import keep_log
+from hpcscientist.execution.folders import keep_log
 from hpcscientist.execution.trial import node_name
-from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.atomic import takes
+from hpcscientist.files.handed import LARGEST_TEXT
 from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.files.space import takes
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import test_split_guard

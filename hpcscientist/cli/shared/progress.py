@@ -19,7 +19,7 @@ from hpcscientist.history.status import tampering
 from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.costs import estimate as costs
-from hpcscientist.launching.costs.seeding import seeds_said
+from hpcscientist.launching.costs.estimate import seeds_said
 from hpcscientist.papers import lacking
 from hpcscientist.records.events import (
     DriverStarted,

@@ -25,15 +25,13 @@ import psutil
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.machine import gpu_names, memory_mb
-from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.execution.backends.machine import gpu_names, memory_mb, refuse_patterns
 from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.execution.backends.slots import Held, Need, Slots
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.trial import node_name
-from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.atomic import NO_SPACE, read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.runs import Ended, EndState, run_of
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import gpus, processes

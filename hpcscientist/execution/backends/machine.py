@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from hpcscientist.errors import UsageError
+
 _DEVICES = Path("/proc/driver/nvidia/gpus")
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -28,3 +30,19 @@ def memory_mb() -> float:
     with contextlib.suppress(OSError, ValueError):  # there is no limit, or none that is seen here
         total = min(total, float(_LIMIT.read_text()))
     return total / 2**20
+
+
+# Paths that Slurm and submitit do not take as they are.
+
+
+def refuse_patterns(root: Path) -> None:
+    """Raise UsageError for a folder below which nothing can be submitted.
+
+    submitit puts the job's number in place of %j and the like wherever they stand in a path, and
+    Slurm does so with more of them, so files would come to lie in folders beside.
+    """
+    if "%" in str(root.absolute()):
+        raise UsageError(
+            f"{root.absolute()}: Slurm and submitit read the % in this path as the start of a "
+            "pattern; give a folder without one (--run-dir, or --out of a rerun)"
+        )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import psutil
 
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.system import processes
 

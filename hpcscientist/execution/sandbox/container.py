@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.execution.sandbox.candidate import arguments, gpus, settings
+from hpcscientist.execution.sandbox.host import arguments, gpus, settings
 from hpcscientist.records.trial import TrialSpec
 
 CODE, DATA, OUT, WORK = "/code", "/data", "/out", "/work"

@@ -16,11 +16,11 @@ from hpcscientist.execution import folders, scoring
 from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
 from hpcscientist.execution.sandbox import container, host, image
-from hpcscientist.execution.sandbox.candidate import command, environment
+from hpcscientist.execution.sandbox.host import command, environment
 from hpcscientist.files import trusted, vault
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.hashing import hash_texts, hash_tree
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.trusted import Contents, TrustedCopy
 from hpcscientist.recipe.checks.tree import LARGEST
 from hpcscientist.records.outcome import IdeaFailed

@@ -21,7 +21,7 @@ from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
-from hpcscientist.records.known.literature import (
+from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
     Hit,

@@ -11,9 +11,7 @@ from pathlib import Path
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ServingError, UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.steps.backend import StepsBackend
-from hpcscientist.execution.backends.steps.command import find_allocation
-from hpcscientist.execution.backends.steps.gpus import NodeGpus
+from hpcscientist.execution.backends.steps import NodeGpus, StepsBackend, find_allocation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.launching.serving import models as serving

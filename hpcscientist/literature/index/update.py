@@ -14,15 +14,15 @@ import numpy.typing as npt
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import LibraryError, ModelError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
+from hpcscientist.literature.index import meaning
+from hpcscientist.literature.index import meaning as blocks
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart
-from hpcscientist.literature.index.meaning import learning
-from hpcscientist.literature.index.meaning import vectors as blocks
-from hpcscientist.literature.index.words import writing
+from hpcscientist.literature.index.words import documents
 from hpcscientist.literature.index.words.documents import SYMBOLS, Indexing
-from hpcscientist.literature.index.words.fields import vector_texts
+from hpcscientist.literature.index.words.engine import vector_texts
 from hpcscientist.literature.library.files.paths import LibraryPaths, make_folder, refusal
 from hpcscientist.literature.library.indexing import Progress, Step
 from hpcscientist.literature.library.processes.pool import Pool
@@ -81,9 +81,9 @@ class LibraryIndex:
         if (
             keyword is None
             or keyword.content != store.fingerprint
-            or not writing.whole(paths, keyword)
+            or not documents.whole(paths, keyword)
         ):
-            keyword = writing.update(paths, store, keyword, _Teller(progress), pool)
+            keyword = documents.update(paths, store, keyword, _Teller(progress), pool)
         if pool is not None:
             pool.close()  # what comes now takes memory itself
         vectors = last.vectors if last else None
@@ -99,7 +99,7 @@ class LibraryIndex:
     ) -> VectorPart:
         named = self._settings.model or (last.model if last else "")
         if not named:
-            name, fitted_on, learnt = learning.learn(
+            name, fitted_on, learnt = meaning.learn(
                 store, paths, last, _counter(progress, "latent semantic analysis")
             )
             part = _part(learnt, last, learnt.width)

@@ -15,8 +15,9 @@ import pyarrow as pa
 from hpcscientist import __version__
 from hpcscientist.literature.library import ledger as ledgers
 from hpcscientist.literature.library.files import schema, superseded
-from hpcscientist.literature.library.files.contents import Contents, Placed
 from hpcscientist.literature.library.files.parts import (
+    Contents,
+    Placed,
     Positions,
     Rows,
     as_column,
@@ -26,7 +27,7 @@ from hpcscientist.literature.library.files.parts import (
 )
 from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
 from hpcscientist.literature.library.ledger import Commit, Ledger, Part
-from hpcscientist.literature.library.sameness.joining import Papers, paper_rows
+from hpcscientist.literature.library.sameness import Papers, paper_rows
 from hpcscientist.literature.sources.base import Trouble
 
 SHOWN: Any = pa.schema([("position", pa.int64())], metadata=schema.PAPERS.metadata)

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.python_source import syntax_tree
 from hpcscientist.literature.sources import lines, text, trees
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.records import jsonl
-from hpcscientist.records.known.literature import Symbol
+from hpcscientist.records.literature import Symbol
 
 _FILE_BYTES = 2 * 2**20
 _CODE_LINES = 200

@@ -28,7 +28,7 @@ from hpcscientist.records.facts import (
     RunOf,
     Source,
 )
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.feedback.statistics import CONFIDENCE
-from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import IdeaState
@@ -32,7 +32,7 @@ from hpcscientist.records.facts import (
     exact,
     printed,
 )
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT
 from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.trial import Split

@@ -16,7 +16,7 @@ from typing import Any
 
 from hpcscientist.campaign import claims
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.entities import TrialState
@@ -38,12 +38,11 @@ from hpcscientist.records.facts import (
     printed,
     significant,
 )
-from hpcscientist.records.found.claim import Claim, Evidence
-from hpcscientist.records.found.finding import Comparison, ResultRow
+from hpcscientist.records.findings import Claim, Comparison, Evidence, ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored, is_measured
 from hpcscientist.records.trial import Direction, MetricSpec, Split
-from hpcscientist.results.parts import keys_in
+from hpcscientist.results.compact import keys_in
 from hpcscientist.results.rows import Row, rows_of
 from hpcscientist.results.scan import part_files
 

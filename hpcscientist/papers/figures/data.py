@@ -22,7 +22,7 @@ from hpcscientist.history import journal
 from hpcscientist.history.entities import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import AttemptWritten
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage

@@ -15,16 +15,16 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcscientist.campaign.proposals.idea_file import read_idea
 from hpcscientist.errors import RunDirectoryError, UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan
 from hpcscientist.records.facts import FactIdea, FactSheet
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ID, CAMPAIGN_ID, Idea
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 from hpcscientist.records.manuscript import PaperScope
 
 T = TypeVar("T", bound=BaseModel)

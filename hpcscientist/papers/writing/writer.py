@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hpcscientist.config.settings import PapersSettings
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     GONE,
     Prompt,
     entries,
     from_the_end,
     of_template,
 )
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.papers.writing import drafts, offered

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import tree_files
 from hpcscientist.recipe import given, knobs
 from hpcscientist.recipe.checks.document import read_text

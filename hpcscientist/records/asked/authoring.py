@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan, FurtherRun
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 from hpcscientist.records.outcome import IdeaFailed
 
 

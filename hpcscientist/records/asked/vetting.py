@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Idea, Proposal, Score
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 from hpcscientist.records.scores import Scored
 
 Decision = Literal["novel", "not_novel", "undecided"]

@@ -17,7 +17,7 @@ from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.reproduction import Holding, Reproduction
+from hpcscientist.records.findings import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.claim_integrity import examine
 from hpcscientist.reproduction.environment import Wanted

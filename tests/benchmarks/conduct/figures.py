@@ -21,10 +21,9 @@ from benchmarks.conduct.driver import costs
 from hpcscientist.bench.figure import Figure
 from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
-from hpcscientist.history.chain import Chain
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.history.upcasting import Line, group, text_of
+from hpcscientist.history.upcasting import Chain, Line, group, text_of
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of

@@ -117,11 +117,7 @@ class BareIndex:
 
     def __init__(self, library: Path) -> None:
         from hpcscientist.literature.index import catalogue  # noqa: PLC0415
-        from hpcscientist.literature.index.words import (  # noqa: PLC0415
-            documents,
-            engine,
-            fields,
-        )
+        from hpcscientist.literature.index.words import documents, engine  # noqa: PLC0415
         from hpcscientist.literature.library.files.paths import LibraryPaths  # noqa: PLC0415
 
         paths = catalogue.IndexPaths(LibraryPaths(library).index)
@@ -129,13 +125,13 @@ class BareIndex:
         assert known is not None
         folder = paths.path(known.keyword.folder) / documents.PAPERS
         self._schema, self._searcher = engine.open_view(folder)
-        self._boosts = fields.PAPERS
+        self._boosts = engine.PAPERS
 
     def parse(self, query: str) -> Any:
         """Return a query as tantivy's own object: any of its words in any field."""
         import tantivy  # noqa: PLC0415 (heavy)
 
-        from hpcscientist.models.embedding.words import telling  # noqa: PLC0415
+        from hpcscientist.models.embedding.keywords import telling  # noqa: PLC0415
 
         parts = [
             tantivy.Query.boost_query(

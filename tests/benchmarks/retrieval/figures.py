@@ -23,7 +23,7 @@ from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
 from hpcscientist.ports.library import Library
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.known.literature import SearchBy
+from hpcscientist.records.literature import SearchBy
 
 RECALL_AT, PRECISION_AT = 50, 10
 SEARCHES: tuple[SearchBy, ...] = get_args(SearchBy)

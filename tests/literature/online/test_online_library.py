@@ -25,10 +25,9 @@ from imitated_services import (
 from online_kit import Bench
 
 from hpcscientist.literature.online.cache import Cache, Misses
-from hpcscientist.literature.online.joining import Listed, join
-from hpcscientist.literature.online.library import OnlineLibrary, open_online
+from hpcscientist.literature.online.library import Listed, OnlineLibrary, join, open_online
 from hpcscientist.literature.online.services.base import ServiceName
-from hpcscientist.records.known.literature import (
+from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
     Hit,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.python_source import syntax_tree
 
 MAX_SOURCE = 400_000  # characters; longer files are generated, or data
 _TRIES = 25

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hpcscientist.config.partitions import Need
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.records.base import Record
 from hpcscientist.records.runs import Batch, Capacity, RunId
 from hpcscientist.records.site import SlurmSite

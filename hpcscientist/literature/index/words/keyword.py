@@ -13,11 +13,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import fsum
 from pathlib import Path
 from typing import Any
 
 from hpcscientist.literature.index.words import engine
+from hpcscientist.literature.index.words.engine import SPELLING, body
+from hpcscientist.literature.library.store import Store
+from hpcscientist.models.embedding.keywords import STOP, pieces, spans, stems, telling, words
+from hpcscientist.records.literature import Paper
 
 MOST_TERMS = 64  # of a query: the rarest; an abstract as a query has about as many
 _MARGIN = 32  # hits more than asked for, so that those of one score are told apart by their ids
@@ -168,3 +173,78 @@ def _any(queries: Sequence[Any]) -> Any:
 
 def _rank(found: Found) -> tuple[float, str, int]:
     return -found.score, found.label, found.number
+
+
+# Words of the library that are written like words it does not know.
+
+_WORDS = 8  # of a query that are looked at
+_PAPERS = 5  # that are looked into for a word
+_SHORTEST = 3  # letters of a word that is looked at
+
+
+def suggest(query: str, papers: KeywordIndex, store: Store) -> tuple[str, ...]:
+    """Return a word for each of the query's words that no paper has, where one is near."""
+    written = list(dict.fromkeys(pieces(query)))
+    unknown = [
+        word
+        for word, stem in zip(written, stems(written), strict=True)
+        if len(word) >= _SHORTEST and word not in STOP and not papers.knows(stem)
+    ]
+    found = [_nearest(word, papers, store) for word in unknown[:_WORDS]]
+    return tuple(dict.fromkeys(word for word in found if word))
+
+
+def _nearest(word: str, papers: KeywordIndex, store: Store) -> str:
+    """Return the nearest of the words of titles that have one near; "" if none does."""
+    there: dict[str, None] = {}
+    for position in papers.near(SPELLING, word, _PAPERS):
+        if position in store.positions:
+            there |= dict.fromkeys(pieces(store.paper_at(position).title))
+    close = get_close_matches(word, there, n=1, cutoff=0.7)
+    return close[0] if close else ""
+
+
+# The place in a paper that fits a query best, for people to see.
+
+WIDTH = 200  # characters
+_BODY = 20_000  # of a paper's text that is looked at where its abstract has none of the words
+
+
+def snippet(paper: Paper, query: str, width: int = WIDTH) -> str:
+    """Return a piece of a paper's text with as many different words of a query as possible.
+
+    From the abstract if it has any of them, else from the text, else how the abstract begins.
+    """
+    wanted = frozenset(telling(query) or words(query))
+    for text in (paper.abstract, body(paper)[:_BODY]):
+        found = _best(text, wanted, width)
+        if found:
+            return found
+    return _cut(paper.abstract or body(paper)[:_BODY], 0, width)
+
+
+def _best(text: str, wanted: frozenset[str], width: int) -> str:
+    """Return the piece with the most different words; the first on a tie; "" without any."""
+    hits = [(start, end, terms & wanted) for start, end, terms in spans(text) if terms & wanted]
+    best, most, first = 0, 0, 0
+    for last, (_, end, _) in enumerate(hits):
+        while end - hits[first][0] > width and first < last:
+            first += 1
+        there = len(frozenset().union(*(terms for _, _, terms in hits[first : last + 1])))
+        if there > most:
+            most, best = there, hits[first][0]
+    return _cut(text, best, width) if hits else ""
+
+
+def _cut(text: str, start: int, width: int) -> str:
+    """Return `width` characters around what begins at `start`, with whole words at the ends."""
+    begin = max(0, min(start - width // 4, len(text) - width))
+    if begin:
+        space = text.find(" ", begin, start)
+        begin = begin if space < 0 else space + 1
+    end = min(len(text), begin + width)
+    if end < len(text):
+        space = text.rfind(" ", start + 1, end)
+        end = end if space < 0 else space
+    piece = " ".join(text[begin:end].split())
+    return f"{'… ' if begin else ''}{piece}{' …' if end < len(text) else ''}"

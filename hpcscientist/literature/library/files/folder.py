@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.files.contents import (
+from hpcscientist.literature.library.files.parts import (
     FORMAT,
     Contents,
     read_contents,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import DiskFull, LibraryError
-from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.space import NO_SPACE
+from hpcscientist.files.atomic import NO_SPACE, write_atomic
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hpcscientist.literature.library.keys import address_key, id_keys, title_key
 from hpcscientist.literature.sources.base import Abstract
-from hpcscientist.records.known.literature import Formula, Paper, Section, Symbol
+from hpcscientist.records.literature import Formula, Paper, Section, Symbol
 
 VERSION = 1
 VERSION_KEY = b"hpcscientist.library_schema"

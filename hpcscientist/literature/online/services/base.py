@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 R = TypeVar("R")
 ServiceName = Literal["semantic_scholar", "arxiv", "openalex"]

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from hpcscientist.literature.sources import ids
 from hpcscientist.literature.sources.pdf import headings, names
 from hpcscientist.literature.sources.pdf.body import Part, body_type
-from hpcscientist.literature.sources.pdf.lines.layout import Piece
-from hpcscientist.literature.sources.pdf.lines.pages import Line
-from hpcscientist.literature.sources.pdf.lines.prose import Spelled, mended, plain
+from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, mended, plain
 from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
 
 _INSANE = re.compile(

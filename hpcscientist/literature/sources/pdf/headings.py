@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.literature.sources.pdf.lines.layout import Piece
-from hpcscientist.literature.sources.pdf.lines.pages import Line
+from hpcscientist.literature.sources.pdf.lines import Line, Piece
 from hpcscientist.literature.sources.pdf.names import (
     ABSTRACTS,
     ASIDES,

@@ -12,7 +12,7 @@ from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item
 from hpcscientist.literature.sources.records import arxiv_xml
 from hpcscientist.literature.sources.records.jsonl import read_items
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 
 def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Iterator[Item]:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, trouble
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 _RECORDS = ("entry", "record")
 _STEP = 2**16

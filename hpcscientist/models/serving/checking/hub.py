@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.errors import NoWeights
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.models.prompting.materials import Prompt
+from hpcscientist.models.prompting.fitting import Prompt
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, VettingStage

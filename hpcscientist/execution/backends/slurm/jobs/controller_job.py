@@ -17,10 +17,17 @@ from hpcscientist.config.sbatch import cluster_of, extra_of_controller, gpu_opti
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
 from hpcscientist.execution.backends.slurm.jobs import sweep
-from hpcscientist.execution.backends.slurm.jobs.setup import setup_lines
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.execution.backends.slurm.watching.states import Phase
-from hpcscientist.records.site import Site
+from hpcscientist.records.site import Site, SlurmSite
+
+# What the shell of every job does first. In a file of its own: submitit takes long to import.
+
+
+def setup_lines(site: SlurmSite) -> list[str]:
+    """Return the shell lines before the command: modules, then the site's own."""
+    return [*(f"module load {shlex.quote(module)}" for module in site.modules), *site.setup]
+
 
 MODULE = "hpcscientist.cli.main"
 # Slurm's reason of a job that waits for another one's end.
@@ -193,3 +200,56 @@ def _quoted(path: Path) -> str:
     folder = str(path.parent).replace("%", "%%")
     text = f"{folder}/{path.name}".replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
+
+
+# The job that serves models and nothing else: its script, its submission, and its place in the
+# queue.
+#
+# It is not requeued: who uses its endpoint would not find it again.
+
+
+@dataclass(frozen=True, slots=True)
+class ServingJob:
+    """What is asked of Slurm to serve models. `folder`: the plane's; `python`: a shell word or
+    command; `log`: a file name with Slurm's %j for the job's number."""
+
+    owner: str
+    folder: Path
+    log: Path
+    nodes: int
+    site: Site
+    python: str
+
+
+def serving_script(job: ServingJob) -> str:
+    """Return the sbatch script of a job that serves what the plane's folder says."""
+    where = shlex.quote(str(job.folder))
+    # -P: nothing in the folder it was submitted from is taken for a module.
+    command = f"{job.python} -P -u -m {MODULE} serve --as-submitted --dir {where}"
+    mark = (job.owner, naming.SERVE)
+    options = own_options(job.site, mark, job.nodes, job.log, requeue=False)
+    lines = [
+        "#!/bin/bash",
+        *(f"#SBATCH {option}" for option in options),
+        *setup_lines(job.site.slurm),
+        f"exec {command}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def submit_serving(slurm: Slurm, job: ServingJob) -> str:
+    """Submit it; return its id. Raises SchedulerSilent, SchedulerRefused."""
+    return hand_in(slurm, serving_script(job), (), os.environ)
+
+
+def stop(slurm: Slurm, job_id: str) -> None:
+    """Tell a running job to end by the signal that it gets before its limit. Raises SchedulerError.
+
+    The batch process alone hears it, and not its steps.
+    """
+    slurm.run("scancel", "--quiet", "--batch", "--signal=USR1", job_id)
+
+
+def find(slurm: Slurm, owner: str) -> QueueRow | None:
+    """Return the job while it waits or runs, None once it has ended. Raises SchedulerError."""
+    return next(iter(sweep.live_jobs(slurm, owner)), None)
