@@ -14,17 +14,9 @@ which it takes at most 25 for good. So it is told the best 25 and the latest, MO
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
-
-import optuna
-from optuna.distributions import BaseDistribution
-from optuna.samplers import TPESampler
-from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
 
 from hpcscientist.errors import UsageError
 from hpcscientist.recipe.schema import Knob
@@ -33,8 +25,9 @@ from hpcscientist.records.idea import KnobValue, Proposal, idea_seed
 from hpcscientist.records.trial import Direction
 
 if TYPE_CHECKING:
-    from hpcscientist.recipe.load import Recipe
+    from optuna.distributions import BaseDistribution
 
+    from hpcscientist.recipe.load import Recipe
 
 STARTUP_TRIALS = 8  # drawn at random before the estimator has enough to go by
 MOST_TOLD = 200  # scores that the estimator reckons with
@@ -49,6 +42,7 @@ class SearchProposer:
 
     def __init__(self, recipe: Recipe, seed: int) -> None:
         """Raise UsageError if the recipe has no knobs, or one that holds no value."""
+        from hpcscientist.ideation.sampling import Sampling  # noqa: PLC0415 (heavy)
 
         spec = recipe.spec
         if not spec.knobs:
@@ -129,59 +123,3 @@ def _distribution(knob: Knob, recipe: str) -> BaseDistribution:
 
 def _text(value: KnobValue) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-# Optuna's sampler, made afresh for each proposal and told the outcomes anew.
-#
-# A study copies every trial that it is given, with all that hangs on it, which took longer than
-# the sampler itself. Trials of ended ideas do not change, so here they are made once and shared.
-
-_WHENEVER = datetime(2000, 1, 1)
-
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-class Sampling:
-    """Settings of knobs by the tree-structured Parzen estimator.
-
-    It remembers no outcome: only what Optuna makes of those that it was told last.
-    """
-
-    def __init__(self, distributions: Mapping[str, BaseDistribution], direction: Direction) -> None:
-        """Know the knobs, and which way their outcomes are better."""
-        self._distributions = dict(distributions)
-        self._direction = StudyDirection[direction.name]
-        self._made: dict[int, tuple[PastScore, _Shared]] = {}  # by the number of an idea
-
-    def ask(self, seed: int, startup: int, told: Sequence[PastScore]) -> dict[str, KnobValue]:
-        """Return the next setting; the first `startup` are drawn at random."""
-        sampler = TPESampler(seed=seed, n_startup_trials=startup, multivariate=False)
-        study = optuna.create_study(direction=self._direction, sampler=sampler)
-        self._made = {past.number: (past, self._trial(past)) for past in told}
-        study.add_trials(trial for _, trial in self._made.values())
-        return dict(study.ask(self._distributions).params)
-
-    def _trial(self, past: PastScore) -> _Shared:
-        known = self._made.get(past.number)
-        if known is not None and known[0] == past:
-            return known[1]
-        return _Shared(
-            number=-1,  # the study numbers them
-            trial_id=-1,
-            state=TrialState.COMPLETE,
-            value=past.value,
-            datetime_start=_WHENEVER,
-            datetime_complete=_WHENEVER,
-            params=dict(past.knobs),
-            distributions=self._distributions,
-            user_attrs={},
-            system_attrs={},
-            intermediate_values={},
-        )
-
-
-class _Shared(FrozenTrial):
-    """A trial whose settings are shared by all its copies."""
-
-    def __deepcopy__(self, memo: object) -> _Shared:
-        return copy.copy(self)

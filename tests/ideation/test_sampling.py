@@ -15,7 +15,7 @@ from optuna.distributions import (
 from optuna.samplers import TPESampler
 from optuna.trial import create_trial
 
-from hpcscientist.ideation.search import Sampling
+from hpcscientist.ideation.sampling import Sampling
 from hpcscientist.records.asked.proposing import PastScore
 from hpcscientist.records.idea import KnobValue, idea_id_of
 from hpcscientist.records.trial import Direction
