@@ -31,7 +31,7 @@ from hpcscientist.ports.author import Author
 from hpcscientist.ports.proposer import Proposer, Reconsider
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -41,9 +41,9 @@ from hpcscientist.records.asked.authoring import (
     ImproveTask,
     RedraftTask,
 )
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.outcome import Outcome, Scored
+from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 

@@ -20,7 +20,6 @@ from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.upcasting import Chain, Line, group, text_of
-from hpcscientist.records.asked.vetting import Citation, NoveltyVerdict
 from hpcscientist.records.events import (
     AttemptWritten,
     CampaignEnded,
@@ -45,6 +44,7 @@ from hpcscientist.records.outcome import (
     Outcome,
     Scored,
 )
+from hpcscientist.records.proposing import Citation, NoveltyVerdict
 from hpcscientist.records.trial import Split, Stage, TrialReport, Usage, trial_name
 from hpcscientist.results.compact import write_part
 from hpcscientist.results.schema import SCHEMA, VERSION

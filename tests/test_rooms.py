@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hpcscientist
-from hpcscientist.config.keys import defaults
+from hpcscientist.config.layers import defaults
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.outcome import IdeaFailure, MachineFailure
 

@@ -13,7 +13,7 @@ from hpcscientist.files.atomic import sync_folder, write_text
 from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_texts, holds, tree_files
 from hpcscientist.files.rundir import IdeaPaths
-from hpcscientist.records.asked.authoring import Draft
+from hpcscientist.records.authoring import Draft
 from hpcscientist.records.idea import Attempt
 
 _NOTE = "note.md"

@@ -33,7 +33,7 @@ from hpcscientist.models.prompting.fitting import (
     read_only_files,
 )
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.sample import (
+from hpcscientist.models.roles import (
     LOG_SIZE,
     PART_SIZE,
     SUMMARY_SIZE,
@@ -45,18 +45,20 @@ from hpcscientist.models.sample import (
 from hpcscientist.models.stage import TRIES as FORM_TRIES
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
+    CodeReply,
     CompleteTask,
     Draft,
     ExtendTask,
+    FixReply,
     FixTask,
     GaveUp,
     ImproveTask,
     RedraftTask,
+    StructureReply,
     Variant,
 )
-from hpcscientist.records.asked.replies import CodeReply, FixReply, StructureReply
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.system.interpreter import Interpreter

@@ -41,8 +41,7 @@ from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.role_client import UNANSWERED, RoleClient
 from hpcscientist.models.role_client import Call as Asked
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.authoring import FixTask
-from hpcscientist.records.asked.replies import StructureReply
+from hpcscientist.records.authoring import FixTask, StructureReply
 
 RUN = 10_000  # debug rounds of a further run count from here
 TREE = 2_000_000  # and repairs within a tree of versions from here: beyond any further run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.ports.author import Author
 from hpcscientist.recipe.knobs import set_constants
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,

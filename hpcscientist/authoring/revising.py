@@ -34,8 +34,7 @@ from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.packages import available
-from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.replies import CodeReply, FixReply, UnitEdit
+from hpcscientist.records.authoring import CodeReply, Draft, FixReply, GaveUp, UnitEdit
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
 from hpcscientist.system.interpreter import Interpreter

@@ -21,8 +21,8 @@ from hpcscientist.ports.library import Library
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.proposer import Proposer, Reconsider
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 from hpcscientist.system.interpreter import Interpreter
 
 

@@ -266,7 +266,7 @@ def build(
     any mix. Only what is new or has changed is read. Stopped at any moment, the same command
     goes on.
     """
-    from hpcscientist.literature.library.processes.early import forks_for  # noqa: PLC0415 (late, as below)
+    from hpcscientist.literature.library.processes.forks import forks_for  # noqa: PLC0415 (late, as below)
 
     try:
         with interruptible(), forks_for(inputs, out) as forks:

@@ -29,7 +29,7 @@ from hpcscientist.conduct.strategy.steps import (
 )
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import MachineFailed, Scored
 from hpcscientist.records.trial import Stage, TrialReport, trial_name

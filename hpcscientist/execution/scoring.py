@@ -20,9 +20,8 @@ from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, scratch
 from hpcscientist.execution.bounds.bounded import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.execution.failures import idea_failed, machine_failed
+from hpcscientist.execution.failures import headline, idea_failed, machine_failed
 from hpcscientist.execution.sandbox.host import environment
-from hpcscientist.execution.words import headline
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths

@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import Field, ValidationError
 
 from hpcscientist import __version__
-from hpcscientist.config.keys import REMOVED
+from hpcscientist.config.layers import REMOVED
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files import handed, vault
@@ -26,8 +26,8 @@ from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import stale_launch
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
-from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation, Split
 

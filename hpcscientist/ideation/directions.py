@@ -20,12 +20,17 @@ from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.roles import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
-from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply
 from hpcscientist.records.base import Record
+from hpcscientist.records.proposing import (
+    BatchTask,
+    ConvergeReply,
+    Direction,
+    DirectionsReply,
+    ProposalTask,
+)
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

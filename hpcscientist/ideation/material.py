@@ -20,9 +20,9 @@ from hpcscientist.models.prompting.fitting import (
 )
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask, Reference
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Reference
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

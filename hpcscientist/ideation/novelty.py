@@ -25,12 +25,17 @@ from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
 from hpcscientist.ports.library import Library
-from hpcscientist.records.asked.proposing import Reference
-from hpcscientist.records.asked.vetting import Citation, Decision, NoveltyReply, NoveltyVerdict
 from hpcscientist.records.idea import Idea
+from hpcscientist.records.proposing import (
+    Citation,
+    Decision,
+    NoveltyReply,
+    NoveltyVerdict,
+    Reference,
+)
 
 _REASON = 1000  # characters of what a model says
 _QUERY = 400

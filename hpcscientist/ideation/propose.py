@@ -14,13 +14,13 @@ from hpcscientist.models.prompting.fitting import Prompt, Window
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import Call, RoleClient
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal, idea_id_of
+from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

@@ -17,12 +17,11 @@ from hpcscientist.ideation.material import proposal_limits
 from hpcscientist.models.prompting.fitting import Prompt
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import ProposalTask
-from hpcscientist.records.asked.vetting import ReflectReply
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ProposalTask, ReflectReply
 
 _REMARK = 600  # characters of an earlier round's remarks
 _REMEMBERED = 5  # rounds

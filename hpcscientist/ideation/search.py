@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.errors import UsageError
 from hpcscientist.recipe.schema import Knob
-from hpcscientist.records.asked.proposing import PastScore, ProposalTask, Proposed
 from hpcscientist.records.idea import KnobValue, Proposal, idea_seed
+from hpcscientist.records.proposing import PastScore, ProposalTask, Proposed
 from hpcscientist.records.trial import Direction
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.execution.backends.machine import refuse_patterns
+from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
@@ -28,7 +28,7 @@ from hpcscientist.models.open import open_models, parse_spec, role_specs
 from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 
 QUICKSTART = "digits"
 _NODES_OWN = ("/tmp", "/var/tmp", "/dev/shm", "/run")

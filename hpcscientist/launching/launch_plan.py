@@ -17,7 +17,7 @@ from hpcscientist.models.open import parse_spec
 from hpcscientist.ports.embedder import Embedder
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import StepSpec
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 from hpcscientist.system import plugins
 
 

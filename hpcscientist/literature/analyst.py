@@ -16,13 +16,13 @@ from typing import TypeVar
 
 from hpcscientist.config.settings import LiteratureSettings, Settings
 from hpcscientist.literature import material
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import from_the_end, lines_from_the_end, of_template
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.roles import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports.library import Library
 from hpcscientist.records.base import Record

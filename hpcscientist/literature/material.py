@@ -7,10 +7,12 @@ act on a model or on a terminal.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import TypeVar
 
 from hpcscientist.models.prompting.fitting import GONE, Part, lines_from_the_end
 from hpcscientist.models.prompting.prompts import line, tame
@@ -121,3 +123,31 @@ def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[Found, ...]:
         return -reciprocal(of), min(of), paper_id
 
     return tuple(Found(hits[p], tuple(ranks[p])) for p in sorted(hits, key=order))
+
+
+# How many requests the stages of this room send side by side.
+
+R = TypeVar("R")
+
+SIDE_BY_SIDE = 32  # requests; a model bounds its own besides, this bounds the prompts in memory
+
+
+async def together(
+    tasks: Sequence[Callable[[], Awaitable[R]]], width: int = SIDE_BY_SIDE
+) -> tuple[R, ...]:
+    """Run tasks, at most `width` at once, and return their results in the tasks' order.
+
+    The first that fails cancels the others, and its exception is raised as it is.
+    """
+    room = asyncio.Semaphore(width)
+
+    async def run(task: Callable[[], Awaitable[R]]) -> R:
+        async with room:
+            return await task()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(run(task)) for task in tasks]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return tuple(task.result() for task in running)

@@ -22,7 +22,7 @@ from typing import Protocol, TypeAlias
 
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.embedding.keywords import telling
 from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.prompting.prompts import line

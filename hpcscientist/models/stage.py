@@ -17,15 +17,15 @@ from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.structured import REPAIRS
 from hpcscientist.ports.library import Library
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Notify, logged
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.vetting import Verdict
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
+from hpcscientist.records.proposing import Verdict
 from hpcscientist.system.interpreter import Interpreter
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,

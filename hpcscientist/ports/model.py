@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 
 class Model(Protocol):

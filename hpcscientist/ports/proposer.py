@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 
 Reconsider = Callable[[ProposalTask, Repeated], Awaitable[Proposal]]
 """Proposes another idea for one that repeats an earlier one. Raises as `Proposer.propose` does."""

@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from hpcscientist.records.base import Prose, Record
+from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.idea import Score
-from hpcscientist.records.scores import Scored
 
 SourceKind = Literal[
     "pdf", "bibtex", "arxiv", "semantic_scholar", "openalex", "latex", "code", "online"

@@ -24,7 +24,7 @@ from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Split, Stage
 from hpcscientist.reproduction import verify_bundle
 from hpcscientist.reproduction.recorded import Recorded, read_claim
-from hpcscientist.results.rows import Row, rows_of, unsealed
+from hpcscientist.results.export import Row, rows_of, unsealed
 
 # What versions that wrote no recipe.tar did not write in claim.json either.
 _LATER = frozenset({"q", "decision"})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpcscientist.campaign.claims import encode
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
-from hpcscientist.execution.backends.machine import refuse_patterns
+from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import read_regular

@@ -19,7 +19,7 @@ from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.bounds import bounded
+from hpcscientist.records.base import bounded
 from hpcscientist.records.outcome import (
     IdeaFailed,
     IdeaFailure,

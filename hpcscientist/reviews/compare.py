@@ -25,12 +25,12 @@ from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.atomic import write_json, write_text
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.base import Prose, Record
+from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.reviews import (
     AspectResult,
     JudgeResult,
@@ -39,7 +39,6 @@ from hpcscientist.records.reviews import (
     PaperComparison,
     Sample,
 )
-from hpcscientist.records.scores import Scored
 from hpcscientist.reviews import page
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText

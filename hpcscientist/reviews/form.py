@@ -18,9 +18,8 @@ from pydantic import BeforeValidator, Field, ValidationError, create_model, mode
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import read_regular
 from hpcscientist.models.prompting.prompts import line
-from hpcscientist.records.base import Prose, Record, place_of
+from hpcscientist.records.base import Prose, Record, Scored, place_of
 from hpcscientist.records.reviews import Mark, MemberReview
-from hpcscientist.records.scores import Scored
 
 DEFAULT: Final = "ai-scientist"
 _HOME: Final = Path(__file__).resolve().parent / "forms"

@@ -14,7 +14,7 @@ from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.roles import Roles
 from hpcscientist.recipe.checks.files import REVIEWS_PLAYBOOK
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.reviews import Effort
 
 ROLE: Final = "review"

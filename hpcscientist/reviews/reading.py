@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from hpcscientist.errors import ReplyError
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.handed import read_regular
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import Prompt, of_template
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.records.base import Prose, Record

@@ -26,7 +26,7 @@ from hpcscientist.files.handed import read_regular
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports.telling import Tell

@@ -19,7 +19,7 @@ from typing import Any, Final
 from hpcscientist.errors import ReplyError
 from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import Prompt, from_the_end, of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.records.reviews import Interval, Mark, Measure, MemberReview, Spread

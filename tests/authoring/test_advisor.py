@@ -29,12 +29,12 @@ from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.records.asked.authoring import Brief
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.base import NumberOdds
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.literature import ConceptRecord
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 REFERENCE = toy_recipe().reference
 CODE = '''RATE = 0.1

@@ -13,7 +13,7 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.ports.author import Author
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,

@@ -18,7 +18,7 @@ from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import GONE, Estimate, Window
 from hpcscientist.ports.author import Author
 from hpcscientist.recipe.load import load, shipped_folder
-from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
+from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import Proposal, idea_id_of
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 

@@ -24,7 +24,7 @@ from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.prompting.fitting import Estimate, Window
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,

@@ -12,7 +12,7 @@ from hpcscientist.authoring.edits.forms import Forms
 from hpcscientist.config.settings import CODE, AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.models.prompting.fitting import GONE
-from hpcscientist.records.asked.authoring import FixTask
+from hpcscientist.records.authoring import FixTask
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 
 FILES = {

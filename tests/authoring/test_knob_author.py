@@ -4,7 +4,7 @@ from authoring_kit import CODE, brief, idea, toy_recipe
 
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.ports.author import Author
-from hpcscientist.records.asked.authoring import CompleteTask, Draft, ExtendTask, FixTask, GaveUp
+from hpcscientist.records.authoring import CompleteTask, Draft, ExtendTask, FixTask, GaveUp
 from hpcscientist.records.experiment import CodeReview, FurtherRun
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 

@@ -17,7 +17,7 @@ from hpcscientist.authoring.review.dead_code import idle_lines
 from hpcscientist.authoring.review.reachability import read
 from hpcscientist.authoring.review.red_flags import MOST, Sign, find
 from hpcscientist.recipe.load import load, shipped_folder
-from hpcscientist.records.asked.replies import CodeReply
+from hpcscientist.records.authoring import CodeReply
 
 REFERENCE = '''"""A program."""
 import argparse

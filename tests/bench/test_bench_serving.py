@@ -26,7 +26,7 @@ from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError
 from hpcscientist.models.serving.checking.interpreter import Engine
 from hpcscientist.models.serving.order import ServedModel
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.site import ServingSite, Site
 from hpcscientist.system import processes
 

@@ -28,8 +28,8 @@ from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe import schema
-from hpcscientist.records.asked.model import Role
 from hpcscientist.records.literature import Hit, TaskAttributes
+from hpcscientist.records.model_calls import Role
 
 if TYPE_CHECKING:
     from hpcscientist.models.roles import Roles

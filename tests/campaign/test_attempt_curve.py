@@ -12,7 +12,7 @@ from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.session import Session
 from hpcscientist.history.journal import Journal
 from hpcscientist.launching.wiring import assemble
-from hpcscientist.records.asked.authoring import Brief, Draft
+from hpcscientist.records.authoring import Brief, Draft
 
 
 async def test_the_end_is_read_and_said_to_be_the_end(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.events import (
     AttemptWritten,
     AuthorGaveUp,

@@ -15,11 +15,11 @@ from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
+from hpcscientist.records.proposing import ProposalTask, Proposed
 from hpcscientist.records.trial import Split, Stage, TrialSpec
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")

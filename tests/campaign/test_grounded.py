@@ -35,10 +35,10 @@ from hpcscientist.models.chat import Call
 from hpcscientist.models.open import ROLES
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import SURVEY_ID, Idea
 from hpcscientist.records.literature import Survey
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.trial import Isolation, Split, TrialSpec
 

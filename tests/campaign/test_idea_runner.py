@@ -15,7 +15,7 @@ from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.authoring import Brief, CompleteTask, Draft, ExtendTask, GaveUp
+from hpcscientist.records.authoring import Brief, CompleteTask, Draft, ExtendTask, GaveUp
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten
 from hpcscientist.records.experiment import (
     AnalysisReply,

@@ -16,7 +16,7 @@ from hpcscientist.history.status import status
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.knobs import set_constants
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.authoring import Brief, Draft, GaveUp
+from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.report.table import table
 

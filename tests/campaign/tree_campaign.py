@@ -11,7 +11,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedTrials, scored
 
 from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.history import journal
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,

@@ -13,9 +13,9 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.ports.model import Model
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, Leader, ProposalTask, Reference
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.proposing import ArchiveEntry, Leader, ProposalTask, Reference
 
 PROPOSAL: dict[str, Any] = {
     "title": "Wider",

@@ -12,8 +12,8 @@ from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.feasibility import FeasibilityJudge
 from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.recipe.packages import imported
-from hpcscientist.records.asked.vetting import FeasibilityVerdict
 from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.proposing import FeasibilityVerdict
 
 
 async def test_an_idea_that_fits() -> None:

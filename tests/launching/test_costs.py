@@ -17,12 +17,12 @@ from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.weighing import mean_shown, weigh
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.models.answers import estimate_tokens
 from hpcscientist.models.stage import Calls, Expected
-from hpcscientist.models.text import estimate_tokens
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.authoring import Brief, FixTask, GaveUp
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.authoring import Brief, FixTask, GaveUp
 from hpcscientist.records.idea import Idea, Proposal
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.site import ControllerSite
 

@@ -21,7 +21,7 @@ from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.order import Address, Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Plane
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 REQUEST = ModelRequest(
     subject="idea-0001",

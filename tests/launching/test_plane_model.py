@@ -13,7 +13,7 @@ from hpcscientist.launching.serving import driver_sidecar
 from hpcscientist.launching.serving.driver_sidecar import PlaneModel
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(
     subject="idea-0001",

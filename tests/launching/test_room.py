@@ -15,7 +15,7 @@ from hpcscientist.launching.jobs import room
 from hpcscientist.launching.jobs.dispatch import nodes_of
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.recipe.schema import Resources
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 
 

@@ -15,7 +15,6 @@ from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
@@ -25,6 +24,7 @@ from hpcscientist.records.literature import (
     Symbol,
     SymbolHit,
 )
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 TOPIC = Topic(
     title="Point cloud classification",

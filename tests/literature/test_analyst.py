@@ -16,9 +16,9 @@ from hpcscientist.literature.analyst import CODE, FORMULA, Analyst
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.idea import Idea, Proposal, idea_seed
 from hpcscientist.records.literature import ConceptRecord, FormulaHit
+from hpcscientist.records.model_calls import ModelRequest
 
 IDEA = Idea(
     idea_id="idea-0003", number=3, round=1, model="m", seed=1,

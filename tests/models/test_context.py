@@ -16,8 +16,8 @@ from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.prompting.fitting import Prompt, Window, entries, of_template
 from hpcscientist.models.roles import Roles
 from hpcscientist.models.structured import ask
-from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import ModelRequest
 
 QUICK = ClientSettings(timeout_s=300, retries=0, backoff_s=0.001, backoff_max_s=0.002)
 CONTEXT = 3000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Part, Prompt, Window
-from hpcscientist.records.asked.model import Message, ModelReply
+from hpcscientist.records.model_calls import Message, ModelReply
 
 
 class Letters:

@@ -17,7 +17,7 @@ from hpcscientist.models.prompting.fitting import (
     shortened,
     tail,
 )
-from hpcscientist.records.asked.model import Message
+from hpcscientist.records.model_calls import Message
 
 
 def forms(part: Part) -> list[object]:

@@ -20,7 +20,7 @@ from hpcscientist.models.serving.asking import open_served
 from hpcscientist.models.serving.order import Address, Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.replicas import Replicas
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelRequest
 from hpcscientist.system import listeners
 
 REQUEST = ModelRequest(

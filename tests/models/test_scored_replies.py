@@ -15,9 +15,9 @@ from hpcscientist.config.settings import REVIEW, ClientSettings
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.prompting.fitting import fixed
 from hpcscientist.models.role_client import Call, RoleClient
-from hpcscientist.records.asked.model import Message
-from hpcscientist.records.asked.vetting import FeasibilityReply
 from hpcscientist.records.literature import RankReply
+from hpcscientist.records.model_calls import Message
+from hpcscientist.records.proposing import FeasibilityReply
 
 QUICK = ClientSettings(timeout_s=300, retries=1, backoff_s=0.001, backoff_max_s=0.002)
 TEXT = '{"topic": 8, "attributes": 10, "reason": "r"}'

@@ -15,7 +15,6 @@ from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
 from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.facts import (
     Fact,
     FactIdea,
@@ -38,6 +37,7 @@ from hpcscientist.records.manuscript import (
     lines,
     walk,
 )
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.trial import Direction, Split
 
 IDEA = "idea-0001"

@@ -12,7 +12,7 @@ from judge_kit import FORM, NEURIPS, Judge, filled, kind, labelled, noisy, text_
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import calibrated, page, paper
 from hpcscientist.reviews.calibration import bench, table

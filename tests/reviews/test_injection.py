@@ -17,7 +17,7 @@ from judge_kit import FORM, Judge, filled, noisy, text_of
 
 from hpcscientist.config.settings import REVIEW
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.reviews import instructions, paper
 from hpcscientist.reviews.reading import Reader, Subject
 from hpcscientist.reviews.reviewer import Panel, Reviewers, spreads

@@ -16,7 +16,7 @@ from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError, Usag
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import form as forms
 from hpcscientist.reviews import page, paper

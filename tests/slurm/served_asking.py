@@ -26,7 +26,7 @@ from hpcscientist.models.serving.asking import open_served
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 MANY = 24
 TOKENS = 400

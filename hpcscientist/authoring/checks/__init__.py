@@ -16,7 +16,7 @@ from hpcscientist.authoring.checks.imports import attribute_problems, import_pro
 from hpcscientist.authoring.checks.names import name_problems
 from hpcscientist.authoring.checks.reading.project import Project
 from hpcscientist.files.python_source import UNREADABLE, fault, is_newer, syntax_tree
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem
 from hpcscientist.system.interpreter import HERE, Interpreter
 
 __all__ = ["Problem", "check", "runtime_problems", "syntax_problems"]

@@ -14,7 +14,7 @@ from hpcscientist.authoring.checks.names import hint
 from hpcscientist.authoring.checks.reading.module import Module
 from hpcscientist.authoring.checks.reading.project import Project
 from hpcscientist.authoring.checks.reading.scopes import Bind, Place, Scope
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem
 
 # What a function takes, and whether a call gives it that.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from hpcscientist.authoring.checks.reading.module import Module
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem
 
 _ERRORS = ("TypeError", "ValueError", "KeyError", "IndexError", "LookupError")
 _WIDTH = re.compile(r"(%(?:\([^()]*\))?[-+ #0]*)(\d+)?((?:\.)(?:\d+))?")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from hpcscientist.authoring.checks.reading.module import MODULE_NAMES, Module
 from hpcscientist.authoring.checks.reading.project import Project
 from hpcscientist.authoring.checks.reading.scopes import Scope, Use
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem
 
 # What a name that nobody knows may have been meant to be.
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from hpcscientist.authoring.edits import blocks, by_lines, matching
+from hpcscientist.authoring.edits import by_lines, markup, matching
 from hpcscientist.authoring.edits.lexing import fault, is_python
 from hpcscientist.authoring.edits.markup import has_entities
 from hpcscientist.authoring.edits.matching import is_marker
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
 from hpcscientist.authoring.edits.units import apply_unit, without_idle_imports
-from hpcscientist.records.asked.replies import Edit, UnitEdit
+from hpcscientist.records.authoring import Edit, UnitEdit
 
 # Why a search text was not found: the lines it is most like, and the first that differs.
 
@@ -181,7 +181,7 @@ def _apply_one(
 
 def _gains_markers(old: str, new: str, file: str) -> bool:
     """Whether conflict markers come into a file, other than into texts of its code."""
-    if blocks.is_marked(old) or not blocks.is_marked(new):
+    if markup.is_marked(old) or not markup.is_marked(new):
         return False
     return not is_python(file) or fault(new) is not None
 
@@ -198,7 +198,7 @@ def _unescaped(edit: Edit) -> Edit:
 def _read(old: str | None, edit: Edit) -> Changed | Refusal:
     """Return what an edit means, in whichever of the known ways it is written."""
     python = is_python(edit.file)
-    marked = blocks.find(edit, old or "")
+    marked = markup.find(edit, old or "")
     whole = edit.search is None
     if marked is not None and not (whole and python and fault(edit.replace) is None):
         resolved = _resolved(marked, old, edit.file) if whole else None
@@ -206,7 +206,7 @@ def _read(old: str | None, edit: Edit) -> Changed | Refusal:
             return resolved
         pairs = [(_text(block.search), _text(block.new)) for block in marked.blocks]
         return _in_turn(old, pairs, CONFLICT, python)
-    called = blocks.calls(edit.replace) if python and whole else None
+    called = markup.calls(edit.replace) if python and whole else None
     if called is not None:
         if [search for search, _ in called] == [None]:
             return matching.whole_file(old, called[0][1], edit.file, python)
@@ -216,7 +216,7 @@ def _read(old: str | None, edit: Edit) -> Changed | Refusal:
     return _placed(old or "", edit.search, edit.replace, python)
 
 
-def _resolved(marked: blocks.Blocks, old: str | None, file: str) -> Changed | None:
+def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | None:
     """Return a whole file in which blocks stand; None where nothing but them is of the file."""
     other, python = marked.other(file), is_python(file)
     known = {line.strip() for line in (old or "").split("\n")}

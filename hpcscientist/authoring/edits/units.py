@@ -19,7 +19,7 @@ from hpcscientist.authoring.edits import matching
 from hpcscientist.authoring.edits.lexing import fault, is_python
 from hpcscientist.authoring.edits.outcome import Changed, Refusal
 from hpcscientist.files.python_source import UNREADABLE, syntax_tree
-from hpcscientist.records.asked.replies import UnitEdit
+from hpcscientist.records.authoring import UnitEdit
 
 IMPORTS, SETTINGS, MAIN, WHOLE = "imports", "settings", "__main__", "whole file"
 _AROUND_NAME = re.compile(r"^(?:async def|def|class|function|method) +|\(.*\):?$|:$")

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from hpcscientist.authoring.review.source import code_lines, difference, shown_lines
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
-from hpcscientist.records.asked.authoring import Brief
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import ConceptCheck, Implemented, ReviewReply
 from hpcscientist.records.literature import ConceptRecord
 

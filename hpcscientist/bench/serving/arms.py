@@ -32,8 +32,8 @@ from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.site import Site
 from hpcscientist.system import processes
 

@@ -31,9 +31,9 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank, touched
 from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.ports.proposer import Proposer, Reconsider
-from hpcscientist.records.asked.proposing import Leader, ProposalTask, Repeated
 from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, IdeaRevised, ProposalsExhausted
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
+from hpcscientist.records.proposing import Leader, ProposalTask, Repeated
 
 CONTROL_MODEL = "search"  # what its ideas name for their model
 

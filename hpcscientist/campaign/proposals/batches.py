@@ -17,9 +17,8 @@ from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.once import once
 from hpcscientist.config.extent import Extent
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
-from hpcscientist.records.asked.vetting import Direction
 from hpcscientist.records.idea import idea_id_of
+from hpcscientist.records.proposing import BatchTask, Direction, ProposalTask
 
 if TYPE_CHECKING:
     from hpcscientist.ideation.directions import DirectionFinder

@@ -29,13 +29,6 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.asked.proposing import (
-    ArchiveEntry,
-    Leader,
-    PastScore,
-    ProposalTask,
-    Reference,
-)
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.idea import (
@@ -47,6 +40,13 @@ from hpcscientist.records.idea import (
     idea_id_of,
 )
 from hpcscientist.records.literature import Survey
+from hpcscientist.records.proposing import (
+    ArchiveEntry,
+    Leader,
+    PastScore,
+    ProposalTask,
+    Reference,
+)
 from hpcscientist.records.trial import MetricSpec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.knobs import only_settings
-from hpcscientist.records.asked.authoring import Draft
+from hpcscientist.records.authoring import Draft
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import Attempt, AttemptKind
 from hpcscientist.records.outcome import Outcome, Scored

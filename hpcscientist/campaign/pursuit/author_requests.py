@@ -18,7 +18,7 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
 )
 from hpcscientist.ports.author import Author
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     CompleteTask,
     Draft,
     ExtendTask,

@@ -18,10 +18,10 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.asked.authoring import Brief
-from hpcscientist.records.asked.vetting import Vetted
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan
+from hpcscientist.records.proposing import Vetted
 
 if TYPE_CHECKING:
     from hpcscientist.authoring.planner import Planner

@@ -21,7 +21,7 @@ from hpcscientist.files.hashing import hash_bytes, hash_texts
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.asked.authoring import Brief, Draft
+from hpcscientist.records.authoring import Brief, Draft
 from hpcscientist.records.experiment import AnalysisReply, CodeReview
 from hpcscientist.records.idea import Attempt, Idea
 from hpcscientist.records.outcome import Scored

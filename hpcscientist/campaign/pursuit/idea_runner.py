@@ -25,7 +25,7 @@ from hpcscientist.conduct.strategy.steps import Abandon, Conclude, Read, Review,
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.literature.analyst import CONCEPTS
-from hpcscientist.records.asked.authoring import Brief, GaveUp
+from hpcscientist.records.authoring import Brief, GaveUp
 from hpcscientist.records.events import IdeaBriefed, IdeaEnded, IdeaSetAside
 from hpcscientist.records.idea import Idea
 

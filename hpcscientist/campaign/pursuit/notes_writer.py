@@ -23,7 +23,7 @@ from hpcscientist.conduct.strategy.strategy_replay import (
     Understood,
 )
 from hpcscientist.files.atomic import write_text
-from hpcscientist.records.asked.authoring import Brief
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import Stage, trial_name
 

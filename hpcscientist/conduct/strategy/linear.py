@@ -26,7 +26,7 @@ from hpcscientist.conduct.strategy.strategy_replay import (
     Spoilt,
     StrategyReplay,
 )
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import AttemptKind
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 

@@ -28,7 +28,7 @@ from hpcscientist.conduct.strategy.steps import (
     Written,
 )
 from hpcscientist.conduct.strategy.strategy_replay import Grown, NotWritten, Spoilt, StrategyReplay
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed
 
 

@@ -25,9 +25,15 @@ import psutil
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.machine import gpu_names, memory_mb, refuse_patterns
 from hpcscientist.execution.backends.process_backend import ProcessBackend
-from hpcscientist.execution.backends.slots import Held, Need, Slots
+from hpcscientist.execution.backends.slots import (
+    Held,
+    Need,
+    Slots,
+    gpu_names,
+    memory_mb,
+    refuse_patterns,
+)
 from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import NO_SPACE, read_tail

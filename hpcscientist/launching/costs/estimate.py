@@ -22,8 +22,8 @@ from hpcscientist.launching.jobs.dispatch import nodes_of
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.models.open import parse_spec, role_specs
 from hpcscientist.models.stage import Calls, Expected
-from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Role
 
 # How many seeds ideas will be given, and how far they climb, told before anything is run.
 

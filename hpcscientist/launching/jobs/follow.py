@@ -26,8 +26,7 @@ from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.upcasting import Reader, is_torn
 from hpcscientist.launching.drive import Observer
-from hpcscientist.launching.jobs.dispatch import dispatch, open_slurm
-from hpcscientist.launching.jobs.standing import describe, in_order
+from hpcscientist.launching.jobs.dispatch import describe, dispatch, in_order, open_slurm
 from hpcscientist.models.serving.news import PlaneNews
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.ports.telling import Tell

@@ -30,8 +30,8 @@ from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import END_S, Plane
 from hpcscientist.ports.model import Model
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import PlaneStarted
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 # A model that the plane beside the driver serves: its trouble may be the plane's end.
 #

@@ -27,7 +27,7 @@ from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
 from hpcscientist.models.serving.steps import SlurmSteps
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 
 EngineConfigs = Mapping[Path, Mapping[str, Any]]

@@ -22,8 +22,7 @@ from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.index import catalogue
 from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, checksum, mend
 from hpcscientist.literature.index.words.engine import vector_texts
-from hpcscientist.literature.library.files.parts import Positions
-from hpcscientist.literature.library.files.superseded import is_replaced
+from hpcscientist.literature.library.files.parts import Positions, is_replaced
 from hpcscientist.literature.library.store import Store
 from hpcscientist.models.embedding import latent
 from hpcscientist.models.embedding.latent import LatentEmbedder

@@ -18,12 +18,12 @@ from hpcscientist.literature.library.files.folder import prepare
 from hpcscientist.literature.library.files.parts import (
     Contents,
     changed,
+    forget,
     is_whole,
     read_contents,
     write_part,
 )
 from hpcscientist.literature.library.files.paths import LibraryPaths, refusal, write_file
-from hpcscientist.literature.library.files.superseded import forget
 from hpcscientist.literature.library.indexing import Index, Progress, Step
 from hpcscientist.literature.library.ledger import (
     UNKNOWN,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hpcscientist import __version__
 from hpcscientist.literature.library import ledger as ledgers
-from hpcscientist.literature.library.files import schema, superseded
+from hpcscientist.literature.library.files import parts, schema
 from hpcscientist.literature.library.files.parts import (
     Contents,
     Placed,
@@ -67,7 +67,7 @@ def publish(
     lines = ledgers.encode_manifest(ledger, told)
     write_file(paths.manifest(ledger.edition), ("\n".join(lines) + "\n").encode())
     if before is not None:
-        superseded.retire(paths, (part.file for part in before.files()))
+        parts.retire(paths, (part.file for part in before.files()))
     write_file(paths.contents, (contents.model_dump_json(indent=1) + "\n").encode())
     ledger.published = ledger.last_commit
     sweep(paths, ledger, contents)
@@ -93,7 +93,7 @@ def sweep(paths: LibraryPaths, ledger: Ledger, current: Contents | None) -> None
 
     Raises LibraryError.
     """
-    kept = superseded.kept(paths)
+    kept = parts.kept(paths)
     kept |= {part.file for part in current.files()} if current else set()
     kept |= {part.file for part in ledger.parts()}
     kept |= {f"sources/{paths.manifest(ledger.edition).name}", "sources/format.json"}

@@ -21,7 +21,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.endpoint import wire
 from hpcscientist.models.endpoint.exchange import Answer, Exchange
 from hpcscientist.models.endpoint.retry import Backoff, Transient, is_transient, retry_after_s
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 # What servers say when a request is longer than the model's context.
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.records.asked.model import Message, ModelReply
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Message, ModelReply
 
 # How many tokens a chat has: estimated from its bytes, or counted by the model's tokenizer.
 

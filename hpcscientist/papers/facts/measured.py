@@ -43,7 +43,7 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.outcome import Scored, is_measured
 from hpcscientist.records.trial import Direction, MetricSpec, Split
 from hpcscientist.results.compact import keys_in
-from hpcscientist.results.rows import Row, rows_of
+from hpcscientist.results.export import Row, rows_of
 from hpcscientist.results.scan import part_files
 
 # Names of metrics whose values are shares of 1, so that they can be told in percent.

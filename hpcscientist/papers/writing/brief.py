@@ -19,13 +19,13 @@ from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.prompting.prompts import line
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.experiment import AnalysisReply, ExperimentPlan
 from hpcscientist.records.facts import FactIdea, FactSheet
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ID, CAMPAIGN_ID, Idea
 from hpcscientist.records.literature import ConceptRecord
 from hpcscientist.records.manuscript import PaperScope
+from hpcscientist.records.proposing import NoveltyVerdict
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -22,8 +22,8 @@ from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
 from hpcscientist.ports.library import Library
 from hpcscientist.recipe.checks.files import PAPERS_PLAYBOOK
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.facts import FactSheet
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 _SEARCH: Final = "search"
 _ROLES: Final = ("writing", "review")

@@ -36,13 +36,6 @@ from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import WHOLE, Draft, FigureOffer
 from hpcscientist.papers.writing.evidence import Evidence, Offered
 from hpcscientist.ports.library import Library
-from hpcscientist.records.asked.writing import (
-    ChecklistReply,
-    OutlineReply,
-    RelatedReply,
-    SectionReply,
-    WholeReply,
-)
 from hpcscientist.records.facts import Fact, FactSheet
 from hpcscientist.records.manuscript import (
     Defect,
@@ -51,6 +44,13 @@ from hpcscientist.records.manuscript import (
     Manuscript,
     Number,
     walk,
+)
+from hpcscientist.records.writing import (
+    ChecklistReply,
+    OutlineReply,
+    RelatedReply,
+    SectionReply,
+    WholeReply,
 )
 
 Check = Callable[[Manuscript], Sequence[Defect]]

@@ -16,8 +16,7 @@ from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.checks.locate import Key, error_line, key_lines, line_of
-from hpcscientist.records.bounds import misfit
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem, misfit
 from hpcscientist.records.trial import MetricSpec, ProcessSpec
 
 if TYPE_CHECKING:

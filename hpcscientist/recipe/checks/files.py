@@ -14,8 +14,8 @@ from hpcscientist.recipe.checks.document import read_text
 from hpcscientist.recipe.checks.locate import key_lines, line_of
 from hpcscientist.recipe.checks.tree import tree_problems
 from hpcscientist.recipe.schema import Knob, RecipeSpec
+from hpcscientist.records.base import Problem
 from hpcscientist.records.idea import KnobValue
-from hpcscientist.records.problem import Problem
 
 RECIPE_FILE = "recipe.toml"
 REFERENCE = "reference"

@@ -22,7 +22,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.rundir import ReviewPaths
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.role_client import UNANSWERED, Call
 from hpcscientist.records.base import Prose, Record

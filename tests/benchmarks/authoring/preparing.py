@@ -28,7 +28,7 @@ from hpcscientist.launching import create_run_dir, launch
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.models.open import parse_spec
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.trial import Isolation
 
 # What may differ where a bench is taken up again: nothing of it changes what is measured.

@@ -20,9 +20,9 @@ from hpcscientist.campaign.pursuit.attempt_store import AttemptStore, Tried
 from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
 from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import AttemptKind, Idea
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.trial import TrialReport
 

@@ -28,8 +28,8 @@ from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
 from hpcscientist.ports.telling import Tell
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.worker import MODULE as WORKER_MODULE
 
 

@@ -60,7 +60,7 @@ def build_watched(inputs: str, out: str, jobs: int, told: str) -> None:
 
 
 def _build(inputs: str, out: str, jobs: int, with_index: bool) -> None:
-    from hpcscientist.literature.library.processes.early import forks_for  # noqa: PLC0415
+    from hpcscientist.literature.library.processes.forks import forks_for  # noqa: PLC0415
 
     with forks_for([Path(inputs)], Path(out)) as forks:  # as `hpcsci library build` does
         index = None

@@ -33,7 +33,7 @@ from hpcscientist.conduct.strategy.strategy import Following, Strategy
 from hpcscientist.conduct.strategy.strategy_replay import Measuring, Remark
 from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.feedback.effort import Schedule
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.outcome import (
     IdeaFailed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -19,7 +20,17 @@ from hpcscientist.authoring.checks.reading.module import (
     stays,
 )
 from hpcscientist.authoring.checks.reading.scopes import Bind, Scope
-from hpcscientist.authoring.checks.standard import STANDARD
+
+# The names of the standard library's modules, in whichever Python a trial has.
+
+# A trial's image may hold an older Python than this one, which had these still,
+_EARLIER = (
+    "aifc asynchat asyncore audioop cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap "
+    "msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib"
+)
+_LATER = "annotationlib compression"  # or a newer one.
+STANDARD = sys.stdlib_module_names | set(f"{_EARLIER} {_LATER} __main__ test".split())
+
 
 _SETTERS = ("setattr", "delattr", "setitem", "patch", "object")  # of mock and monkeypatch, too
 

@@ -3,11 +3,204 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.checks.reading.flow import Flow
-from hpcscientist.authoring.checks.reading.scopes import Bind, Kind, Place, Scope, Use
+from hpcscientist.authoring.checks.reading.scopes import ANYTHING, Bind, Kind, Place, Scope, Use
+
+# What conditions, handlers and `with` say about the code inside them.
+
+# A condition with one of these asks where the code runs, not what it is given.
+_FOREIGN = frozenset(
+    "version_info hexversion version python_version implementation platform system PY2 PY3 "  # noqa: SIM905
+    "environ getenv find_spec TYPE_CHECKING".split()
+)
+_ENDS = frozenset(["exit", "_exit", "quit", "abort"])
+_RAISES = frozenset(["raises", "assertRaises", "assertRaisesRegex"])
+
+
+def is_main(test: ast.expr) -> bool:
+    """Say whether a condition is `__name__ == "__main__"`."""
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
+
+
+def is_foreign(test: ast.expr) -> bool:
+    """Say whether a condition asks for the Python or the system, or is never met."""
+    if isinstance(test, ast.Constant) and not test.value:
+        return True
+    return any(_last(node) in _FOREIGN for node in ast.walk(test))
+
+
+def may_leave(statement: ast.stmt) -> bool:
+    """Say whether what follows a statement in its block may not be reached."""
+    if isinstance(statement, ast.If):
+        return _ends(statement.body) or _ends(statement.orelse)
+    if isinstance(statement, ast.Try | ast.TryStar):
+        return any(_ends(handler.body) for handler in statement.handlers)
+    return _ends([statement])
+
+
+def caught_in(node: ast.Try | ast.TryStar) -> frozenset[str]:
+    """Return the exceptions after which a `try` goes on; ANYTHING where nobody can say which."""
+    return frozenset(
+        name
+        for handler in node.handlers
+        if not _ends_the_run(handler.body)
+        for name in _names(handler.type)
+    )
+
+
+def suppressed(item: ast.withitem) -> frozenset[str]:
+    """Return the exceptions that a `with` survives."""
+    call = item.context_expr
+    if not isinstance(call, ast.Call):
+        return frozenset()
+    name = _last(call.func)
+    if name == "suppress":
+        return frozenset(found for argument in call.args for found in _names(argument))
+    return frozenset([ANYTHING]) if name in _RAISES else frozenset()
+
+
+def _names(type_: ast.expr | None) -> Iterator[str]:
+    if isinstance(type_, ast.Tuple):
+        for entry in type_.elts:
+            yield from _names(entry)
+        return
+    name = None if type_ is None else _last(type_)
+    if name in (None, "Exception", "BaseException"):
+        yield ANYTHING
+    elif isinstance(type_, ast.Attribute) or (name[:1].isupper() and not name.isupper()):
+        yield str(name)
+    else:  # a variable, perhaps a tuple of them
+        yield ANYTHING
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    leaving = ast.Return | ast.Raise | ast.Continue | ast.Break
+    return bool(body) and (isinstance(body[-1], leaving) or _is_end(body[-1]))
+
+
+def _ends_the_run(body: Sequence[ast.stmt]) -> bool:
+    return bool(body) and (isinstance(body[-1], ast.Raise) or _is_end(body[-1]))
+
+
+def _is_end(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and _last(value.func) in _ENDS
+
+
+def _last(node: ast.AST) -> str | None:
+    """Return the last part of a dotted name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
+
+
+# Control flow: which loops, conditions and handlers stand around each statement.
+
+# ruff: noqa: D102  # `visit_X` visits an X
+
+
+class Flow(ast.NodeVisitor, ABC):
+    """Visits a tree in the order of evaluation and keeps the place where it is."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._place = Place(scope)
+
+    @abstractmethod
+    def _bind(self, name: str, node: ast.AST, handler: int | None = None) -> None:
+        """Note that a name gets a value here."""
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        """Visit statements; behind one that may leave, the rest is not sure to be reached."""
+        before = self._place
+        for statement in body:
+            self.visit(statement)
+            if may_leave(statement):
+                self._place = replace(self._place, maybe=True)
+        self._place = before
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        before, self._place = self._place, place
+        try:
+            yield
+        finally:
+            self._place = before
+
+    def _looped(self, node: ast.AST) -> Place:
+        return replace(self._place, loops=self._place.loops | {id(node)})
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        here = self._place
+        foreign = here.foreign or is_foreign(node.test)
+        maybe = here.maybe or not is_main(node.test)
+        with self._at(replace(here, maybe=maybe, foreign=foreign)):
+            self.block(node.body)
+        with self._at(replace(here, maybe=True, foreign=foreign)):
+            self.block(node.orelse)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.visit(node.test)
+        foreign = self._place.foreign or is_foreign(node.test)
+        with self._at(replace(self._place, foreign=foreign)):
+            self._visit_all([node.body, node.orelse])
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        with self._at(self._looped(node)):
+            self.visit(node.target)
+            self.block(node.body)
+        self.block(node.orelse)
+
+    visit_AsyncFor = visit_For  # noqa: N815
+
+    def visit_While(self, node: ast.While) -> None:
+        with self._at(self._looped(node)):
+            self.visit(node.test)
+            self.block(node.body)
+        self.block(node.orelse)
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        self._visit_all(node.items)
+        caught = {name for item in node.items for name in suppressed(item)}
+        with self._at(replace(self._place, caught=self._place.caught | caught)):
+            self.block(node.body)
+
+    visit_AsyncWith = visit_With  # noqa: N815
+
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
+        here, caught = self._place, caught_in(node)
+        with self._at(replace(here, caught=here.caught | caught)):
+            self.block(node.body)
+        lenient = not caught.isdisjoint({ANYTHING, "ImportError", "ModuleNotFoundError"})
+        for handler in node.handlers:
+            inside = replace(here, maybe=True, handlers=here.handlers | {id(handler)})
+            with self._at(inside):
+                if handler.type is not None:
+                    self.visit(handler.type)
+                if handler.name is not None:
+                    self._bind(handler.name, handler, id(handler))
+                self.block(handler.body)
+        with self._at(replace(here, maybe=here.maybe or lenient)):
+            self.block(node.orelse)
+        self.block(node.finalbody)
+
+    visit_TryStar = visit_Try  # noqa: N815
+
+    def visit_match_case(self, node: ast.match_case) -> None:
+        with self._at(replace(self._place, maybe=True)):
+            self._visit_all([node.pattern, node.guard])
+            self.block(node.body)
+
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

@@ -21,8 +21,8 @@ from hpcscientist.literature.online.services.base import (
     online_papers,
     words_of,
 )
-from hpcscientist.literature.sources import text
-from hpcscientist.literature.sources.records.arxiv_xml import item_of
+from hpcscientist.literature.sources import tex
+from hpcscientist.literature.sources.records.arxiv import item_of
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 _TOTAL = "{http://a9.com/-/spec/opensearch/1.1/}totalResults"
@@ -78,7 +78,7 @@ class Arxiv:
 
 
 def _text(element: Element, name: str) -> str:
-    return text.one_line(element.findtext(name, ""))
+    return tex.one_line(element.findtext(name, ""))
 
 
 def _parsed(body: bytes) -> Element:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hpcscientist.literature.sources.pdf import headings, names
+from hpcscientist.literature.sources.pdf import headings
 from hpcscientist.literature.sources.pdf.lines import (
     SIGNS,
     Line,
@@ -151,7 +151,7 @@ class Reading:
     def read(self, pieces: Sequence[Piece]) -> Body:
         """Read the pieces."""
         for piece in pieces:
-            if self.parts[-1].name in names.REFERENCES:
+            if self.parts[-1].name in headings.REFERENCES:
                 self._reference(piece)
             else:
                 self._piece(piece)
@@ -180,7 +180,7 @@ class Reading:
                 self._paragraph(rows[start:at])
                 self._heading(rows[at : at + count], piece.page)
                 at = start = at + count
-                if self.parts[-1].name in names.REFERENCES:
+                if self.parts[-1].name in headings.REFERENCES:
                     if at < len(rows):
                         self._reference(Piece(rows[at:], piece.page, piece.left, piece.right))
                     return
@@ -225,7 +225,7 @@ class Reading:
         self._end_formula()
         part = self.parts[-1]
         text = mended(lines or "\n".join([row.text for row in rows]), self._spelled)
-        small = rows[0].size < self._size * SMALLER and part.name not in names.ABSTRACTS
+        small = rows[0].size < self._size * SMALLER and part.name not in headings.ABSTRACTS
         if (small and part is not self.parts[0]) or headings.is_caption(text):
             if _TWO_LETTERS.search(text):  # not the numbers beside a figure's axes
                 part.asides.append(text)

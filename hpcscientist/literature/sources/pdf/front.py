@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcscientist.literature.sources import ids
-from hpcscientist.literature.sources.pdf import headings, names
+from hpcscientist.literature.sources.pdf import headings
 from hpcscientist.literature.sources.pdf.body import Part, body_type
 from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, mended, plain
-from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
+from hpcscientist.literature.sources.tex import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
 
 _INSANE = re.compile(
     r"(?:untitled|title|no title|document\s*\d*|paper|manuscript|article|template.*|slide \d+|"
@@ -148,7 +148,7 @@ def with_front(parts: list[Part]) -> list[Part]:
     ends = (
         k
         for k, part in enumerate(parts)
-        if k and part.page < 2 and (part.first or part.name in names.ABSTRACTS)
+        if k and part.page < 2 and (part.first or part.name in headings.ABSTRACTS)
     )
     end = next(ends, 0)
     if not end:
@@ -171,9 +171,9 @@ def find_abstract(parts: list[Part]) -> tuple[str, list[Part]]:
     It has a heading, or begins with the word, or is the first long paragraph before the first
     heading.
     """
-    rest = [p for p in parts[1:] if p.name not in names.ASIDES and not p.pieces]
+    rest = [p for p in parts[1:] if p.name not in headings.ASIDES and not p.pieces]
     for part in rest[:4]:
-        if part.name in names.ABSTRACTS:
+        if part.name in headings.ABSTRACTS:
             rest.remove(part)
             return _until_keywords(part.paragraphs), rest
     first = parts[0]
