@@ -20,8 +20,7 @@ from hpcscientist.files.handed import read_regular
 from hpcscientist.files.text import visible
 from hpcscientist.literature.sources import lines as text_lines
 from hpcscientist.literature.sources import sniff
-from hpcscientist.literature.sources.latex import document as latex_head
-from hpcscientist.literature.sources.latex import document as latex_references
+from hpcscientist.literature.sources.latex import document as latex_document
 from hpcscientist.literature.sources.latex.files import (
     BEGIN,
     END,
@@ -341,9 +340,9 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
     white = hidden_latex.whites(whole)
     shown, hidden = hidden_latex.without(body, white)
     _, of_head = hidden_latex.without(head, white)
-    title = latex_head.title_of(head) or latex_head.title_of(body) or path.stem
+    title = latex_document.title_of(head) or latex_document.title_of(body) or path.stem
     sections = _tex_sections(shown.replace(r"\maketitle", ""))
-    cited = latex_references.references(files, main, without_comments(whole))
+    cited = latex_document.references(files, main, without_comments(whole))
     if cited and r"\bibitem" not in shown:
         sections.append(Section(heading="References", text="\n".join(cited)))
     findings = list(_unseen(hidden, "source"))

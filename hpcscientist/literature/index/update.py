@@ -18,7 +18,6 @@ from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
 from hpcscientist.literature.index import meaning
-from hpcscientist.literature.index import meaning as blocks
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart
 from hpcscientist.literature.index.words import documents
 from hpcscientist.literature.index.words.documents import SYMBOLS, Indexing
@@ -175,7 +174,7 @@ def _filled(
     if not _is_whole(paths, part):
         part = part.model_copy(update={"blocks": ()})
     tell, count = _counter(progress, "vectors"), len(store.positions)
-    part = blocks.update(paths, part, store.positions, read, lambda done: tell(done, count))
+    part = meaning.update(paths, part, store.positions, read, lambda done: tell(done, count))
     return part.model_copy(update={"content": store.fingerprint})
 
 
@@ -186,7 +185,7 @@ def _is_current(store: Store, paths: IndexPaths, part: VectorPart) -> bool:
 def _is_whole(paths: IndexPaths, part: VectorPart) -> bool:
     """Whether all blocks are there and as the catalogue says."""
     try:
-        blocks.Vectors(paths, part)
+        meaning.Vectors(paths, part)
     except LibraryError:
         return False
     return True

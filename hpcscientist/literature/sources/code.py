@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcscientist.files.python_source import syntax_tree
-from hpcscientist.literature.sources import lines, tex, trees
+from hpcscientist.literature.sources import lines, text, trees
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.records.literature import Symbol
@@ -35,7 +35,7 @@ def read(path: Path, origin: str) -> Iterator[Item]:
     Raises OSError where one file was named and cannot be read.
     """
     if not path.is_dir():
-        yield from _file(path, origin, tex.shown(Path(path.name)))
+        yield from _file(path, origin, text.shown(Path(path.name)))
         return
     others: Counter[str] = Counter()
     for file in trees.code_files(path):
@@ -44,7 +44,7 @@ def read(path: Path, origin: str) -> Iterator[Item]:
             continue
         suffix = file.suffix.lower()
         if suffix in trees.PYTHON:
-            name = tex.shown(file.relative_to(path))
+            name = text.shown(file.relative_to(path))
             try:
                 yield from _file(file, origin, name)
             except OSError as error:
@@ -139,7 +139,7 @@ def _symbol(
         name=".".join(n.name for n in (*owners, node)),
         kind=kind,  # type: ignore[arg-type]
         signature=_signature(node),
-        docstring=tex.paragraphs(ast.get_docstring(node) or "", _DOCSTRING),
+        docstring=text.paragraphs(ast.get_docstring(node) or "", _DOCSTRING),
         code=_bounded(written[first - 1 : last]),
     )
 
@@ -155,7 +155,7 @@ def _signature(node: _Definition) -> str:
             whole = f"{begin} {node.name}({ast.unparse(node.args)}){returns}"
     except (RecursionError, ValueError):
         whole = node.name
-    return tex.one_line(whole, _SIGNATURE)
+    return text.one_line(whole, _SIGNATURE)
 
 
 def _bounded(code: list[str]) -> str:

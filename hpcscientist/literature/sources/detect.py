@@ -17,7 +17,7 @@ from hpcscientist.literature.sources import lines, sniff, trees
 from hpcscientist.literature.sources.base import Source, Trouble, trouble
 from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.records import jsonl
-from hpcscientist.literature.sources.tex import shown
+from hpcscientist.literature.sources.text import shown
 
 PART_BYTES = 64 * 2**20
 _IMAGE = re.compile(r"\\includegraphics\*?\s*(?:\[[^\]]{0,500}\])?\s*\{([^{}\n]*)\}")

@@ -21,7 +21,7 @@ from hpcscientist.literature.online.services.base import (
     online_papers,
     words_of,
 )
-from hpcscientist.literature.sources import tex
+from hpcscientist.literature.sources import text
 from hpcscientist.literature.sources.records.arxiv import item_of
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
@@ -78,7 +78,7 @@ class Arxiv:
 
 
 def _text(element: Element, name: str) -> str:
-    return tex.one_line(element.findtext(name, ""))
+    return text.one_line(element.findtext(name, ""))
 
 
 def _parsed(body: bytes) -> Element:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from hpcscientist.literature.sources import ids, lines, sniff, tex
+from hpcscientist.literature.sources import ids, lines, sniff, text
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.latex import parts as latex_parts
@@ -54,7 +54,7 @@ def title_of(source: str) -> str:
         inside = command(source, found.end())
         if inside:
             bare = _BREAK.sub(" ", _without_asides(inside[0]))
-            printed = tex.one_line(latex_text.plain(bare[:5_000]), tex.TITLE_CHARACTERS)
+            printed = text.one_line(latex_text.plain(bare[:5_000]), text.TITLE_CHARACTERS)
             if printed:
                 return printed
     return ""
@@ -70,7 +70,7 @@ def authors_of(source: str) -> tuple[str, ...]:
         nested = list(_AUTHOR.finditer(inside[0]))
         if not nested:
             names += _names(_without_asides(inside[0]))
-    return tuple(dict.fromkeys(names))[: tex.AUTHORS]
+    return tuple(dict.fromkeys(names))[: text.AUTHORS]
 
 
 def _names(block: str) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _names(block: str) -> Iterator[str]:
         first = next((p for p in _BREAK.split(person) if p.strip()), "")
         for part in _BETWEEN.split(first):
             name = re.sub(r"\$[^$]*\$|[\d*†‡§]", "", part)
-            name = tex.one_line(latex_text.plain(name), 200).strip(" ,;.~")
+            name = text.one_line(latex_text.plain(name), 200).strip(" ,;.~")
             if name and "@" not in name and not _SUFFIX.fullmatch(name) and len(name.split()) <= 6:
                 yield name
 
@@ -122,7 +122,7 @@ def references(files: Files, main: str, document: str) -> tuple[str, ...]:
         found = list(_of_bbl(files, main))
     if not found:
         found = list(_of_bib(files, main, document))
-    return tuple(dict.fromkeys(r for r in found if r))[: tex.REFERENCES]
+    return tuple(dict.fromkeys(r for r in found if r))[: text.REFERENCES]
 
 
 def _of_bibliography(source: str) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _of_bibliography(source: str) -> Iterator[str]:
 def _reference(printed: str) -> str:
     plain = latex_parts.printable(printed[:5_000].replace(r"\newblock", " "))
     plain = " ".join(plain.split())
-    return _id_in(printed.replace("\\", "")) or tex.one_line(plain, _REFERENCE_CHARACTERS)
+    return _id_in(printed.replace("\\", "")) or text.one_line(plain, _REFERENCE_CHARACTERS)
 
 
 def _id_in(source: str) -> str:
@@ -170,7 +170,7 @@ def _of_biblatex(entry: str) -> str:
     people = ", ".join(_FAMILY.findall(entry)[:10])
     parts = [people, *(fields.get(f, "") for f in ("title", "journaltitle", "year"))]
     printed = ". ".join(latex_text.plain(p) for p in parts if p)
-    return tex.one_line(printed, _REFERENCE_CHARACTERS)
+    return text.one_line(printed, _REFERENCE_CHARACTERS)
 
 
 def _of_bib(files: Files, main: str, document: str) -> Iterator[str]:
@@ -193,7 +193,7 @@ def _of_bib(files: Files, main: str, document: str) -> Iterator[str]:
                     paper.venue,
                     str(paper.year or ""),
                 ]
-                yield tex.one_line(". ".join(p for p in parts if p), _REFERENCE_CHARACTERS)
+                yield text.one_line(". ".join(p for p in parts if p), _REFERENCE_CHARACTERS)
 
 
 _TOLD = 10
@@ -212,7 +212,7 @@ def read(path: Path, origin: str) -> Iterator[Item]:
                 yield from _document(
                     FolderFiles(path),
                     main.name,
-                    f"{origin}/{tex.shown(Path(main.name))}",
+                    f"{origin}/{text.shown(Path(main.name))}",
                     _arxiv_id(main),
                 )
         return
@@ -280,7 +280,7 @@ def _paper(
         abstract, head = latex_parts.abstract(head)
     found = list(latex_parts.sections(_without_title(rest)))
     authors = authors_of(head) or authors_of(body)
-    year = ids.arxiv_year(arxiv_id) or tex.year_of(argument_of(head, "date"))
+    year = ids.arxiv_year(arxiv_id) or text.year_of(argument_of(head, "date"))
     doi = ids.normal_doi(argument_of(head, "(?:acmDOI|doi)"))
     return Paper(
         paper_id=ids.paper_id(title, year, authors, doi=doi, arxiv_id=arxiv_id),

@@ -21,7 +21,7 @@ from hpcscientist.literature.sources.latex.macros import (
     definitions,
     only_definitions,
 )
-from hpcscientist.literature.sources.tex import shown
+from hpcscientist.literature.sources.text import shown
 
 FILE_BYTES = 8 * 2**20
 PROJECT_BYTES = 64 * 2**20

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from hpcscientist.literature.sources import tex
 from hpcscientist.literature.sources import tex as latex_text
+from hpcscientist.literature.sources import text
 from hpcscientist.literature.sources.latex.macros import command
 from hpcscientist.records.literature import Formula, Section
 
@@ -107,7 +107,7 @@ def abstract(source: str) -> tuple[str, str]:
         written, begin, end = inside[0], found.start(), inside[1]
     else:
         written, begin, end = source[span.inside : span.inside_end], span.begin, span.end
-    printed = tex.one_line(printable(written[: 2 * tex.ABSTRACT_CHARACTERS]))
+    printed = text.one_line(printable(written[: 2 * text.ABSTRACT_CHARACTERS]))
     return printed, source[:begin] + source[end:]
 
 
@@ -129,14 +129,14 @@ def sections(source: str) -> Iterator[tuple[Section, tuple[Formula, ...]]]:
 
 
 def _line(source: str) -> str:
-    return tex.one_line(printable(source[:5_000]), tex.TITLE_CHARACTERS)
+    return text.one_line(printable(source[:5_000]), text.TITLE_CHARACTERS)
 
 
 def printable(source: str) -> str:
     """Return running LaTeX as text: formulas stay, citations are keys in brackets."""
     source = without(source, _FLOATS, captions=True)
     parts = (_cleaned(t) + (f" $${f}$$ " if f else "") for t, f in _shown(source))
-    return tex.paragraphs("".join(parts), _SECTION_CHARACTERS)
+    return text.paragraphs("".join(parts), _SECTION_CHARACTERS)
 
 
 def _cleaned(source: str) -> str:
@@ -192,7 +192,7 @@ def _shown(source: str) -> Iterator[tuple[str, str]]:
 
 def _formula(source: str) -> str:
     bare = re.sub(r"\\(?:label|tag\*?)\s*\{[^{}]*\}|\\nonumber|\\notag", "", source)
-    return tex.one_line(bare, _FORMULA_CHARACTERS).strip(" ,.;")
+    return text.one_line(bare, _FORMULA_CHARACTERS).strip(" ,.;")
 
 
 def _last_sentence(source: str) -> str:

@@ -25,7 +25,7 @@ from hpcscientist.literature.sources.pdf.lines import (
     page_text,
     read_order,
 )
-from hpcscientist.literature.sources.tex import shown
+from hpcscientist.literature.sources.text import shown
 from hpcscientist.records.literature import Paper
 
 PAGES = 500

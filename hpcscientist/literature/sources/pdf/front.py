@@ -10,7 +10,7 @@ from hpcscientist.literature.sources import ids
 from hpcscientist.literature.sources.pdf import headings
 from hpcscientist.literature.sources.pdf.body import Part, body_type
 from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, mended, plain
-from hpcscientist.literature.sources.tex import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
+from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
 
 _INSANE = re.compile(
     r"(?:untitled|title|no title|document\s*\d*|paper|manuscript|article|template.*|slide \d+|"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from hpcscientist.literature.sources import ids, lines, tex
+from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, trouble
 from hpcscientist.literature.sources.records.jsonl import read_items
@@ -73,13 +73,13 @@ def _tag(element: Element) -> str:
 
 
 def _texts(record: Element, *tags: str) -> list[str]:
-    found = (tex.one_line(e.text) for e in record.iter() if _tag(e) in tags)
+    found = (text.one_line(e.text) for e in record.iter() if _tag(e) in tags)
     return [t for t in found if t]
 
 
 def item_of(record: Element, origin: str) -> Item:
     """Return the paper of an entry or record; a Trouble where it has no title or no arXiv id."""
-    title = latex_text.plain("".join(_texts(record, "title")[:1])[: tex.TITLE_CHARACTERS])
+    title = latex_text.plain("".join(_texts(record, "title")[:1])[: text.TITLE_CHARACTERS])
     addresses = _texts(record, "id", "identifier")
     arxiv_id = next((i for i in map(ids.normal_arxiv, addresses) if i), "")
     if not title or not arxiv_id:
@@ -113,9 +113,9 @@ def _authors_of(record: Element) -> tuple[str, ...]:
                 " ".join(_texts(element, "forenames") + last) or "".join(_texts(element, "name"))
             )
         elif _tag(element) == "creator":
-            family, _, first = tex.one_line(element.text).partition(",")
+            family, _, first = text.one_line(element.text).partition(",")
             names.append(f"{first} {family}")
-    plain = (re.sub(r"\s+", " ", latex_text.plain(n)).strip() for n in names[: tex.AUTHORS])
+    plain = (re.sub(r"\s+", " ", latex_text.plain(n)).strip() for n in names[: text.AUTHORS])
     return tuple(n for n in plain if n)
 
 
@@ -130,7 +130,7 @@ def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Ite
 def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
     """Return the paper of a record of the dump; as a text, why it is none."""
     arxiv_id = ids.normal_arxiv(str(record.get("id", "")))
-    title = latex_text.plain(tex.one_line(record.get("title"), tex.TITLE_CHARACTERS))
+    title = latex_text.plain(text.one_line(record.get("title"), text.TITLE_CHARACTERS))
     if not arxiv_id or not title:
         return "no arXiv id or no title"
     year = ids.arxiv_year(arxiv_id)
@@ -139,10 +139,10 @@ def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
     return Paper(
         paper_id=ids.paper_id(title, year, authors, doi=doi, arxiv_id=arxiv_id),
         title=title,
-        abstract=latex_text.plain(tex.one_line(record.get("abstract"))),
+        abstract=latex_text.plain(text.one_line(record.get("abstract"))),
         authors=authors,
         year=year,
-        venue=latex_text.plain(tex.one_line(record.get("journal-ref"), tex.TITLE_CHARACTERS)),
+        venue=latex_text.plain(text.one_line(record.get("journal-ref"), text.TITLE_CHARACTERS)),
         doi=doi,
         arxiv_id=arxiv_id,
         url=f"https://arxiv.org/abs/{arxiv_id}",
@@ -154,9 +154,9 @@ def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
 def _authors(record: dict[str, Any]) -> tuple[str, ...]:
     parsed = record.get("authors_parsed")
     if isinstance(parsed, list):
-        names = [_name(p) for p in parsed[: tex.AUTHORS] if isinstance(p, list)]
+        names = [_name(p) for p in parsed[: text.AUTHORS] if isinstance(p, list)]
     else:
-        whole = re.sub(r"\([^()]*\)", "", tex.one_line(record.get("authors")))
+        whole = re.sub(r"\([^()]*\)", "", text.one_line(record.get("authors")))
         names = [n.strip() for n in re.split(r",\s*(?:and\s+)?|\s+and\s+", whole)]
     plain = (latex_text.plain(name) for name in names)
     return tuple(name for name in plain if name)
@@ -164,5 +164,5 @@ def _authors(record: dict[str, Any]) -> tuple[str, ...]:
 
 def _name(parts: list[Any]) -> str:
     """Return "First Last Suffix" of [last, first, suffix, affiliation…]."""
-    last, first, suffix = ([tex.one_line(p, 200) for p in parts[:3]] + [""] * 3)[:3]
+    last, first, suffix = ([text.one_line(p, 200) for p in parts[:3]] + [""] * 3)[:3]
     return " ".join(p for p in (first, last, suffix) if p)

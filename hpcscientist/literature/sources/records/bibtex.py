@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcscientist.literature.sources import ids, lines, tex
+from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.records.literature import Paper
@@ -165,7 +165,7 @@ def _parsed(
             if kind != "string":
                 entry.fields.setdefault(name, value)
             elif len(strings) < _STRINGS:
-                strings[name] = value[: tex.ABSTRACT_CHARACTERS]
+                strings[name] = value[: text.ABSTRACT_CHARACTERS]
         at = reader.at
         if reader.problem:
             yield trouble(f"{origin}:{line}", f"damaged entry: {reader.problem}")
@@ -275,26 +275,26 @@ def _closed(source: str, at: int, pattern: re.Pattern[str]) -> int | None:
 def paper_of(entry: Entry, origin: str) -> Paper | None:
     """Return the paper of an entry; None if it has no title."""
     fields = entry.fields
-    title = _plain(fields.get("title", ""), tex.TITLE_CHARACTERS)
-    subtitle = _plain(fields.get("subtitle", ""), tex.TITLE_CHARACTERS)
+    title = _plain(fields.get("title", ""), text.TITLE_CHARACTERS)
+    subtitle = _plain(fields.get("subtitle", ""), text.TITLE_CHARACTERS)
     if not title:
         return None
     title = f"{title}: {subtitle}" if subtitle else title
     authors = names_of(fields.get("author") or fields.get("editor", ""))
-    year = tex.year_of(fields.get("year")) or tex.year_of(fields.get("date"))
+    year = text.year_of(fields.get("year")) or text.year_of(fields.get("date"))
     url = fields.get("url", "").replace("\\", "").strip("{} \n")
     doi = ids.normal_doi(fields.get("doi", "").replace("\\", "")) or _doi_in(url)
     arxiv_id = _arxiv_id(fields)
     return Paper(
         paper_id=ids.paper_id(title, year, authors, doi=doi, arxiv_id=arxiv_id),
         title=title,
-        abstract=_plain(fields.get("abstract", ""), tex.ABSTRACT_CHARACTERS),
+        abstract=_plain(fields.get("abstract", ""), text.ABSTRACT_CHARACTERS),
         authors=authors,
         year=year or ids.arxiv_year(arxiv_id),
         venue=next((v for v in (_plain(fields.get(f, ""), 500) for f in _VENUES) if v), ""),
         doi=doi,
         arxiv_id=arxiv_id,
-        url=tex.one_line(url, 1000),
+        url=text.one_line(url, 1000),
         source="bibtex",
         origin=origin,
     )
@@ -306,7 +306,7 @@ def names_of(value: str) -> tuple[str, ...]:
     people = _split(value, _AND)
     if len(people) == 1 and ";" in value:  # as some search engines export
         people = _split(value, re.compile(r";"))
-    names = (_plain(_ordered(_ET_AL.sub("", n)), 200) for n in people[: tex.AUTHORS])
+    names = (_plain(_ordered(_ET_AL.sub("", n)), 200) for n in people[: text.AUTHORS])
     return tuple(n for n in names if n and n.lower() != "others")
 
 
@@ -336,8 +336,8 @@ def _split(value: str, separator: re.Pattern[str]) -> list[str]:
 
 
 def _plain(value: str, limit: int) -> str:
-    bare = tex.without_markup(tex.one_line(value, limit))
-    return tex.one_line(latex_text.plain(bare), limit)
+    bare = text.without_markup(text.one_line(value, limit))
+    return text.one_line(latex_text.plain(bare), limit)
 
 
 def _doi_in(url: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.literature.sources import ids, tex
+from hpcscientist.literature.sources import ids, text
 from hpcscientist.literature.sources.base import Item
 from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.records.literature import Paper
@@ -25,14 +25,14 @@ def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
     own = work_id(record.get("id"))
     if own and not own.startswith("W"):
         return f"an entity {own[0]}… and no work; accepted are OpenAlex's works"
-    title = tex.without_markup(record.get("title") or record.get("display_name"))
-    title = tex.one_line(title, tex.TITLE_CHARACTERS)
+    title = text.without_markup(record.get("title") or record.get("display_name"))
+    title = text.one_line(title, text.TITLE_CHARACTERS)
     if not title:
         return "no title"
-    doi = ids.normal_doi(tex.one_line(record.get("doi"), 1000))
+    doi = ids.normal_doi(text.one_line(record.get("doi"), 1000))
     arxiv_id = _arxiv_id(record, doi)
-    year = tex.year_of(record.get("publication_year"))
-    year = year or tex.year_of(record.get("publication_date"))
+    year = text.year_of(record.get("publication_year"))
+    year = year or text.year_of(record.get("publication_date"))
     authors = _authors(record.get("authorships"))
     return Paper(
         paper_id=ids.paper_id(
@@ -46,7 +46,7 @@ def paper_of(record: dict[str, Any], origin: str) -> Paper | str:
         doi=doi,
         arxiv_id=arxiv_id,
         url=f"https://openalex.org/{own}" if own else "",
-        citations=tex.count_of(record.get("cited_by_count")),
+        citations=text.count_of(record.get("cited_by_count")),
         references=_references(record.get("referenced_works")),
         source="openalex",
         origin=f"{origin}:{own}" if own else origin,
@@ -59,7 +59,7 @@ def work_id(value: object) -> str:
     return found.group(1).upper() if found else ""
 
 
-def abstract_of(inverted: Any, limit: int = tex.ABSTRACT_CHARACTERS) -> str:
+def abstract_of(inverted: Any, limit: int = text.ABSTRACT_CHARACTERS) -> str:
     """Return the text of an inverted index {word: [positions]}; gaps are closed."""
     if isinstance(inverted, str):  # as it is in tables, and in what is exported from them
         inverted = jsonl.parse(inverted)[0]
@@ -75,11 +75,11 @@ def abstract_of(inverted: Any, limit: int = tex.ABSTRACT_CHARACTERS) -> str:
         if isinstance(position, int)
     ]
     placed.sort()
-    return tex.one_line(tex.without_markup(" ".join(word for _, word in placed)), limit)
+    return text.one_line(text.without_markup(" ".join(word for _, word in placed)), limit)
 
 
 def _abstract(record: dict[str, Any]) -> str:
-    written = tex.one_line(tex.without_markup(record.get("abstract")))
+    written = text.one_line(text.without_markup(record.get("abstract")))
     return written or abstract_of(record.get("abstract_inverted_index"))
 
 
@@ -94,18 +94,18 @@ def _addresses(places: list[Any]) -> Iterator[str]:
     for place in places[:100]:
         if isinstance(place, dict):
             for key in ("landing_page_url", "pdf_url"):
-                address = tex.one_line(place.get(key), 1000)
+                address = text.one_line(place.get(key), 1000)
                 if "arxiv" in address.lower():
                     yield address
 
 
 def _authors(value: object) -> tuple[str, ...]:
     names = []
-    for authorship in value[: tex.AUTHORS] if isinstance(value, list) else []:
+    for authorship in value[: text.AUTHORS] if isinstance(value, list) else []:
         author = authorship.get("author") if isinstance(authorship, dict) else None
         known = author.get("display_name") if isinstance(author, dict) else None
         raw = authorship.get("raw_author_name") if isinstance(authorship, dict) else None
-        names.append(tex.one_line(known or raw, 200))
+        names.append(text.one_line(known or raw, 200))
     return tuple(name for name in names if name)
 
 
@@ -113,9 +113,9 @@ def _venue(record: dict[str, Any]) -> str:
     place = record.get("primary_location")
     source = place.get("source") if isinstance(place, dict) else record.get("host_venue")
     name = source.get("display_name") if isinstance(source, dict) else ""
-    return tex.one_line(name, tex.TITLE_CHARACTERS)
+    return text.one_line(name, text.TITLE_CHARACTERS)
 
 
 def _references(value: object) -> tuple[str, ...]:
-    cited = map(work_id, value[: tex.REFERENCES]) if isinstance(value, list) else ()
+    cited = map(work_id, value[: text.REFERENCES]) if isinstance(value, list) else ()
     return tuple(dict.fromkeys(f"openalex:{w}" for w in cited if w))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.literature.sources import ids, tex
+from hpcscientist.literature.sources import ids, text
 from hpcscientist.literature.sources.base import Abstract, Item
 from hpcscientist.literature.sources.records import jsonl
 from hpcscientist.literature.sources.records.jsonl import read_items
@@ -36,7 +36,7 @@ class FullText:
 
     def first(self, kind: str) -> str:
         """Return the first part of a kind ("title", "abstract"); "" where there is none."""
-        return next((tex.one_line(self._text[b:e]) for b, e in self._spans(kind)), "")
+        return next((text.one_line(self._text[b:e]) for b, e in self._spans(kind)), "")
 
     def sections(self) -> tuple[Section, ...]:
         """Return the text after each heading, until the next; all of it where there is none."""
@@ -44,8 +44,8 @@ class FullText:
         ends = [begin for begin, _ in heads[1:]] + [len(self._text)]
         found = (
             Section(
-                heading=tex.one_line(self._text[begin:end], tex.TITLE_CHARACTERS),
-                text=tex.paragraphs(self._text[end:until], _SECTION_CHARACTERS),
+                heading=text.one_line(self._text[begin:end], text.TITLE_CHARACTERS),
+                text=text.paragraphs(self._text[end:until], _SECTION_CHARACTERS),
             )
             for (begin, end), until in zip(heads, ends, strict=True)
         )
@@ -90,9 +90,9 @@ def item_of(record: dict[str, Any], origin: str) -> Paper | Abstract | str:
     fields = {str(k).lower(): v for k, v in record.items()}
     corpus = _corpus_id(fields)
     whole = FullText(fields)
-    title = tex.one_line(tex.without_markup(fields.get("title")), tex.TITLE_CHARACTERS)
-    title = title or whole.first("title")[: tex.TITLE_CHARACTERS]
-    abstract = tex.one_line(tex.without_markup(fields.get("abstract"))) or whole.first("abstract")
+    title = text.one_line(text.without_markup(fields.get("title")), text.TITLE_CHARACTERS)
+    title = title or whole.first("title")[: text.TITLE_CHARACTERS]
+    abstract = text.one_line(text.without_markup(fields.get("abstract"))) or whole.first("abstract")
     if title:
         paper = _paper(fields, title, abstract, origin)
         return paper.model_copy(update={"sections": whole.sections()})
@@ -108,8 +108,8 @@ def item_of(record: dict[str, Any], origin: str) -> Paper | Abstract | str:
 def _paper(fields: dict[str, Any], title: str, abstract: str, origin: str) -> Paper:
     doi, arxiv_id = _outside_ids(fields)
     corpus = _corpus_id(fields)
-    own = corpus or tex.one_line(fields.get("paperid"), 100)
-    year = tex.year_of(fields.get("year")) or tex.year_of(fields.get("publicationdate"))
+    own = corpus or text.one_line(fields.get("paperid"), 100)
+    year = text.year_of(fields.get("year")) or text.year_of(fields.get("publicationdate"))
     authors = _authors(fields.get("authors"))
     return Paper(
         paper_id=ids.paper_id(
@@ -122,8 +122,8 @@ def _paper(fields: dict[str, Any], title: str, abstract: str, origin: str) -> Pa
         venue=_venue(fields),
         doi=doi,
         arxiv_id=arxiv_id,
-        url=_url(corpus) if corpus else tex.one_line(fields.get("url"), 1000),
-        citations=tex.count_of(fields.get("citationcount")),
+        url=_url(corpus) if corpus else text.one_line(fields.get("url"), 1000),
+        citations=text.count_of(fields.get("citationcount")),
         references=_references(fields.get("references")),
         source="semantic_scholar",
         origin=f"{origin}:{own}" if own else origin,
@@ -138,8 +138,8 @@ def _outside_ids(fields: dict[str, Any]) -> tuple[str, str]:
     outside = fields.get("externalids")
     known = {str(k).lower(): v for k, v in outside.items()} if isinstance(outside, dict) else {}
     return (
-        ids.normal_doi(tex.one_line(known.get("doi"), 1000)),
-        ids.normal_arxiv(tex.one_line(known.get("arxiv"), 100)),
+        ids.normal_doi(text.one_line(known.get("doi"), 1000)),
+        ids.normal_arxiv(text.one_line(known.get("arxiv"), 100)),
     )
 
 
@@ -152,17 +152,17 @@ def _corpus_id(fields: dict[str, Any]) -> str:
 def _venue(fields: dict[str, Any]) -> str:
     journal = fields.get("journal")
     named = journal.get("name") if isinstance(journal, dict) else ""
-    return tex.one_line(fields.get("venue") or named, tex.TITLE_CHARACTERS)
+    return text.one_line(fields.get("venue") or named, text.TITLE_CHARACTERS)
 
 
 def _authors(value: object) -> tuple[str, ...]:
-    people = value[: tex.AUTHORS] if isinstance(value, list) else []
-    names = (tex.one_line(p.get("name"), 200) for p in people if isinstance(p, dict))
+    people = value[: text.AUTHORS] if isinstance(value, list) else []
+    names = (text.one_line(p.get("name"), 200) for p in people if isinstance(p, dict))
     return tuple(name for name in names if name)
 
 
 def _references(value: object) -> tuple[str, ...]:
-    cited = value[: tex.REFERENCES] if isinstance(value, list) else []
+    cited = value[: text.REFERENCES] if isinstance(value, list) else []
     found = (_reference(c) for c in cited if isinstance(c, dict))
     return tuple(dict.fromkeys(r for r in found if r))
 
@@ -170,7 +170,7 @@ def _references(value: object) -> tuple[str, ...]:
 def _reference(cited: dict[str, Any]) -> str:
     fields = {str(k).lower(): v for k, v in cited.items()}
     doi, arxiv_id = _outside_ids(fields)
-    own = _corpus_id(fields) or tex.one_line(fields.get("paperid"), 100)
+    own = _corpus_id(fields) or text.one_line(fields.get("paperid"), 100)
     if doi or arxiv_id or own:
         return ids.paper_id("", doi=doi, arxiv_id=arxiv_id, other=f"s2:{own}")
-    return tex.one_line(fields.get("title"), tex.TITLE_CHARACTERS)
+    return text.one_line(fields.get("title"), text.TITLE_CHARACTERS)
