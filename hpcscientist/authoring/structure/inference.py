@@ -14,8 +14,7 @@ from hpcscientist.authoring.structure.code.objects import Objects, decorators, l
 from hpcscientist.authoring.structure.code.project import Project
 from hpcscientist.authoring.structure.code.refs import Ref, Refs, elements, sequence, union
 from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter
-from hpcscientist.authoring.structure.code.statements import start_of
-from hpcscientist.authoring.structure.code.units import FunctionNode, Unit
+from hpcscientist.authoring.structure.code.units import FunctionNode, Unit, start_of
 
 # What calls of libraries give back, as far as it is made of what they are given.
 

@@ -13,8 +13,10 @@ from hpcscientist.authoring.structure.calls import CallGraph, CallSite
 from hpcscientist.authoring.structure.code.records import Binding
 from hpcscientist.authoring.structure.code.refs import Ref
 from hpcscientist.authoring.structure.code.scopes import Path, Site, first_parameter, last_before
-from hpcscientist.authoring.structure.code.statements import (
+from hpcscientist.authoring.structure.code.units import (
     Place,
+    Unit,
+    enclosing,
     end_of,
     header_parts,
     in_order,
@@ -22,7 +24,6 @@ from hpcscientist.authoring.structure.code.statements import (
     start_of,
     touching,
 )
-from hpcscientist.authoring.structure.code.units import Unit, enclosing
 from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.files.text import one_line
 

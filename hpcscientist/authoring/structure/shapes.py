@@ -16,8 +16,7 @@ from hpcscientist.authoring.structure.calls import CallGraph
 from hpcscientist.authoring.structure.code.objects import last_name
 from hpcscientist.authoring.structure.code.records import Shape
 from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site
-from hpcscientist.authoring.structure.code.statements import end_of, header_parts, start_of
-from hpcscientist.authoring.structure.code.units import Unit
+from hpcscientist.authoring.structure.code.units import Unit, end_of, header_parts, start_of
 from hpcscientist.files.text import one_line
 
 # Values that the text fixes: constants, arithmetic on them, arguments that all calls agree on.

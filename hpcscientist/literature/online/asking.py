@@ -25,7 +25,7 @@ from hpcscientist.errors import ConfigError, OutOfReach
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.literature.online import cache as caching
 from hpcscientist.literature.online.cache import Answered, Cache
-from hpcscientist.literature.online.services.base import (
+from hpcscientist.literature.online.services import (
     Page,
     QueryRefused,
     Service,

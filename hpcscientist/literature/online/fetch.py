@@ -11,7 +11,7 @@ from hpcscientist.errors import LibraryError, OutOfReach
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import normalised
-from hpcscientist.literature.online.services.base import QueryRefused, words_of
+from hpcscientist.literature.online.services import QueryRefused, words_of
 from hpcscientist.ports.telling import Tell
 from hpcscientist.records.literature import Paper
 

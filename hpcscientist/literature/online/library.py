@@ -19,8 +19,7 @@ from hpcscientist.literature.library.sameness import merged
 from hpcscientist.literature.material import reciprocal
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import VERSION, Cache, Misses, key, normalised
-from hpcscientist.literature.online.services import service_named
-from hpcscientist.literature.online.services.base import QueryRefused, ServiceName
+from hpcscientist.literature.online.services import QueryRefused, ServiceName, service_named
 from hpcscientist.literature.online.turns import Turns, shared_folder
 from hpcscientist.literature.sources.ids import normal_title
 from hpcscientist.ports.library import Library

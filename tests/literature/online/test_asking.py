@@ -36,7 +36,7 @@ from online_kit import Bench
 from hpcscientist.errors import ConfigError, OutOfReach
 from hpcscientist.literature.online import asking
 from hpcscientist.literature.online.cache import Cache, normalised
-from hpcscientist.literature.online.services.base import QueryRefused
+from hpcscientist.literature.online.services import QueryRefused
 from hpcscientist.literature.online.turns import HOLD_S
 
 GOOD = answer(s2(s2_paper()))

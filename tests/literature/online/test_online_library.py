@@ -26,7 +26,7 @@ from online_kit import Bench
 
 from hpcscientist.literature.online.cache import Cache, Misses
 from hpcscientist.literature.online.library import Listed, OnlineLibrary, join, open_online
-from hpcscientist.literature.online.services.base import ServiceName
+from hpcscientist.literature.online.services import ServiceName
 from hpcscientist.records.literature import (
     Formula,
     FormulaHit,

@@ -9,15 +9,16 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.structure.code.statements import (
+from hpcscientist.authoring.structure.code.units import (
+    FunctionNode,
     Place,
+    Unit,
     blocks,
     end_of,
     header_parts,
     span,
     start_of,
 )
-from hpcscientist.authoring.structure.code.units import FunctionNode, Unit
 
 Path = tuple[tuple[int, str], ...]  # (a branching statement's identity, which branch)
 _EITHER = ({"if", "else"}, {"case"}, {"handler"})

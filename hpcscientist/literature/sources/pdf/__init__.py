@@ -16,7 +16,7 @@ from hpcscientist.literature.sources.pdf import body, front
 from hpcscientist.literature.sources.pdf import document as documents
 from hpcscientist.literature.sources.pdf.body import Reading, body_type, sections
 from hpcscientist.literature.sources.pdf.document import Document, Sheet, Unreadable
-from hpcscientist.literature.sources.pdf.known import find_ids
+from hpcscientist.literature.sources.pdf.front import find_ids
 from hpcscientist.literature.sources.pdf.lines import (
     Line,
     PageText,
