@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
-from hpcscientist.bench import figure
+from hpcscientist.bench import campaigns
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, ReplyError, UsageError
 from hpcscientist.feedback.statistics import wilson
@@ -166,7 +166,7 @@ def settings_of(folder: Path, instance: Instance, settings: Settings) -> Setting
 
 def _measured(folder: Path, instance: Instance, options: Options, tell: Tell) -> Result:
     settings = settings_of(folder, instance, options.settings)
-    paths = figure.run(f"{instance.id}-{instance.level}", settings, options.folder, tell)
+    paths = campaigns.run(f"{instance.id}-{instance.level}", settings, options.folder, tell)
     found = quality.measure(read_state(paths))
     result = Result(
         id=instance.id,

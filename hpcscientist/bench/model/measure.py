@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.bench import figure
+from hpcscientist.bench import campaigns
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
@@ -275,12 +275,12 @@ def _pair(settings: Settings, options: Options, tell: Tell) -> Pair:
     if options.control:
         searched = settings.model_copy(update={"model": CONTROL, "control": 0.0})
         name = f"{CONTROL}-{settings.seed}"
-        control = read(figure.run(name, searched, options.folder, tell))
-    model = read(figure.run(f"model-{settings.seed}", settings, options.folder, tell))
+        control = read(campaigns.run(name, searched, options.folder, tell))
+    model = read(campaigns.run(f"model-{settings.seed}", settings, options.folder, tell))
     lacking = {}
     for part in options.without:
         name = f"without-{part}-{settings.seed}"
-        lacking[part] = read(figure.run(name, _left_out(settings, part), options.folder, tell))
+        lacking[part] = read(campaigns.run(name, _left_out(settings, part), options.folder, tell))
     return Pair(settings.seed, model, control, lacking)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.bench import figure
+from hpcscientist.bench import campaigns
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.statistics import wilson
@@ -46,7 +46,7 @@ def run(
     observe: Observer = lambda event, state: None,
 ) -> Ran:
     """Run a campaign to its end and read it; see `campaigns.run`."""
-    ran = measured(name, figure.run(name, settings, folder, tell, observe))
+    ran = measured(name, campaigns.run(name, settings, folder, tell, observe))
     tell(f"{name}: {ran.improvements} improvements, {ran.trials} trials")
     return ran
 
