@@ -35,10 +35,8 @@ from hpcscientist.launching import launch as launching
 from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.jobs.dispatch import is_controlled, standing_of
 from hpcscientist.launching.jobs.follow import drive_by_job
-from hpcscientist.launching.launch_plan import LaunchPlan
-from hpcscientist.launching.rendering import check
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.telling import Tell
+from hpcscientist.launching.launch_plan import LaunchPlan, check
+from hpcscientist.ports import Embedder, Tell
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import Idea
 from hpcscientist.results import export

@@ -36,16 +36,20 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.idea import BASELINE_ID, AttemptKind, Idea, Proposal
 from hpcscientist.records.literature import RankedPaper, Survey, TaskAttributes
-from hpcscientist.records.outcome import (
+from hpcscientist.records.proposing import Citation, NoveltyVerdict
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    Split,
+    Stage,
+    TrialReport,
+    Usage,
+    trial_name,
 )
-from hpcscientist.records.proposing import Citation, NoveltyVerdict
-from hpcscientist.records.trial import Split, Stage, TrialReport, Usage, trial_name
 from hpcscientist.results.compact import write_part
 from hpcscientist.results.schema import SCHEMA, VERSION
 

@@ -44,7 +44,7 @@ from hpcscientist.models.roles import (
 )
 from hpcscientist.models.stage import TRIES as FORM_TRIES
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.authoring import (
     Brief,
     CodeReply,
@@ -60,7 +60,7 @@ from hpcscientist.records.authoring import (
     Variant,
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 from hpcscientist.system.interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ REPAIR = 1000  # beyond any number of rounds
 
 
 class ModelAuthor:
-    """Has a model write edits and applies them; implements `ports.author.Author`.
+    """Has a model write edits and applies them; implements `ports.Author`.
 
     `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code. `idle`
     tells how many requests more the model would answer at once.

@@ -40,7 +40,7 @@ from hpcscientist.models.prompting.fitting import (
 from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.role_client import UNANSWERED, RoleClient
 from hpcscientist.models.role_client import Call as Asked
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.authoring import FixTask, StructureReply
 
 RUN = 10_000  # debug rounds of a further run count from here

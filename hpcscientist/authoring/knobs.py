@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpcscientist.ports.author import Author
+from hpcscientist.ports import Author
 from hpcscientist.recipe.knobs import set_constants
 from hpcscientist.records.authoring import (
     Brief,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KnobAuthor:
-    """Writes an idea's knobs into the reference; implements `ports.author.Author`."""
+    """Writes an idea's knobs into the reference; implements `ports.Author`."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._reference = dict(recipe.reference)
@@ -76,7 +76,7 @@ class KnobAuthor:
 
 @dataclass(frozen=True, slots=True)
 class TwoArms:
-    """Hands each task to the author of its idea's arm; implements `ports.author.Author`."""
+    """Hands each task to the author of its idea's arm; implements `ports.Author`."""
 
     model: Author
     control: Author

@@ -32,7 +32,7 @@ from hpcscientist.models.prompting.fitting import GONE, Prompt, Window, of_templ
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.role_client import Call, RoleClient
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.authoring import CodeReply, Draft, FixReply, GaveUp, UnitEdit
 from hpcscientist.records.base import Record

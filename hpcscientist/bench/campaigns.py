@@ -16,8 +16,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching import create_run_dir, launch
 from hpcscientist.launching.drive import Observer, drive
-from hpcscientist.launching.rendering import check
-from hpcscientist.ports.telling import Tell
+from hpcscientist.launching.launch_plan import check
+from hpcscientist.ports import Tell
 
 # Where a campaign lies and what drives it changes nothing of what it finds.
 _FREE = {"run_dir", "allow_unsandboxed", "client", "local", "paths"}

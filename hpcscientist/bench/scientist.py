@@ -30,7 +30,7 @@ from hpcscientist.history.status import read_state
 from hpcscientist.judgement import quality
 from hpcscientist.judgement.quality import Quality
 from hpcscientist.papers import make as papers
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Measure, PaperComparison
 from hpcscientist.reviews import compare, paper

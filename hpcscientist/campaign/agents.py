@@ -16,10 +16,7 @@ from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.stage import Means
-from hpcscientist.ports.author import Author
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.proposer import Proposer, Reconsider
+from hpcscientist.ports import Author, Library, Model, Proposer, Reconsider
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import ReplyRecorded
 from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role

@@ -29,8 +29,7 @@ from hpcscientist.recipe.archive import packed
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.findings import Claim, Evidence, Measured
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored, is_measured
-from hpcscientist.records.trial import Budget, MetricSpec, Split
+from hpcscientist.records.trial import Budget, MetricSpec, Scored, Split, is_measured
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hpcscientist.judgement import judging
 from hpcscientist.records.events import ConfirmationSetAside, IdeasJudged, NoteTaken, SplitSpent
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.trial import IdeaFailed
 
 
 @dataclass(frozen=True, slots=True)

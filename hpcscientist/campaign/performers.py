@@ -10,7 +10,7 @@ from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.idea_runner import IdeaRunner
 from hpcscientist.campaign.result_files import Compactor
-from hpcscientist.campaign.running.trial_runner import DueTrials
+from hpcscientist.campaign.trial_runner import DueTrials
 from hpcscientist.conduct import reference
 from hpcscientist.conduct.actions import (
     Action,

@@ -24,8 +24,7 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Attempt
 from hpcscientist.records.trial import Stage, TrialReport, TrialSpec
 from hpcscientist.results import store
 from hpcscientist.results.compact import compact
-from hpcscientist.results.scan import loose_files
-from hpcscientist.results.verify import Recorded, disagreement, right_among
+from hpcscientist.results.scan import Recorded, disagreement, loose_files, right_among
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from hpcscientist import api
 from hpcscientist.cli.results import print_table
 from hpcscientist.cli.shared.costs import details
 from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
-from hpcscientist.cli.shared.progress import Progress, header
+from hpcscientist.cli.shared.progress import Progress, header, status_line
 from hpcscientist.cli.shared.signals import unwind_on
-from hpcscientist.cli.shared.status_line import status_line
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import UsageError
@@ -31,8 +30,8 @@ from hpcscientist.launching import launch as launching
 from hpcscientist.launching.change_site import change_site
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.jobs.dispatch import is_controlled
-from hpcscientist.launching.rendering import check, scripts
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.launching.launch_plan import check, scripts
+from hpcscientist.ports import Embedder
 from hpcscientist.recipe import staging
 
 # How much of the machine a command took: login nodes are shared.

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from hpcscientist.literature.index.search import SearchableLibrary
     from hpcscientist.literature.library.build import BuildReport
-    from hpcscientist.literature.library.files.paths import LibraryPaths
     from hpcscientist.literature.library.indexing import Index, Step
+    from hpcscientist.literature.library.paths import LibraryPaths
     from hpcscientist.records.literature import FormulaHit, Hit, SearchBy, SymbolHit, Why
 
 
@@ -45,8 +45,8 @@ def fetch(words: tuple[str, ...], folder: Path, service: str, limit: int) -> Non
     HPCSCI_OPENALEX_API_KEY.
     """
     from hpcscientist.literature.library.build import build  # noqa: PLC0415
-    from hpcscientist.literature.library.files.folder import check  # noqa: PLC0415
-    from hpcscientist.literature.library.files.paths import LibraryPaths, refusal  # noqa: PLC0415
+    from hpcscientist.literature.library.folder import check  # noqa: PLC0415
+    from hpcscientist.literature.library.paths import LibraryPaths, refusal  # noqa: PLC0415
     from hpcscientist.literature.online import fetch as fetching  # noqa: PLC0415
     from hpcscientist.literature.online.cache import Cache  # noqa: PLC0415
     from hpcscientist.literature.online.library import asker, default_cache  # noqa: PLC0415
@@ -167,7 +167,7 @@ def _show(found: list[tuple[dict[str, Any], list[str]]], as_json: bool) -> None:
 
 
 def _paper(hit: Hit, library: SearchableLibrary, query: str) -> tuple[dict[str, Any], list[str]]:
-    from hpcscientist.literature.index.words.keyword import snippet  # noqa: PLC0415 (late)
+    from hpcscientist.literature.index.keyword import snippet  # noqa: PLC0415 (late)
 
     paper = library.paper(hit.paper_id)
     piece = snippet(paper, query) if paper else ""

@@ -13,9 +13,9 @@ import click
 from hpcscientist.cli.shared.options import place_options, settings_from
 from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
-from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
+from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.launching.serving import serve_job, standalone

@@ -31,8 +31,7 @@ from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import Stage, TrialReport, trial_name
+from hpcscientist.records.trial import MachineFailed, Scored, Stage, TrialReport, trial_name
 
 T = TypeVar("T")
 

@@ -14,8 +14,15 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import baseline_drift
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import MetricSpec, Stage, TrialReport, trial_name
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    MetricSpec,
+    Scored,
+    Stage,
+    TrialReport,
+    trial_name,
+)
 
 
 def trials(rules: Rules) -> Iterator[tuple[Stage, int]]:

@@ -17,14 +17,16 @@ from hpcscientist.doctor.compute.job import DoctorFolder
 from hpcscientist.doctor.compute.records import Inside, Place, Rehearsed, Request, Walls
 from hpcscientist.execution import trial
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
 from hpcscientist.records.trial import (
     Budget,
     Direction,
     Isolation,
     Limits,
+    MachineFailed,
+    MachineFailure,
     MetricSpec,
     Provenance,
+    Scored,
     Sources,
     Split,
     Stage,

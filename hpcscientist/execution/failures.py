@@ -9,8 +9,14 @@ from pathlib import Path
 
 from hpcscientist.execution.bounds.supervise import Ended, Reason
 from hpcscientist.files.atomic import NO_SPACE
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
-from hpcscientist.records.trial import Isolation, TrialSpec
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Isolation,
+    MachineFailed,
+    MachineFailure,
+    TrialSpec,
+)
 from hpcscientist.system.inherited import limit_met
 
 # One line out of a log: for people and for the next prompt.

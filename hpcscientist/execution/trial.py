@@ -20,13 +20,21 @@ from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, presence, scoring, scratch
 from hpcscientist.execution.bounds.supervise import Ended
 from hpcscientist.execution.failures import classify, idea_failed, machine_failed, of_error
-from hpcscientist.execution.sandbox import container, host, image
+from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox import running as sandbox
 from hpcscientist.files.atomic import NO_SPACE, read_tail, takes, write_atomic
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailure, Outcome
-from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Isolation,
+    MachineFailure,
+    Outcome,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 from hpcscientist.system import processes
 
 # What a candidate must not touch: everything of its trial but `out`.
@@ -135,7 +143,7 @@ def run(
         outcome = _run(spec, paths, stop, course)
     except OSError as error:
         outcome = of_error(error, _full_place(spec, paths) if error.errno in NO_SPACE else None)
-    except (host.HostUnfit, image.WrongImage) as error:
+    except (host.HostUnfit, container.WrongImage) as error:
         outcome = machine_failed(MachineFailure.SETUP, str(error))
     if stop.is_set():
         raise Interrupted(f"trial {spec.trial_id} was stopped")

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import re
 
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailed, MachineFailure
-from hpcscientist.records.runs import NOTHING_LOST, Ended, EndState
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    NOTHING_LOST,
+    Ended,
+    EndState,
+    IdeaFailed,
+    IdeaFailure,
+    MachineFailed,
+    MachineFailure,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 # Slurm's and the kernel's words where a job's memory ran out and the state does not say so.
 _MEMORY_WORDS = re.compile(

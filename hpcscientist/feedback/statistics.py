@@ -44,7 +44,7 @@ from statistics import NormalDist
 from typing import Final
 
 from hpcscientist.records.findings import Comparison
-from hpcscientist.records.outcome import is_measured
+from hpcscientist.records.trial import is_measured
 
 CONFIDENCE: Final = 0.95
 

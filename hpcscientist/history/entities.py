@@ -21,9 +21,7 @@ from hpcscientist.records.events import (
     SplitSpent,
 )
 from hpcscientist.records.idea import Arm, KnobValue
-from hpcscientist.records.outcome import MachineFailed
-from hpcscientist.records.runs import Intent, RunId
-from hpcscientist.records.trial import Stage, TrialReport
+from hpcscientist.records.trial import Intent, MachineFailed, RunId, Stage, TrialReport
 
 Phase = Literal["queued", "running", "scored", "failed"]
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
-from hpcscientist.records.trial import TrialReport
+from hpcscientist.records.trial import MachineFailed, MachineFailure, TrialReport
 
 TWICE = 2  # so many losses of a trial tell, and so many failed runs of an idea
 IDEAS = 3  # that failed like that in a row, before the machine is said to

@@ -93,7 +93,8 @@ class CampaignConfig(Record):
     def has_intact_image(self) -> bool:
         """Whether an unpacked image is the one of the launch. Reads all of it.
 
-        One that is a file is looked at by the workers, once a node: see `execution.sandbox.image`.
+        One that is a file is looked at by the workers, once a node: see
+        `execution.sandbox.container`.
         """
         if self.image is None or self.image_hash is None or not Path(self.image).is_dir():
             return True

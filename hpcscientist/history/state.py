@@ -44,8 +44,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import Scored, is_measured
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import Scored, Stage, is_measured
 
 # How far a campaign's ideas have come: what a decision looks at, so that it costs nothing to have
 # ended ideas behind. Part of the fold.

@@ -29,7 +29,7 @@ from typing import Any
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
 from hpcscientist.recipe.knobs import parse
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue, Proposal

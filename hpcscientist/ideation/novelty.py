@@ -27,7 +27,7 @@ from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.proposing import (
     Citation,

@@ -16,8 +16,7 @@ from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Notify, logged
+from hpcscientist.ports import Model, Notify, logged
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal, idea_id_of
 from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ModelProposer:
-    """Asks a model for ideas; implements `ports.proposer.Proposer`.
+    """Asks a model for ideas; implements `ports.Proposer`.
 
     The mode says what an idea starts from: an instruction (guided), what is known alone (open),
     or the best idea so far (follow-up). `reflections` bounds the rounds in which a proposal is

@@ -19,7 +19,7 @@ from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.ports.telling import Notify, logged
+from hpcscientist.ports import Notify, logged
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.proposing import ProposalTask, ReflectReply
 

@@ -36,7 +36,7 @@ _TITLE = 200
 
 
 class SearchProposer:
-    """Proposes settings of the recipe's knobs; implements `ports.proposer.Proposer`."""
+    """Proposes settings of the recipe's knobs; implements `ports.Proposer`."""
 
     by_outcomes = True
 

@@ -27,8 +27,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.events import NoteTaken
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import MetricSpec, Stage, trial_name
+from hpcscientist.records.trial import MachineFailed, MetricSpec, Scored, Stage, trial_name
 
 
 def reruns_at_most(settings: Settings) -> int:

@@ -15,8 +15,7 @@ from hpcscientist.judgement import duplicates
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.findings import Confirmation, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, MetricSpec, Outcome
 
 Values = Callable[[str, int], Mapping[int, float]]
 """From an idea's id and an attempt to its values by seed on the test split."""

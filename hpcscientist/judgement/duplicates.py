@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 
 _Hashes = Mapping[int, str]
 """The hash of the predictions by seed."""

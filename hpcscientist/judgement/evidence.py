@@ -25,8 +25,7 @@ from hpcscientist.models.structured import Unusable, parse
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.experiment import AnalysisReply, Symptom
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, trial_name
+from hpcscientist.records.trial import Scored, Stage, trial_name
 
 _PREDICTIONS = 4 << 20  # bytes; larger files are not compared
 _ANALYSE = b'"stage":"analyse"'

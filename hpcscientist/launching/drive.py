@@ -40,8 +40,7 @@ from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar, beside, serves
 from hpcscientist.launching.shutdown import conduct, unheard
 from hpcscientist.launching.wiring import Wired, restore, wire
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Embedder, Tell
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,

@@ -9,7 +9,7 @@ from hpcscientist.errors import ModelError, RunDirectoryError
 from hpcscientist.files.handed import expanded
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.embedding.sentences import KEYWORDS, open_embedder, packaged
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
 from hpcscientist.records.events import NoteTaken
 
 

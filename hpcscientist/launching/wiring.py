@@ -10,21 +10,25 @@ from hpcscientist.campaign.campaign_rules import rules_of
 from hpcscientist.campaign.claims import Claims
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.confirmation import Confirming
+from hpcscientist.campaign.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.performers import Performers
 from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.campaign.proposals.admission import Admission
-from hpcscientist.campaign.proposals.batches import Batches
-from hpcscientist.campaign.proposals.proposal_context import Grounding, Knowledge, ProposalContext
+from hpcscientist.campaign.proposals.proposal_context import (
+    Batches,
+    Grounding,
+    Knowledge,
+    ProposalContext,
+)
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.effort import Effort
 from hpcscientist.campaign.pursuit.idea_runner import idea_runner
 from hpcscientist.campaign.result_files import Compactor, ResultFiles
-from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
-from hpcscientist.campaign.running.trial_runner import DueTrials, TrialRunner
-from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.trial_runner import DueTrials, TrialRunner
+from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
@@ -45,8 +49,7 @@ from hpcscientist.launching.sites.cluster import Allocation, Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.literature.survey import SURVEY
 from hpcscientist.models.open import open_models, role_specs
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Embedder, Model
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation, Split

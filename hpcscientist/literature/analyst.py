@@ -24,7 +24,7 @@ from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.literature import (

@@ -23,7 +23,7 @@ from hpcscientist.models.reply_limits import Limit
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
 from hpcscientist.records.literature import (

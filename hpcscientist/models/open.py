@@ -14,7 +14,7 @@ from hpcscientist.errors import ModelSpecError
 from hpcscientist.models.endpoint.wire import check_base_url
 from hpcscientist.models.prompting.fitting import Counter, Window, counter_of
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import Role
 from hpcscientist.system import plugins

@@ -24,7 +24,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import prompt_hash
 from hpcscientist.models.chat import Call, Chat
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import PromptRef
 from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role

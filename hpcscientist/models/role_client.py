@@ -12,7 +12,7 @@ from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Prompt, Window
 from hpcscientist.models.reply_limits import Limits
 from hpcscientist.models.structured import WARMER, ask, warmer, with_format
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.model_calls import ModelRequest, Role
 

@@ -10,7 +10,7 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ReplyError
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.idea import Idea
@@ -19,7 +19,7 @@ from hpcscientist.records.proposing import ProposalTask
 
 
 class Roles:
-    """One model for each role, many roles for a model; implements `ports.model.Model`.
+    """One model for each role, many roles for a model; implements `ports.Model`.
 
     `windows` are the models' contexts as each role sees them; they learn from the replies
     that come by here.

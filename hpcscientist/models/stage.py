@@ -19,9 +19,7 @@ from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.roles import Sample
 from hpcscientist.models.structured import REPAIRS
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Notify, logged
+from hpcscientist.ports import Library, Model, Notify, logged
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea

@@ -24,7 +24,7 @@ from hpcscientist.models.odds import by_field
 from hpcscientist.models.prompting.fitting import Fitted, Prompt, Window, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits, in_forms, narrowed
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.base import Scored, misfit, place_of
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.model_calls import ModelReply, ModelRequest

@@ -7,7 +7,7 @@ from pathlib import Path
 from hpcscientist.campaign.proposals.campaign_library import open_library
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.literature import Paper
 
 

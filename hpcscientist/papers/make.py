@@ -34,7 +34,7 @@ from hpcscientist.papers.writing.brief import brief_of, subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.paper import Campaign, Desk, Layout, Tally, open_writers
 from hpcscientist.papers.writing.writer import Written
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.idea import CAMPAIGN_ID
 from hpcscientist.records.manuscript import Defect, Manuscript

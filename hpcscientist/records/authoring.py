@@ -10,7 +10,7 @@ from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.experiment import CodeReview, ExperimentPlan, FurtherRun
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.literature import ConceptRecord
-from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.trial import IdeaFailed
 
 
 class Draft(Record):

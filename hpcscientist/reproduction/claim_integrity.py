@@ -20,8 +20,7 @@ from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.findings import Claim
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Split, Stage
+from hpcscientist.records.trial import Scored, Split, Stage
 from hpcscientist.reproduction import verify_bundle
 from hpcscientist.reproduction.recorded import Recorded, read_claim
 from hpcscientist.results.export import Row, rows_of, unsealed

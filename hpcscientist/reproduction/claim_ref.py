@@ -7,12 +7,11 @@ from pathlib import Path
 from hpcscientist.errors import UsageError
 from hpcscientist.files.handed import resolved
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Reproduction
 from hpcscientist.reproduction import verify_bundle
-from hpcscientist.reproduction.alone import reproduce_alone
 from hpcscientist.reproduction.environment import Wanted
-from hpcscientist.reproduction.reproduce import reproduce
+from hpcscientist.reproduction.reproduce import reproduce, reproduce_alone
 
 
 def reproduce_folder(

@@ -20,8 +20,7 @@ from hpcscientist.records.findings import (
     SeedAgain,
     Verdict,
 )
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import Split, TrialReport
+from hpcscientist.records.trial import MachineFailed, Scored, Split, TrialReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.campaign.running.dispatcher import journalled
-from hpcscientist.campaign.running.trial_runner import TrialRunner
+from hpcscientist.campaign.dispatcher import journalled
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble, RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.handed import read_regular
@@ -20,13 +20,12 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.shutdown import STOP_SIGNALS
 from hpcscientist.launching.sites import choosing
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded
 from hpcscientist.records.findings import Claim, Measured
 from hpcscientist.records.idea import BASELINE_ID, Attempt
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec
+from hpcscientist.records.trial import MachineFailed, Scored, Split, Stage, TrialReport, TrialSpec
 from hpcscientist.reproduction import folder
 from hpcscientist.reproduction.recorded import Recorded, read_idea
 

@@ -29,7 +29,7 @@ from hpcscientist.literature.material import together
 from hpcscientist.models.prompting.fitting import of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.reviews import (
     AspectResult,

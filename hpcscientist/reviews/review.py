@@ -29,7 +29,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.literature.material import together
 from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Before, Calibrated, Review
 from hpcscientist.reviews import page, paper

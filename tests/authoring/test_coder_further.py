@@ -37,7 +37,7 @@ from hpcscientist.records.authoring import (
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
 from hpcscientist.records.literature import ConceptRecord
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 DOUBLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 TRIPLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")}

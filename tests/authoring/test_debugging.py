@@ -13,7 +13,7 @@ from hpcscientist.config.settings import CODE, AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.models.prompting.fitting import GONE
 from hpcscientist.records.authoring import FixTask
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 FILES = {
     "experiment.py": (

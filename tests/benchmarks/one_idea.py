@@ -20,11 +20,11 @@ from unittest.mock import patch
 
 import hpcscientist
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.waiting import Entry
+from hpcscientist.campaign.dispatcher import Dispatcher
+from hpcscientist.campaign.waiting import Entry
 from hpcscientist.execution.backends import local
 from hpcscientist.execution.backends.process_backend import ProcessBackend
-from hpcscientist.records.runs import Answer, Batch
+from hpcscientist.records.trial import Answer, Batch
 
 ROOT = Path(hpcscientist.__file__).parent
 MODULES = 300

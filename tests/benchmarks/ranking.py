@@ -26,14 +26,14 @@ from hpcscientist.literature.library.build import build
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
 from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe import schema
 from hpcscientist.records.literature import Hit, TaskAttributes
 from hpcscientist.records.model_calls import Role
 
 if TYPE_CHECKING:
     from hpcscientist.models.roles import Roles
-    from hpcscientist.ports.library import Library
+    from hpcscientist.ports import Library
 
 SEEDS = (10, 11, 12, 13, 14)  # of libraries; none on which WordRanker was made
 # What table 4 shows: of the papers that name a task, 71 of 153 named another than classification

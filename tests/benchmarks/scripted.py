@@ -20,9 +20,15 @@ from pathlib import Path
 from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    Ended,
+    EndState,
+    Scored,
+    TrialReport,
+    TrialSpec,
+    Usage,
+    run_of,
+)
 from hpcscientist.results import store
 
 _WORKERS = 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.campaign.proposals.batches import Batches
+from hpcscientist.campaign.proposals.proposal_context import Batches
 from hpcscientist.config.extent import Extent
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import RecordedModel

@@ -36,8 +36,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Stage
 
 IDEA = "idea-0001"
 

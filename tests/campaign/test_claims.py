@@ -23,8 +23,16 @@ from hpcscientist.records.events import (
     TrialEnded,
 )
 from hpcscientist.records.findings import Claim
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Outcome,
+    Split,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 FAILED = IdeaFailed(failure=IdeaFailure.ERROR, detail="no")
 

@@ -18,9 +18,8 @@ from hpcscientist.launching.costs import spending
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
 from hpcscientist.records.proposing import ProposalTask, Proposed
-from hpcscientist.records.trial import Split, Stage, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Split, Stage, TrialSpec
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 TRUE, LUCKY, NOTHING = "idea-0001", "idea-0002", "idea-0003"

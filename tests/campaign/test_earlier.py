@@ -18,8 +18,7 @@ from hpcscientist.errors import ReplyError, RunDirectoryError, UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank, Banked
 from hpcscientist.launching import create_run_dir, launch
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, TrialSpec
 
 BETTER = "draw the weights from a normal law"
 WORSE = "train on half of the images alone"

@@ -10,8 +10,16 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history.failure_attribution import Losses
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Outcome, Scored
-from hpcscientist.records.trial import Stage, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    Outcome,
+    Scored,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 LOST = MachineFailed(failure=MachineFailure.LOST, detail="killed by signal 9")
 SETUP = MachineFailed(failure=MachineFailure.SETUP, detail="there is no data in /data")

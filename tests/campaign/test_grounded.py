@@ -39,8 +39,7 @@ from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import SURVEY_ID, Idea
 from hpcscientist.records.literature import Survey
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Isolation, Split, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Isolation, Outcome, Split, TrialSpec
 
 IDEAS = 22
 REJECTED = {

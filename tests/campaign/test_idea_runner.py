@@ -27,8 +27,14 @@ from hpcscientist.records.experiment import (
     RunOutcome,
 )
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Stage, TrialSpec, trial_name
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Outcome,
+    Stage,
+    TrialSpec,
+    trial_name,
+)
 
 CRASH = IdeaFailed(failure=IdeaFailure.ERROR, detail="ValueError: x")
 Judge = Callable[[TrialSpec], Outcome | None]

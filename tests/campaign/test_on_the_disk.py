@@ -12,9 +12,8 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.upcasting import Line
 from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.events import Event, IdeaBriefed, IdeaEnded, TrialEnded, TrialQueued
-from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.proposing import ProposalTask, Proposed
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Outcome, TrialSpec
 
 WORDS = tuple(f"{a}0 {a}1 {a}2 {a}3" for a in "abcdef")
 

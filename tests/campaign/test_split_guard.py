@@ -12,8 +12,8 @@ from event_kit import idea_proposed, trial_queued
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory, fresh_seeds, trial_seeds
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import SplitGuarded
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
@@ -26,8 +26,16 @@ from hpcscientist.records.events import (
     TrialEnded,
 )
 from hpcscientist.records.idea import BASELINE_ID, Arm, Attempt, Idea, Proposal
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    Scored,
+    Split,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 SEEDS = (11, 12, 13)
 USAGE = Usage(started_at=1.0, ended_at=2.0)

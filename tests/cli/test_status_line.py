@@ -8,8 +8,7 @@ import pytest
 from drawn_campaigns import draw
 from rich.cells import cell_len
 
-from hpcscientist.cli.shared.progress import Progress
-from hpcscientist.cli.shared.status_line import StatusLine, clock, fitted, parts, status_line
+from hpcscientist.cli.shared.progress import Progress, StatusLine, clock, fitted, parts, status_line
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState

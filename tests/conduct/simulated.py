@@ -71,15 +71,19 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    Direction,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
+    MetricSpec,
     Outcome,
     Scored,
+    Stage,
+    TrialReport,
+    Usage,
 )
-from hpcscientist.records.trial import Direction, MetricSpec, Stage, TrialReport, Usage
 
 METRIC = MetricSpec(name="m", direction=Direction.MAXIMIZE)
 RUN = FurtherRun(kind="ablation", title="t", purpose="p", change="c")

@@ -14,8 +14,7 @@ from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.judgement.baseline_drift import rerun_with
 from hpcscientist.records.events import SplitSpent, TrialEnded
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import MachineFailed, Scored, Stage
 
 SHAPES = st.builds(
     Shape,

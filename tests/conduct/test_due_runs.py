@@ -11,8 +11,14 @@ from hpcscientist.conduct.agenda import Agenda
 from hpcscientist.history.state import fold
 from hpcscientist.records.events import TrialEnded, TrialStarted
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
-from hpcscientist.records.trial import Stage, TrialReport, Usage, trial_name
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    Stage,
+    TrialReport,
+    Usage,
+    trial_name,
+)
 
 NAME = trial_name(BASELINE_ID, 1, Stage.BASELINE, 0)
 ENDED = 1000.0

@@ -31,8 +31,8 @@ from hpcscientist.records.authoring import Brief, CodeReply, Edit, FixReply, Fix
 from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 DRAW = "draw.random() < ERROR_RATE"
 # (title, summary, search, replace): one that helps, one that helps less, one mended from its

@@ -17,7 +17,7 @@ from hpcscientist.execution.bounds.supervise import Reason
 _SUPERVISING = """
 import io, json, os, sys, threading
 from pathlib import Path
-from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 from hpcscientist.system.processes import children
 

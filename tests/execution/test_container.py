@@ -20,8 +20,8 @@ from hpcscientist.execution.sandbox.container import (
     unbindable,
     unreadable,
 )
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed
 from hpcscientist.records.site import Host
+from hpcscientist.records.trial import IdeaFailed, MachineFailed
 
 INSIDE = [
     f"HPCSCI_CAMPAIGN={CAMPAIGN}",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.backends.slurm.jobs import controller_job
-from hpcscientist.execution.backends.slurm.jobs.controller_job import ServingJob
+from hpcscientist.execution.backends.slurm import controller_job
+from hpcscientist.execution.backends.slurm.controller_job import ServingJob
 from hpcscientist.records.site import ControllerSite, Site, SlurmSite
 
 

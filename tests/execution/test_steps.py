@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends import steps
 from hpcscientist.execution.backends.steps import (
@@ -25,10 +25,8 @@ from hpcscientist.execution.backends.steps import (
     shown,
     worker_line,
 )
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended
 from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import Limits, TrialSpec
+from hpcscientist.records.trial import Ended, Limits, Scored, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.step import MODULE
 

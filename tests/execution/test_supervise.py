@@ -15,8 +15,14 @@ import pytest
 from pid_namespace_kit import Alone, supervised_alone
 from trialkit import assert_gone, count_from, tell_of_memory
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import (
+    BoundedLog,
+    Bounds,
+    Ended,
+    Place,
+    Reason,
+    supervise,
+)
 from hpcscientist.system.processes import ProcessTree, children
 
 DAEMON = """
@@ -188,7 +194,7 @@ LIMITS = """
 import io, os, sys, threading
 from pathlib import Path
 from hpcscientist.execution.bounds import pid_namespace
-from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 from hpcscientist.system.processes import prctl
 if int(sys.argv[1]):
@@ -270,7 +276,7 @@ def test_stop_ends_it(tmp_path: Path) -> None:
 WORKER = """
 import io, sys, threading
 from pathlib import Path
-from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 log, stop, bounds = BoundedLog(io.BytesIO()), threading.Event(), Bounds(float(sys.argv[3]), 512, 8)
 command = [sys.executable, "-c", sys.argv[2]]

@@ -9,16 +9,21 @@ import pytest
 from trialkit import Bench
 
 from hpcscientist.execution.trial_outcome import classify_end
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    NOTHING_LOST,
+    Ended,
+    EndState,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    TrialReport,
+    TrialSpec,
+    Usage,
+    run_of,
 )
-from hpcscientist.records.runs import NOTHING_LOST, Ended, EndState, run_of
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 
 
 @pytest.fixture

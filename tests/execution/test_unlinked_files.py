@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 from pid_namespace_kit import supervised_alone
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import (
+    BoundedLog,
+    Bounds,
+    Ended,
+    Place,
+    Reason,
+    supervise,
+)
 from hpcscientist.execution.bounds.watch import tasks_of_all
 
 MADE = "import mmap, os, sys, threading, time\nhere = os.getcwd()\nMB = b'x' * (1 << 20)\n"

@@ -20,8 +20,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import idea_id_of
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, TrialReport, Usage
+from hpcscientist.records.trial import Scored, Stage, TrialReport, Usage
 
 TRIALS = 2000
 AN_IDEA = 4

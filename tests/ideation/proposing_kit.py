@@ -11,7 +11,7 @@ from hpcscientist.config.settings import IDEATION, REVIEW
 from hpcscientist.errors import ReplyError
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.model_calls import ModelReply, ModelRequest

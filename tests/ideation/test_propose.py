@@ -11,7 +11,7 @@ from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Estimate, Window
-from hpcscientist.ports.proposer import Proposer
+from hpcscientist.ports import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.idea import Proposal, idea_id_of, idea_seed
 from hpcscientist.records.model_calls import ModelReply, ModelRequest

@@ -14,7 +14,7 @@ import tomli_w
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 from event_kit import rewrite
 
-from hpcscientist.campaign.running.waiting import OnEnd, OnStart
+from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import BaselineNoisy
@@ -22,8 +22,7 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.baseline_drift import rerun_with, reruns_at_most
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Stage, TrialSpec
 
 SUMMARIES = tuple(
     f"{a} {b}"

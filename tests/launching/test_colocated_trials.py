@@ -11,7 +11,7 @@ from checkpoint_kit import write_model
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.errors import ServingError, UsageError
-from hpcscientist.launching import launch, rendering
+from hpcscientist.launching import launch, launch_plan
 from hpcscientist.launching.serving import colocated_trials
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.recipe.schema import Resources
@@ -135,6 +135,8 @@ def test_no_array_is_shown_where_trials_run_inside(
     for inside_too in (False, True):
         serving = ServingSettings(trials_inside=inside_too)
         checked = launch.check(settings.model_copy(update={"serving": serving}), tmp_path)
-        purposes[inside_too] = [purpose.partition(" ")[2] for purpose in rendering.scripts(checked)]
+        purposes[inside_too] = [
+            purpose.partition(" ")[2] for purpose in launch_plan.scripts(checked)
+        ]
     assert purposes[True] == ["job that drives the campaign"]
     assert purposes[False] == [*purposes[True], "array of trials: the baseline's"]

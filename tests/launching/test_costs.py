@@ -19,12 +19,12 @@ from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.models.answers import estimate_tokens
 from hpcscientist.models.stage import Calls, Expected
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.authoring import Brief, FixTask, GaveUp
 from hpcscientist.records.idea import Idea, Proposal
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.records.site import ControllerSite
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 PROPOSAL = Proposal(title="t", hypothesis="h", method="m", experiment_plan="p", summary="s")
 IDEA = Idea(idea_id="idea-0001", number=1, round=1, proposal=PROPOSAL, model="m", seed=1)

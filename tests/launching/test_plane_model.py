@@ -12,7 +12,7 @@ from hpcscientist.errors import EndpointError, PlaneLost, ReplyError, ServingErr
 from hpcscientist.launching.serving import driver_sidecar
 from hpcscientist.launching.serving.driver_sidecar import PlaneModel
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(

@@ -34,8 +34,7 @@ from hpcscientist.records.events import (
     TrialEnded,
 )
 from hpcscientist.records.findings import Verdict
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, TrialReport, Usage
 
 NOTHING = Counted(findings=0, improvements=0)
 

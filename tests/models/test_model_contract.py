@@ -17,7 +17,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.model_calls import Message, ModelRequest
 
 REPLIES = {

@@ -17,10 +17,9 @@ from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
 from hpcscientist.records.experiment import ConceptCheck, ReviewReply
 from hpcscientist.records.idea import Proposal
 from hpcscientist.records.literature import Concept, ConceptRecord, TaskAttributes
-from hpcscientist.records.outcome import IdeaFailure
 from hpcscientist.records.proposing import Direction as Way
 from hpcscientist.records.proposing import Leader, Reference
-from hpcscientist.records.trial import Direction, MetricSpec
+from hpcscientist.records.trial import Direction, IdeaFailure, MetricSpec
 from hpcscientist.reviews.form import load as load_form
 from hpcscientist.reviews.reviewer import Example
 

@@ -30,8 +30,7 @@ from hpcscientist.records.manuscript import (
     Section,
     parse_blocks,
 )
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Split, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Split, TrialSpec
 from hpcscientist.results import compact
 
 GAIN = {"baseline": 0.0, "idea-0001": 0.05, "idea-0002": -0.04}

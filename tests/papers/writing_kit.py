@@ -14,7 +14,7 @@ from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE, SectionAdvice, a
 from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 from hpcscientist.records.facts import (
     Fact,
     FactIdea,

@@ -13,8 +13,16 @@ from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Isolation,
+    Outcome,
+    Split,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.claim_integrity import examine
 from hpcscientist.reproduction.environment import Wanted, config_here

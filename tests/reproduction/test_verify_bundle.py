@@ -21,14 +21,13 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.recipe.archive import packed
 from hpcscientist.records.findings import Holding, Reproduction, Verdict
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import Split, TrialSpec
-from hpcscientist.reproduction import alone as within
+from hpcscientist.records.trial import Outcome, Split, TrialSpec
 from hpcscientist.reproduction import claim_ref, folder, verify_bundle
-from hpcscientist.reproduction.alone import reproduce_alone
+from hpcscientist.reproduction import reproduce as within
 from hpcscientist.reproduction.claim_ref import reproduce_folder
 from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.judge import Said
+from hpcscientist.reproduction.reproduce import reproduce_alone
 
 Spoil = Callable[[Path], object]
 Edit = Callable[[dict[str, Any]], object]

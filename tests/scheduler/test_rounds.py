@@ -25,10 +25,8 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES, Rounds
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended, EndState, RunId, Started
 from hpcscientist.records.site import WatchSite
-from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.records.trial import Ended, EndState, RunId, Scored, Started, TrialReport, Usage
 from hpcscientist.results.store import write_result
 
 SEP = "\x1f"

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hpcscientist.authoring.checks.module import Module
 from hpcscientist.authoring.checks.names import hint
-from hpcscientist.authoring.checks.reading.module import Module
-from hpcscientist.authoring.checks.reading.project import Project
-from hpcscientist.authoring.checks.reading.scopes import Bind, Place, Scope
+from hpcscientist.authoring.checks.project import Project
+from hpcscientist.authoring.checks.scopes import Bind, Place, Scope
 from hpcscientist.records.base import Problem
 
 # What a function takes, and whether a call gives it that.

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from hpcscientist.authoring.checks.reading.module import Module
+from hpcscientist.authoring.checks.module import Module
 from hpcscientist.records.base import Problem
 
 _ERRORS = ("TypeError", "ValueError", "KeyError", "IndexError", "LookupError")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from hpcscientist.authoring.checks.module import Module
 from hpcscientist.authoring.checks.names import hint
-from hpcscientist.authoring.checks.reading.module import Module
-from hpcscientist.authoring.checks.reading.project import STANDARD, Project
-from hpcscientist.authoring.checks.reading.scopes import Place
+from hpcscientist.authoring.checks.project import STANDARD, Project
+from hpcscientist.authoring.checks.scopes import Place
 from hpcscientist.records.base import Problem
 
 _ERRORS = ("ImportError", "ModuleNotFoundError")

@@ -10,9 +10,9 @@ import builtins
 import difflib
 from collections.abc import Iterable, Iterator
 
-from hpcscientist.authoring.checks.reading.module import MODULE_NAMES, Module
-from hpcscientist.authoring.checks.reading.project import Project
-from hpcscientist.authoring.checks.reading.scopes import Scope, Use
+from hpcscientist.authoring.checks.module import MODULE_NAMES, Module
+from hpcscientist.authoring.checks.project import Project
+from hpcscientist.authoring.checks.scopes import Scope, Use
 from hpcscientist.records.base import Problem
 
 # What a name that nobody knows may have been meant to be.

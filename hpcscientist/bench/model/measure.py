@@ -21,12 +21,11 @@ from hpcscientist.judgement.summary import read_rows
 from hpcscientist.models.chat import Call
 from hpcscientist.models.replay import recorded_calls
 from hpcscientist.models.structured import CUT_OFF
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.events import CampaignEnded, DriverStarted, ReplyRecorded, TrialEnded
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import IdeaFailed, Scored, Stage
 
 # Reads from a run directory what a model cost by stage, and how far its ideas came.
 

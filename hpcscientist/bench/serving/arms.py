@@ -30,8 +30,7 @@ from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
 from hpcscientist.models.serving.order import ServedModel
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Model, Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.site import Site

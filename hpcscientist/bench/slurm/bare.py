@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.bench.slurm.ground import Ground
-from hpcscientist.campaign.running.dispatcher import make_batch
+from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.errors import SchedulerError
-from hpcscientist.execution.backends.slurm import batches
+from hpcscientist.execution.backends.slurm import batches, submit
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import submit
-from hpcscientist.execution.backends.slurm.jobs.sweep import live_jobs
+from hpcscientist.execution.backends.slurm.sweep import live_jobs
 from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox.container import BEGUN
 from hpcscientist.records.trial import Isolation, TrialSpec

@@ -30,7 +30,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.bank import Bank, touched
 from hpcscientist.models.role_client import UNANSWERED
-from hpcscientist.ports.proposer import Proposer, Reconsider
+from hpcscientist.ports import Proposer, Reconsider
 from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, IdeaRevised, ProposalsExhausted
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
 from hpcscientist.records.proposing import Leader, ProposalTask, Repeated

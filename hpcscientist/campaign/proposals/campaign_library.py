@@ -9,9 +9,7 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Embedder, Library, Tell
 from hpcscientist.recipe.load import Recipe
 
 REFERENCES = "library"  # a recipe's folder of papers and code

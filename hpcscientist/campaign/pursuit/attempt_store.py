@@ -17,8 +17,7 @@ from hpcscientist.recipe.knobs import only_settings
 from hpcscientist.records.authoring import Draft
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import Attempt, AttemptKind
-from hpcscientist.records.outcome import Outcome, Scored
-from hpcscientist.records.trial import TrialReport
+from hpcscientist.records.trial import Outcome, Scored, TrialReport
 
 LOG_TAIL = 16 * 1024
 

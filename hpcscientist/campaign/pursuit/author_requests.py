@@ -17,7 +17,7 @@ from hpcscientist.conduct.strategy.steps import (
     Repair,
     Write,
 )
-from hpcscientist.ports.author import Author
+from hpcscientist.ports import Author
 from hpcscientist.records.authoring import (
     CompleteTask,
     Draft,
@@ -28,7 +28,7 @@ from hpcscientist.records.authoring import (
     RedraftTask,
     Variant,
 )
-from hpcscientist.records.outcome import IdeaFailed, Scored
+from hpcscientist.records.trial import IdeaFailed, Scored
 
 
 @dataclass(frozen=True, slots=True)

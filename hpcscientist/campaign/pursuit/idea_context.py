@@ -24,8 +24,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.authoring import Brief, Draft
 from hpcscientist.records.experiment import AnalysisReply, CodeReview
 from hpcscientist.records.idea import Attempt, Idea
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, TrialReport, trial_name
+from hpcscientist.records.trial import Scored, Stage, TrialReport, trial_name
 
 V = TypeVar("V", bound=BaseModel)
 

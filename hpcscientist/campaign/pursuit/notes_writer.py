@@ -24,8 +24,7 @@ from hpcscientist.conduct.strategy.strategy_replay import (
 )
 from hpcscientist.files.atomic import write_text
 from hpcscientist.records.authoring import Brief
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, trial_name
+from hpcscientist.records.trial import Scored, Stage, trial_name
 
 Values = dict[str, tuple[float, float | None, int]]
 

@@ -28,7 +28,7 @@ from hpcscientist.conduct.strategy.strategy_replay import (
 )
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
+from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed, Scored
 
 NOTHING_DONE = (
     "its pilot's predictions are those of the unchanged reference with the same seed: nothing was "

@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.outcome import Outcome, Scored
+from hpcscientist.records.trial import Outcome, Scored
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 

@@ -24,7 +24,7 @@ from hpcscientist.conduct.strategy.steps import (
 )
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.outcome import MachineFailed, Scored
+from hpcscientist.records.trial import MachineFailed, Scored
 
 Answer = TypeVar("Answer")
 _UNKNOWN = object()

@@ -29,7 +29,7 @@ from hpcscientist.conduct.strategy.steps import (
 )
 from hpcscientist.conduct.strategy.strategy_replay import Grown, NotWritten, Spoilt, StrategyReplay
 from hpcscientist.records.authoring import GaveUp
-from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed
+from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed
 
 
 @dataclass(frozen=True, slots=True)

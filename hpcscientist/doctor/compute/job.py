@@ -13,15 +13,15 @@ from pydantic import ValidationError
 
 from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm import submit
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
-from hpcscientist.execution.backends.slurm.jobs import submit
-from hpcscientist.execution.backends.slurm.jobs.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
-from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.runs import RunId
 from hpcscientist.records.site import Site
+from hpcscientist.records.trial import RunId
 
 # The folder that the doctor and a compute node share; one class knows its paths.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from hpcscientist.records.runs import Change
+from hpcscientist.records.trial import Change
 
 
 class ChangeQueue:
-    """Changes in the order of their happening; see `changes` in `ports.backend`."""
+    """Changes in the order of their happening; see `changes` in `ports`."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []

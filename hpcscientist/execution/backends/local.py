@@ -25,7 +25,12 @@ import psutil
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.process_backend import ProcessBackend
+from hpcscientist.execution.backends.process_backend import (
+    ProcessBackend,
+    clear_submission,
+    stop_processes,
+    sweep,
+)
 from hpcscientist.execution.backends.slots import (
     Held,
     Need,
@@ -34,12 +39,10 @@ from hpcscientist.execution.backends.slots import (
     memory_mb,
     refuse_patterns,
 )
-from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
 from hpcscientist.execution.trial import node_name
 from hpcscientist.files.atomic import NO_SPACE, read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Ended, EndState, TrialSpec, run_of
 from hpcscientist.system import gpus, processes
 
 __all__ = ["LocalBackend", "sweep"]

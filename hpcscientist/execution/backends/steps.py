@@ -30,9 +30,8 @@ from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import NO_SPACE, read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.runs import Answer, Batch, Ended, EndState, run_of
 from hpcscientist.records.site import Site
-from hpcscientist.records.trial import Limits, TrialSpec
+from hpcscientist.records.trial import Answer, Batch, Ended, EndState, Limits, TrialSpec, run_of
 from hpcscientist.system import processes
 
 # Which GPUs of a node a trial may use: of those that are kept for trials, each for one at a time.
@@ -269,7 +268,7 @@ _SLACK_S = 120.0  # our own deadlines come first; this is for a worker that hang
 
 
 class StepsBackend(ProcessBackend):
-    """Runs at most `slots` trials at once, first come first served; see `ports.backend`.
+    """Runs at most `slots` trials at once, first come first served; see `ports`.
 
     `module` is what a step runs: `python -m MODULE TRIAL_FOLDER RUN STEP_FOLDER`.
     """

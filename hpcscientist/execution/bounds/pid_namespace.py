@@ -8,7 +8,7 @@ which they stay who they are and come to hold no capability. Shared memory, Syst
 is its own as well, and goes with it. So is the bound on its processes: see `counts_own_processes`.
 
 Where the kernel or the site forbids it, a candidate runs among all the user's processes; then its
-worker may be lost to it: see `campaign.running.trial_runner` and `backends.local`.
+worker may be lost to it: see `campaign.trial_runner` and `backends.local`.
 """
 
 from __future__ import annotations

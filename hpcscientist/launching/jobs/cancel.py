@@ -15,10 +15,10 @@ import psutil
 
 from hpcscientist.errors import CampaignBusy, SchedulerSilent
 from hpcscientist.execution import folders
+from hpcscientist.execution.backends.process_backend import clear_submission, sweep
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
-from hpcscientist.execution.backends.slurm.jobs.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
-from hpcscientist.execution.backends.stopping import clear_submission, sweep
+from hpcscientist.execution.backends.slurm.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, stale_launch, waiting

@@ -28,9 +28,9 @@ from hpcscientist.errors import (
     SchedulerError,
     SchedulerSilent,
 )
+from hpcscientist.execution.backends.slurm import controller_job, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job, sweep
-from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
+from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
@@ -40,7 +40,7 @@ from hpcscientist.history.lock import BEAT_S, STALE_S, DriverLock
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer, drive
 from hpcscientist.launching.jobs.dispatch import job_of, open_slurm
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.events import (
     AttemptWritten,

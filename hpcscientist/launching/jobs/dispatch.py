@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RunDirectoryError, SchedulerError, SchedulerSilent
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
-from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
+from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
-from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 

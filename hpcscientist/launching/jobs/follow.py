@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcscientist.errors import CampaignError, Interrupted, RunDirectoryError, SchedulerError
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
-from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.files import log
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.handed import open_regular
@@ -29,7 +29,7 @@ from hpcscientist.launching.drive import Observer
 from hpcscientist.launching.jobs.dispatch import describe, dispatch, in_order, open_slurm
 from hpcscientist.models.serving.news import PlaneNews
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event
 from hpcscientist.system import plugins
 

@@ -28,8 +28,7 @@ from hpcscientist.models.serving.nodes.node import other_gpus
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import END_S, Plane
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Model, Tell
 from hpcscientist.records.events import PlaneStarted
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
 

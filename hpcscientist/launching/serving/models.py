@@ -26,7 +26,7 @@ from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
 from hpcscientist.models.serving.steps import SlurmSteps
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 

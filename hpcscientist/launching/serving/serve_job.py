@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcscientist.errors import SchedulerError, SchedulerSilent, ServingError, UsageError
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import controller_job, naming, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job, sweep
-from hpcscientist.execution.backends.slurm.jobs.controller_job import ServingJob
+from hpcscientist.execution.backends.slurm.controller_job import ServingJob
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
-from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request
@@ -24,7 +23,7 @@ from hpcscientist.models.serving.news import PlaneNews
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 POLL_S = 1.0
 # Slurm is asked this often at first, and later.

@@ -30,7 +30,7 @@ from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.order import Endpoint
 from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 

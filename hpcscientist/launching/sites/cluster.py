@@ -18,7 +18,7 @@ from hpcscientist.launching.serving import colocated_trials
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.launching.sites.site import Home
 from hpcscientist.models.serving.fitting.gpus import memory_by_name
-from hpcscientist.ports.backend import Backend
+from hpcscientist.ports import Backend
 from hpcscientist.recipe.schema import RecipeSpec, Resources
 from hpcscientist.records.site import BackendKind, Site, SlurmSite
 from hpcscientist.records.trial import Budget, Isolation
@@ -55,9 +55,9 @@ class Cluster:
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
         """Say which of the profile's [[partitions]] each budget goes to; nothing without them.
 
-        GPUs that are too small by their kind's name are told, too. What else there is to say
-        Slurm says, which `launching.rendering.check` has look at the very scripts. Raises SiteError
-        where no partition takes a trial, and UsageError where GPUs are surely too small.
+        GPUs that are too small by their kind's name are named, too. Slurm checks the rest: see
+        `launching.launch_plan.check`. Raises SiteError where no partition takes a trial, and
+        UsageError where GPUs are surely too small.
         """
         said = self._small_gpus(spec)
         if not self.profile.partitions:

@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.literature.library.files import parts
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library import parts
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.records.base import Record
 
 VERSION = 1

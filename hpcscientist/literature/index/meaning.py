@@ -21,14 +21,14 @@ from hpcscientist.errors import LibraryError, ModelError
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.index import catalogue
 from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, checksum, mend
-from hpcscientist.literature.index.words.engine import vector_texts
-from hpcscientist.literature.library.files.parts import Positions, is_replaced
+from hpcscientist.literature.index.engine import vector_texts
+from hpcscientist.literature.library.parts import Positions, is_replaced
 from hpcscientist.literature.library.store import Store
 from hpcscientist.models.embedding import latent
 from hpcscientist.models.embedding.latent import LatentEmbedder
 from hpcscientist.models.embedding.sentences import SentenceEmbedder
 from hpcscientist.models.embedding.vectors import Top
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
 
 ROWS = 8192  # of a full block: some minutes' work of a language model without a GPU
 _AT_ONCE = 1024  # texts that are read and embedded together

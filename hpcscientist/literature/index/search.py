@@ -13,16 +13,16 @@ import numpy as np
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index import catalogue as catalogues
+from hpcscientist.literature.index import documents, engine, keyword
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths
+from hpcscientist.literature.index.keyword import Found, KeywordIndex
 from hpcscientist.literature.index.meaning import Near, Vectors, among, open_embedder
-from hpcscientist.literature.index.words import documents, engine, keyword
-from hpcscientist.literature.index.words.keyword import Found, KeywordIndex
-from hpcscientist.literature.library.files.parts import Positions
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.parts import Positions
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.library.store import Store, open_store
 from hpcscientist.literature.material import reciprocal
 from hpcscientist.models.embedding.keywords import STOP, identifiers, pieces, stems, telling, words
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
 from hpcscientist.records.literature import (
     FormulaHit,
     Hit,
@@ -114,7 +114,7 @@ def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLi
 
 
 class SearchableLibrary:
-    """Papers, formulas and code of one library; the port `hpcscientist.ports.library`."""
+    """Papers, formulas and code of one library; the port `hpcscientist.ports`."""
 
     def __init__(
         self, folder: Path, store: Store, catalogue: Catalogue, embedder: Embedder | None

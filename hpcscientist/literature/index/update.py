@@ -17,13 +17,12 @@ from hpcscientist.errors import LibraryError, ModelError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
-from hpcscientist.literature.index import meaning
+from hpcscientist.literature.index import documents, meaning
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart
-from hpcscientist.literature.index.words import documents
-from hpcscientist.literature.index.words.documents import SYMBOLS, Indexing
-from hpcscientist.literature.index.words.engine import vector_texts
-from hpcscientist.literature.library.files.paths import LibraryPaths, make_folder, refusal
+from hpcscientist.literature.index.documents import SYMBOLS, Indexing
+from hpcscientist.literature.index.engine import vector_texts
 from hpcscientist.literature.library.indexing import Progress, Step
+from hpcscientist.literature.library.paths import LibraryPaths, make_folder, refusal
 from hpcscientist.literature.library.processes.pool import Pool
 from hpcscientist.literature.library.store import Store, open_store
 from hpcscientist.models.embedding.sentences import SentenceEmbedder, hash_model

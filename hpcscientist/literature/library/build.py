@@ -13,17 +13,8 @@ from pathlib import Path
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.literature.library import ledger as ledgers
-from hpcscientist.literature.library.files import schema
-from hpcscientist.literature.library.files.folder import prepare
-from hpcscientist.literature.library.files.parts import (
-    Contents,
-    changed,
-    forget,
-    is_whole,
-    read_contents,
-    write_part,
-)
-from hpcscientist.literature.library.files.paths import LibraryPaths, refusal, write_file
+from hpcscientist.literature.library import schema
+from hpcscientist.literature.library.folder import prepare
 from hpcscientist.literature.library.indexing import Index, Progress, Step
 from hpcscientist.literature.library.ledger import (
     UNKNOWN,
@@ -36,6 +27,15 @@ from hpcscientist.literature.library.ledger import (
     stamp_of,
     with_piece,
 )
+from hpcscientist.literature.library.parts import (
+    Contents,
+    changed,
+    forget,
+    is_whole,
+    read_contents,
+    write_part,
+)
+from hpcscientist.literature.library.paths import LibraryPaths, refusal, write_file
 from hpcscientist.literature.library.processes.extraction import Batch, Ended, Output, Task
 from hpcscientist.literature.library.processes.forks import Forks
 from hpcscientist.literature.library.processes.pool import Limits, Lost, Pool, read_here

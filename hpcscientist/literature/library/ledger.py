@@ -20,8 +20,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.files.paths import LibraryPaths
-from hpcscientist.literature.sources import detect, trees
+from hpcscientist.literature.library.paths import LibraryPaths
+from hpcscientist.literature.sources import code, detect
 from hpcscientist.literature.sources.base import Source
 from hpcscientist.records.base import Record
 
@@ -287,7 +287,7 @@ def files_of(source: Source) -> list[Path]:
     """Return the files that a source is read from: a repository's code, a LaTeX file's parts."""
     path = source.path
     if path.is_dir():
-        return list(_found(path, frozenset(trees.PYTHON)))
+        return list(_found(path, frozenset(code.PYTHON)))
     if source.kind == "latex" and path.suffix.lower() in _BESIDE:
         beside = list(islice(_found(path.parent, _BESIDE), _MANY + 1))
         return beside if len(beside) <= _MANY else [path]
@@ -295,7 +295,7 @@ def files_of(source: Source) -> list[Path]:
 
 
 def _found(folder: Path, suffixes: frozenset[str]) -> Iterator[Path]:
-    for file in trees.code_files(folder):
+    for file in code.code_files(folder):
         if isinstance(file, Path) and file.suffix.lower() in suffixes:
             yield file
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from hpcscientist import __version__
 from hpcscientist.literature.library import ledger as ledgers
-from hpcscientist.literature.library.files import parts, schema
-from hpcscientist.literature.library.files.parts import (
+from hpcscientist.literature.library import parts, schema
+from hpcscientist.literature.library.ledger import Commit, Ledger, Part
+from hpcscientist.literature.library.parts import (
     Contents,
     Placed,
     Positions,
@@ -25,8 +26,7 @@ from hpcscientist.literature.library.files.parts import (
     lengths,
     write_part,
 )
-from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
-from hpcscientist.literature.library.ledger import Commit, Ledger, Part
+from hpcscientist.literature.library.paths import LibraryPaths, write_file
 from hpcscientist.literature.library.sameness import Papers, paper_rows
 from hpcscientist.literature.sources.base import Trouble
 

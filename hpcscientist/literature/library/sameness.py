@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hpcscientist.literature.library.files import schema
-from hpcscientist.literature.library.files.parts import (
+from hpcscientist.literature.library import schema
+from hpcscientist.literature.library.indexing import Progress, Step
+from hpcscientist.literature.library.keys import plain_id, same_paper
+from hpcscientist.literature.library.ledger import Commit, Ledger, encode_commit
+from hpcscientist.literature.library.parts import (
     Positions,
     Rows,
     column,
@@ -18,10 +21,7 @@ from hpcscientist.literature.library.files.parts import (
     lists,
     write_part,
 )
-from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
-from hpcscientist.literature.library.indexing import Progress, Step
-from hpcscientist.literature.library.keys import plain_id, same_paper
-from hpcscientist.literature.library.ledger import Commit, Ledger, encode_commit
+from hpcscientist.literature.library.paths import LibraryPaths, write_file
 from hpcscientist.literature.sources.ids import paper_id
 from hpcscientist.records.literature import Paper, SourceKind
 

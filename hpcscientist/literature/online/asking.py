@@ -34,7 +34,7 @@ from hpcscientist.literature.online.services import (
 )
 from hpcscientist.literature.online.turns import NoTurn, Turn, Turns
 from hpcscientist.models.endpoint.retry import Transient, is_transient, retry_after_s
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 # One GET of a public service, within its deadline, whatever the other side does.
 #

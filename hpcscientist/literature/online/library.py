@@ -22,8 +22,7 @@ from hpcscientist.literature.online.cache import VERSION, Cache, Misses, key, no
 from hpcscientist.literature.online.services import QueryRefused, ServiceName, service_named
 from hpcscientist.literature.online.turns import Turns, shared_folder
 from hpcscientist.literature.sources.ids import normal_title
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Library, Tell
 from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit, Why
 
 # One list out of what the offline library and the services find, each paper in it once.

@@ -23,7 +23,7 @@ from hpcscientist.models.serving.nodes import node as agent
 from hpcscientist.models.serving.order import Endpoint, Order
 from hpcscientist.models.serving.paths import ServingPaths
 from hpcscientist.models.serving.steps import Steps
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 _POLL_S = 0.5
 _SILENCE_S = 30.0  # after which it is said again what a start is at

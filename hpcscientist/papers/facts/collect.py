@@ -30,7 +30,7 @@ from hpcscientist.records.facts import (
 )
 from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.trial import IdeaFailed
 
 _FURTHER: Mapping[str, RunOf] = {
     "ablation": "ablation",

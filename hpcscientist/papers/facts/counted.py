@@ -34,8 +34,7 @@ from hpcscientist.records.facts import (
 )
 from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
-from hpcscientist.records.trial import Split
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, Split
 
 _HOUR = 3600.0
 _JOURNAL = "journal.jsonl"

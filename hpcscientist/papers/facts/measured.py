@@ -40,8 +40,7 @@ from hpcscientist.records.facts import (
 )
 from hpcscientist.records.findings import Claim, Comparison, Evidence, ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored, is_measured
-from hpcscientist.records.trial import Direction, MetricSpec, Split
+from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, is_measured
 from hpcscientist.results.compact import keys_in
 from hpcscientist.results.export import Row, rows_of
 from hpcscientist.results.scan import part_files

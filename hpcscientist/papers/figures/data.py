@@ -24,8 +24,7 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import Scored, Stage
 from hpcscientist.results import logs
 from hpcscientist.results.aggregate import Overview
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hpcscientist.files.text import visible
 from hpcscientist.models.prompting.naming import found_ids
 from hpcscientist.models.prompting.prompts import line
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Citation, Emphasis, Inline, Line, Support
 

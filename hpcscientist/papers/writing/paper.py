@@ -19,7 +19,7 @@ from hpcscientist.papers.writing.advice import Wanted, advice_on
 from hpcscientist.papers.writing.brief import brief_of
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.recipe.checks.files import PAPERS_PLAYBOOK
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.facts import FactSheet

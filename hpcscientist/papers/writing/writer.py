@@ -35,7 +35,7 @@ from hpcscientist.papers.writing.advice import (
 from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import WHOLE, Draft, FigureOffer
 from hpcscientist.papers.writing.evidence import Evidence, Offered
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.facts import Fact, FactSheet
 from hpcscientist.records.manuscript import (
     Defect,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hpcscientist.errors import UsageError
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.reviews import Effort, Measure, Review
 from hpcscientist.reviews import calibrated

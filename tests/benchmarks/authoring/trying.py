@@ -17,14 +17,13 @@ from benchmarks.authoring.proposals import Proposals
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign.proposals.idea_file import proposed
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore, Tried
-from hpcscientist.campaign.running.trial_runner import TrialRunner
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import AttemptKind, Idea
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
-from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
-from hpcscientist.records.trial import TrialReport
+from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed, Scored, TrialReport
 
 
 @dataclass(slots=True)

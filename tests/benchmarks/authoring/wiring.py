@@ -10,11 +10,11 @@ from benchmarks.authoring.preparing import Prepared
 from benchmarks.authoring.proposals import Proposals
 from benchmarks.authoring.trying import Bench, Spent
 from hpcscientist.authoring.coder import ModelAuthor
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
-from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.trial_runner import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.local import LocalBackend
@@ -26,7 +26,7 @@ from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.events import ReplyRecorded
 from hpcscientist.records.model_calls import ModelReply, ModelRequest

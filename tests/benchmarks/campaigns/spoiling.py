@@ -16,7 +16,7 @@ from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
 from hpcscientist.reproduction.claim_integrity import examine

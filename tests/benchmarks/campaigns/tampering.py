@@ -22,8 +22,7 @@ from hpcscientist.history.state import fold
 from hpcscientist.history.upcasting import Chain
 from hpcscientist.recipe.load import load
 from hpcscientist.records.findings import Claim
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Direction, MetricSpec, Split, TrialReport, TrialSpec
+from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, TrialReport, TrialSpec
 from hpcscientist.results import store
 
 Tamper = Callable[[RunPaths, Claim], None]

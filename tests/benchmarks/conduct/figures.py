@@ -24,7 +24,7 @@ from hpcscientist.conduct.decide import decide
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.upcasting import Chain, Line, group, text_of
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.trial import Stage

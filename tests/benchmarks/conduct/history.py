@@ -23,8 +23,15 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Direction, MetricSpec, Stage, TrialReport, Usage, trial_name
+from hpcscientist.records.trial import (
+    Direction,
+    MetricSpec,
+    Scored,
+    Stage,
+    TrialReport,
+    Usage,
+    trial_name,
+)
 
 SEEDS = 5
 _METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

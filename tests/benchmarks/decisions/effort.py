@@ -21,7 +21,7 @@ from benchmarks.decisions.counting import aligned
 from benchmarks.decisions.judging import OURS, Name, search
 from benchmarks.decisions.world import Campaign, Ideas, Numbers, World
 from hpcscientist.bench.figure import Figure
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.findings import Finding, Verdict
 
 TARGET: Final = 0.6  # of the trials of a fixed number of seeds

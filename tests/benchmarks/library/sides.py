@@ -116,9 +116,8 @@ class BareIndex:
     """The keyword index of a library's papers, as tantivy has it."""
 
     def __init__(self, library: Path) -> None:
-        from hpcscientist.literature.index import catalogue  # noqa: PLC0415
-        from hpcscientist.literature.index.words import documents, engine  # noqa: PLC0415
-        from hpcscientist.literature.library.files.paths import LibraryPaths  # noqa: PLC0415
+        from hpcscientist.literature.index import catalogue, documents, engine  # noqa: PLC0415
+        from hpcscientist.literature.library.paths import LibraryPaths  # noqa: PLC0415
 
         paths = catalogue.IndexPaths(LibraryPaths(library).index)
         known = catalogue.read(paths)

@@ -35,7 +35,8 @@ from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.feedback.effort import Schedule
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    Direction,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
@@ -43,7 +44,6 @@ from hpcscientist.records.outcome import (
     Outcome,
     Scored,
 )
-from hpcscientist.records.trial import Direction
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from hpcscientist.conduct.strategy.steps import (
 from hpcscientist.conduct.strategy.strategy import Following, Strategy
 from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.conduct.strategy.tree_search import TreeWay
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import Direction
+from hpcscientist.records.trial import Direction, MachineFailed, MachineFailure, Scored
 
 BOUNDS = Bounds(
     drafts=3, nodes=3, workers=3, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE

@@ -19,7 +19,7 @@ from hpcscientist.launching.sites.choosing import place
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.launching.sites.site import Home, TrialSite
-from hpcscientist.ports.backend import Backend
+from hpcscientist.ports import Backend
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec, Resources
 from hpcscientist.records.site import BackendKind, Site

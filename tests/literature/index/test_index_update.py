@@ -22,10 +22,9 @@ from index_kit import ids, made, paper_id, quiet, write_sources, write_works
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import DiskFull, HpcsciError, LibraryError
-from hpcscientist.literature.index import meaning
+from hpcscientist.literature.index import documents, meaning
 from hpcscientist.literature.index.search import SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
-from hpcscientist.literature.index.words import documents
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.indexing import Step
 

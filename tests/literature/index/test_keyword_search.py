@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from index_kit import ids, made, paper_id, write_sources, write_works
 
+from hpcscientist.literature.index import engine
+from hpcscientist.literature.index.keyword import KeywordIndex
 from hpcscientist.literature.index.search import SearchableLibrary
-from hpcscientist.literature.index.words import engine
-from hpcscientist.literature.index.words.keyword import KeywordIndex
 from hpcscientist.models.embedding.keywords import pieces, telling
 
 K1, B = 1.2, 0.75

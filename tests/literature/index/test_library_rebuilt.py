@@ -17,9 +17,9 @@ from index_kit import CODE, made, write_sources, write_works
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index.search import open_library
 from hpcscientist.literature.index.update import LibraryIndex
+from hpcscientist.literature.library import parts
 from hpcscientist.literature.library.build import Options, build
-from hpcscientist.literature.library.files import parts
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.paths import LibraryPaths
 
 # Opens a library, waits until it is told to, and only then looks for the first time.
 READER = """

@@ -23,8 +23,8 @@ from online_kit import VARIABLES, Bench
 from hpcscientist.cli.main import run
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index.search import open_library
-from hpcscientist.literature.library.files.parts import read_contents
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.parts import read_contents
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.online.fetch import fetch, keep
 from hpcscientist.literature.sources.base import Source, read
 from hpcscientist.records.literature import Paper

@@ -28,9 +28,9 @@ from hpcscientist.execution.backends.slurm.batches import (
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs.submit import Sender
-from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
+from hpcscientist.execution.backends.slurm.submit import Sender
+from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
@@ -39,14 +39,15 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     adopt,
     adopt_by_name,
     live_batch,
+    meaning,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
-from hpcscientist.execution.backends.slurm.watching.states import meaning
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import waiting
-from hpcscientist.records.runs import (
+from hpcscientist.records.site import Site, SlurmSite
+from hpcscientist.records.trial import (
     Accepted,
     Answer,
     Batch,
@@ -59,10 +60,9 @@ from hpcscientist.records.runs import (
     Refused,
     RunId,
     Started,
+    TrialSpec,
     Unknown,
 )
-from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import TrialSpec
 
 # What sbatch's refusals mean: a limit that could not be read, a closed partition, or a no.
 
@@ -153,7 +153,7 @@ _ORDINARY = {"", "None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTim
 class SlurmBackend:
     """Runs trials as elements of arrays; at most `slots` array tasks are in the queue at once.
 
-    Implements `ports.backend.Backend`. `module` is what each array task runs. Make it inside the
+    Implements `ports.Backend`. `module` is what each array task runs. Make it inside the
     event loop that uses it.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpcscientist.literature.library.files import schema
+from hpcscientist.literature.library import schema
 from hpcscientist.literature.library.ledger import content_hash
 from hpcscientist.literature.sources.base import Abstract, Item, Source, Trouble, read, trouble
 from hpcscientist.records.literature import Paper

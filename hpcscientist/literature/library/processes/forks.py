@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.paths import LibraryPaths
 
 READER = "hpcscientist.literature.library.processes.reader"
 _PATIENCE_S = 5.0  # its forks are killed, and it ends

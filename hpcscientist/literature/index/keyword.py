@@ -18,8 +18,8 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.literature.index.words import engine
-from hpcscientist.literature.index.words.engine import SPELLING, body
+from hpcscientist.literature.index import engine
+from hpcscientist.literature.index.engine import SPELLING, body
 from hpcscientist.literature.library.store import Store
 from hpcscientist.models.embedding.keywords import STOP, pieces, spans, stems, telling, words
 from hpcscientist.records.literature import Paper

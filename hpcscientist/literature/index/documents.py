@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from hpcscientist.errors import LibraryError
+from hpcscientist.literature.index import engine
 from hpcscientist.literature.index.catalogue import IndexPaths, KeywordPart, checksum
-from hpcscientist.literature.index.words import engine
-from hpcscientist.literature.library.files.parts import Positions
+from hpcscientist.literature.library.parts import Positions
 from hpcscientist.literature.library.processes.extraction import Ended
 from hpcscientist.literature.library.processes.pool import Lost, Pool
 from hpcscientist.literature.library.store import Store, open_store

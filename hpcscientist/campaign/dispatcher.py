@@ -1,7 +1,7 @@
 """Trials that wait, gathered into batches; and what becomes of those that were submitted.
 
 One task of this event loop tends everything; callers of `run` only wait. What is lost without
-having cost anything (see `records.runs.NOTHING_LOST`) is submitted again here, without a word.
+having cost anything (see `records.trial.NOTHING_LOST`) is submitted again here, without a word.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
-from hpcscientist.campaign.running.waiting import Entry, OnEnd, OnStart, turn
+from hpcscientist.campaign.waiting import Entry, OnEnd, OnStart, turn
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.ports.backend import Backend
-from hpcscientist.ports.telling import Notify
+from hpcscientist.ports import Backend, Notify
 from hpcscientist.records.events import BatchQueued
-from hpcscientist.records.runs import (
+from hpcscientist.records.trial import (
     NOTHING_LOST,
     Accepted,
     Batch,
@@ -38,9 +37,9 @@ from hpcscientist.records.runs import (
     Refused,
     RunId,
     Started,
+    TrialSpec,
     Unknown,
 )
-from hpcscientist.records.trial import TrialSpec
 
 # Which trials go into which batch: pure, for every backend.
 

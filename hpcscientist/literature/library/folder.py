@@ -6,14 +6,9 @@ import json
 from pathlib import Path
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.files.parts import (
-    FORMAT,
-    Contents,
-    read_contents,
-    refuse_newer,
-)
-from hpcscientist.literature.library.files.paths import LibraryPaths, make_folder, write_file
-from hpcscientist.literature.library.files.schema import VERSION
+from hpcscientist.literature.library.parts import FORMAT, Contents, read_contents, refuse_newer
+from hpcscientist.literature.library.paths import LibraryPaths, make_folder, write_file
+from hpcscientist.literature.library.schema import VERSION
 
 
 def prepare(paths: LibraryPaths) -> Contents | None:

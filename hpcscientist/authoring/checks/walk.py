@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.checks.reading.scopes import ANYTHING, Bind, Kind, Place, Scope, Use
+from hpcscientist.authoring.checks.scopes import ANYTHING, Bind, Kind, Place, Scope, Use
 
 # What conditions, handlers and `with` say about the code inside them.
 

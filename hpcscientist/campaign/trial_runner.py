@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from hpcscientist.campaign.integrity import Integrity, make_way
 from hpcscientist.campaign.proposals.idea_file import known_idea
-from hpcscientist.campaign.running.waiting import Runs
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.actions import RunTrial
 from hpcscientist.errors import DiskFull, IdeaDamaged
 from hpcscientist.execution import presence, spec_file, trial_outcome
@@ -35,15 +35,20 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import test_split_guard
 from hpcscientist.records.events import SplitSpent, TrialEnded, TrialQueued, TrialStarted
 from hpcscientist.records.idea import BASELINE_ID, Attempt
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    Ended,
+    EndState,
     IdeaFailed,
     IdeaFailure,
+    Isolation,
     MachineFailed,
     MachineFailure,
     Scored,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    run_of,
 )
-from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import Isolation, Stage, TrialReport, TrialSpec
 from hpcscientist.results import store
 
 # A disk with less than this is full: a result file and a log would not fit.

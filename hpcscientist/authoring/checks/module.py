@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hpcscientist.authoring.checks.reading.scopes import Scope
-from hpcscientist.authoring.checks.reading.walk import Notes, walk
+from hpcscientist.authoring.checks.scopes import Scope
+from hpcscientist.authoring.checks.walk import Notes, walk
 
 # With one of these a file may bind names that cannot be read in it.
 _BINDERS = frozenset(["exec", "globals", "locals", "__builtins__"])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from hpcscientist.authoring.checks.reading.module import (
+from hpcscientist.authoring.checks.module import (
     FINDERS,
     MODULE_NAMES,
     Module,
@@ -19,7 +19,7 @@ from hpcscientist.authoring.checks.reading.module import (
     root,
     stays,
 )
-from hpcscientist.authoring.checks.reading.scopes import Bind, Scope
+from hpcscientist.authoring.checks.scopes import Bind, Scope
 
 # The names of the standard library's modules, in whichever Python a trial has.
 

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.files.parts import Positions
+from hpcscientist.literature.library.parts import Positions
 from hpcscientist.literature.library.store import Store
 from hpcscientist.models.embedding.keywords import identifiers, joined, pieces, words
 from hpcscientist.records.literature import Paper, Symbol

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.runs import Ended, RunId, run_of
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.trial import Ended, RunId, Stage, TrialSpec, run_of
 
 OnStart = Callable[[TrialSpec], None]
 OnEnd = Callable[[TrialSpec, Ended | None], None]

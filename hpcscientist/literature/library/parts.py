@@ -20,10 +20,10 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.hashing import hash_file
-from hpcscientist.literature.library.files import schema as schemas
-from hpcscientist.literature.library.files.paths import LibraryPaths, make_folder, write_file
-from hpcscientist.literature.library.files.schema import VERSION
+from hpcscientist.literature.library import schema as schemas
 from hpcscientist.literature.library.ledger import Part
+from hpcscientist.literature.library.paths import LibraryPaths, make_folder, write_file
+from hpcscientist.literature.library.schema import VERSION
 from hpcscientist.records.base import Record
 
 # What a build replaced, and how long it stays for those who have it open.

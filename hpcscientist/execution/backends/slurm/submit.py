@@ -25,7 +25,7 @@ from hpcscientist.config.sbatch import cluster_of, extra_of_trials, gpu_options
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder, need_of
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
-from hpcscientist.execution.backends.slurm.jobs.controller_job import setup_lines
+from hpcscientist.execution.backends.slurm.controller_job import setup_lines
 from hpcscientist.records.site import Site, SlurmSite
 
 # Nothing of ours listens to submitit's signal; Slurm's own SIGTERM is what a worker heeds.
