@@ -293,13 +293,13 @@ def review(
         tell=lambda text: tell("review", printable(text)),
     )
     if labelled:
-        from hpcscientist.reviews.calibration import bench, table  # noqa: PLC0415
+        from hpcscientist.reviews.calibration import bench as calibrating  # noqa: PLC0415
         from hpcscientist.reviews.calibration import labelled as sets  # noqa: PLC0415
 
         folder = (here / expanded(labelled)).absolute()
         found = sets.read(folder, given["limit"], wanted.settings.seed)
-        report = bench.calibrate(found, wanted, wanted.tell)
-        lines = table.of_report(report)
+        report = calibrating.calibrate(found, wanted, wanted.tell)
+        lines = calibrating.of_report(report)
         said = report.model_dump_json()
     else:
         from hpcscientist.reviews.planted import bench as planting  # noqa: PLC0415

@@ -20,8 +20,7 @@ from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.launching.serving import serve_job, standalone
 from hpcscientist.launching.serving.standalone import Request
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 
 
 @click.command()

@@ -13,7 +13,6 @@ from hpcscientist.errors import ModelError, ServingError, WeightsError
 from hpcscientist.launching import embedder_choice
 from hpcscientist.models.embedding.sentences import INSTALL, KEYWORDS, installed, open_embedder
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.checking.hub import resolve
 from hpcscientist.models.serving.checking.interpreter import (
     Engine,
     ask,
@@ -23,6 +22,7 @@ from hpcscientist.models.serving.checking.interpreter import (
     said,
     tried,
 )
+from hpcscientist.models.serving.checking.tensors import resolve
 from hpcscientist.models.serving.checking.weights import Checkpoint, require_whole
 from hpcscientist.models.serving.checking.weights import check as check_weights
 from hpcscientist.models.serving.fitting.drafting import names_of

@@ -16,8 +16,8 @@ from hpcscientist.doctor.check import Check, State, graded, missing, ok
 from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.doctor.slurm import NodeKind, Partition
 from hpcscientist.launching.serving import nodes
-from hpcscientist.models.serving.fitting.gpus import memory_by_name, parse_gres
 from hpcscientist.models.serving.fitting.layout import Machine
+from hpcscientist.models.serving.fitting.memory import memory_by_name, parse_gres
 from hpcscientist.records.site import Site
 
 # Below these, a campaign of a few hundred ideas may not come to its end.

@@ -34,9 +34,8 @@ from hpcscientist.files.hashing import (
 )
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.recipe import load
-from hpcscientist.recipe.archive import packed
-from hpcscientist.recipe.archive.packed import Packed
+from hpcscientist.recipe import archive, load
+from hpcscientist.recipe.archive import Packed
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.findings import Claim, Comparison, Evidence, Measured
 from hpcscientist.records.idea import BASELINE_ID, Idea
@@ -85,7 +84,7 @@ def read_idea_of(folder: Path, claim: Claim) -> Idea:
 def read_archive(path: Path, recipe_hash: str) -> Packed | str:
     """Return what recipe.tar holds, or why it is not the recipe that was recorded."""
     try:
-        found = packed.read(_read(path, packed.LIMIT))
+        found = archive.read(_read(path, archive.LIMIT))
     except (OSError, ValueError) as error:
         return f"{path} cannot be read: {one_line(str(error))}"
     if isinstance(found, str):
@@ -239,21 +238,21 @@ def _recipe(folder: Path, claim: Claim, given: str, room: RunPaths) -> Iterator[
     if not path.exists():
         raise UsageError(
             f"{path}: is missing (earlier versions wrote none, and recipes larger than "
-            f"{packed.LIMIT // 2**20} MB are not packed); give the recipe as it was at launch with "
-            "--recipe, such as the recipe/ of its campaign"
+            f"{archive.LIMIT // 2**20} MB are not packed); give the recipe as it was at launch "
+            "with --recipe, such as the recipe/ of its campaign"
         )
-    archive = read_archive(path, claim.recipe_hash)
-    if isinstance(archive, str):
-        yield archive
+    packed = read_archive(path, claim.recipe_hash)
+    if isinstance(packed, str):
+        yield packed
         return
-    if archive.lacking:
-        names = ", ".join(archive.lacking[:_SHOWN])
-        more = f" and {len(archive.lacking) - _SHOWN} more" if len(archive.lacking) > _SHOWN else ""
+    if packed.lacking:
+        names = ", ".join(packed.lacking[:_SHOWN])
+        more = f" and {len(packed.lacking) - _SHOWN} more" if len(packed.lacking) > _SHOWN else ""
         raise UsageError(
             f"{path}: leaves out {names}{more}, which may be data that prepare.py or score.py "
             "reads; give the whole recipe with --recipe"
         )
-    archive.write(room.recipe)
+    packed.write(room.recipe)
 
 
 def _given_recipe(given: str, claim: Claim, target: Path) -> None:

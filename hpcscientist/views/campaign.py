@@ -31,8 +31,7 @@ from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
-from hpcscientist.views.ideas import IdeaView, ideas_of
-from hpcscientist.views.progress import Best, best_so_far
+from hpcscientist.views.ideas import Best, IdeaView, best_so_far, ideas_of
 from hpcscientist.views.resources import (
     Failure,
     StageTokens,

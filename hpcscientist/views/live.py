@@ -19,8 +19,8 @@ from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement.confirmed import confirmed
 from hpcscientist.judgement.judging import judge
 from hpcscientist.launching.jobs.follow import JournalTail
-from hpcscientist.models.serving.news import plane_state
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.lease import plane_state
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import Event
 from hpcscientist.records.findings import Comparison, Verdict

@@ -17,8 +17,7 @@ from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.launching.serving import serve_job, standalone
-from hpcscientist.models.serving.order import Address, Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Address, Endpoint, ServingPaths
 
 QUEUE = """\
 #!/bin/sh

@@ -12,7 +12,7 @@ from hpcscientist.cli.shared.progress import Progress, StatusLine, clock, fitted
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.recipe.load import load
 from hpcscientist.views import campaign
 

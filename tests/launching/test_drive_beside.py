@@ -21,8 +21,7 @@ from hpcscientist.history.status import status
 from hpcscientist.launching import create_run_dir, drive, launch
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.serving.fitting.layout import Machine
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import Plane
 from hpcscientist.records.events import Event, PlaneStarted, PlaneStopped, TrialEnded
 

@@ -16,7 +16,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state, status
 from hpcscientist.launching import create_run_dir, drive, launch
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.records.site import ControllerSite, Site
 
 

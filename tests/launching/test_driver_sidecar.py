@@ -18,8 +18,7 @@ from hpcscientist.launching.serving import driver_sidecar
 from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.fitting.layout import Machine
-from hpcscientist.models.serving.order import Address, Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Address, Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import Plane
 from hpcscientist.records.model_calls import Message, ModelRequest
 

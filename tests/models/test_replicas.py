@@ -16,10 +16,8 @@ from hpcscientist.errors import EndpointError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.endpoint.exchange import Exchange
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.serving.asking import open_served
-from hpcscientist.models.serving.order import Address, Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.models.serving.replicas import Replicas
+from hpcscientist.models.serving.order import Address, Endpoint, ServingPaths
+from hpcscientist.models.serving.replicas import Replicas, open_served
 from hpcscientist.records.model_calls import Message, ModelRequest
 from hpcscientist.system import processes
 

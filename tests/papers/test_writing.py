@@ -33,8 +33,8 @@ from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Estimate
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.papers.writing import drafts
+from hpcscientist.papers.writing.brief import MOST, facts_for
 from hpcscientist.papers.writing.evidence import Evidence, sentences_of
-from hpcscientist.papers.writing.offered import MOST, facts_for
 from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import (
     Defect,

@@ -19,7 +19,7 @@ from hpcscientist.config.settings import LoopSettings, PathSettings, Settings, S
 from hpcscientist.errors import RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files import vault
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
-from hpcscientist.recipe.archive import packed
+from hpcscientist.recipe import archive
 from hpcscientist.records.findings import Holding, Reproduction, Verdict
 from hpcscientist.records.trial import Outcome, Split, TrialSpec
 from hpcscientist.reproduction import claim_ref, folder, verify_bundle
@@ -143,12 +143,12 @@ def attempts_elsewhere(alone: Path) -> None:
 def other_recipe(alone: Path) -> None:
     """An archive that is whole, of a recipe with another scorer."""
     path = IdeaPaths(alone).recipe
-    found = packed.read(path.read_bytes())
-    assert isinstance(found, packed.Packed)
+    found = archive.read(path.read_bytes())
+    assert isinstance(found, archive.Packed)
     found.write(alone / "unpacked")
     scorer = alone / "unpacked" / "score.py"
     scorer.write_text(f"{scorer.read_text()}\n# One line more.\n")
-    data = packed.pack(alone / "unpacked")
+    data = archive.pack(alone / "unpacked")
     assert data is not None
     path.write_bytes(data[0])
 
@@ -324,7 +324,7 @@ def test_a_missing_recipe_says_the_mend_and_may_be_given(
 
 def test_what_the_archive_leaves_out_is_named(alone: Path, recipe: Path, tmp_path: Path) -> None:
     (recipe / "raw.csv").write_text("1,2\n")
-    data = packed.pack(recipe)
+    data = archive.pack(recipe)
     assert data is not None
     IdeaPaths(alone).recipe.write_bytes(data[0])
     setting("recipe_hash", data[1])(alone)

@@ -28,8 +28,7 @@ from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
-from hpcscientist.models.serving.order import ServedModel
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServedModel, ServingPaths
 from hpcscientist.ports import Model, Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.model_calls import ModelReply, ModelRequest

@@ -31,8 +31,8 @@ from hpcscientist.judgement.judging import rule_of
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.estimate import seeds_said
-from hpcscientist.models.serving.news import is_over, plane_state
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.lease import is_over, plane_state
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.papers import lacking
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import (

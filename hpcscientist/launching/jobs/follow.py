@@ -27,8 +27,8 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.history.upcasting import Reader, is_torn
 from hpcscientist.launching.drive import Observer
 from hpcscientist.launching.jobs.dispatch import describe, dispatch, in_order, open_slurm
-from hpcscientist.models.serving.news import PlaneNews
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.lease import PlaneNews
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.ports import Tell
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event
 from hpcscientist.system import plugins

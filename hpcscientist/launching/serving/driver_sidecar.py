@@ -21,13 +21,12 @@ from hpcscientist.launching.serving import colocated_trials, nodes
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.models.open import Served
-from hpcscientist.models.serving.asking import open_served
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.models.serving.fitting.layout import Machine
 from hpcscientist.models.serving.nodes.node import other_gpus
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import END_S, Plane
+from hpcscientist.models.serving.replicas import open_served
 from hpcscientist.ports import Model, Tell
 from hpcscientist.records.events import PlaneStarted
 from hpcscientist.records.model_calls import ModelReply, ModelRequest

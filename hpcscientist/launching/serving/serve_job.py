@@ -19,9 +19,8 @@ from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request
-from hpcscientist.models.serving.news import PlaneNews
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.lease import PlaneNews
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
 from hpcscientist.ports import Tell
 

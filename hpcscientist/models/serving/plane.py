@@ -20,8 +20,7 @@ from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.checking.image import Image, seen
 from hpcscientist.models.serving.lease import Beat
 from hpcscientist.models.serving.nodes import node as agent
-from hpcscientist.models.serving.order import Endpoint, Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
 from hpcscientist.models.serving.steps import Steps
 from hpcscientist.ports import Tell
 

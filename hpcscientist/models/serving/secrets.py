@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.system import processes
 
 _BYTES = 32

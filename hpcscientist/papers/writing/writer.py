@@ -25,7 +25,7 @@ from hpcscientist.models.prompting.fitting import (
 from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.papers.writing import drafts, offered
+from hpcscientist.papers.writing import brief, drafts
 from hpcscientist.papers.writing.advice import (
     ABSTRACT_ADVICE,
     CAMPAIGN_ADVICE,
@@ -145,7 +145,7 @@ class Writer:
             "outline",
             (
                 from_the_end("fields", self.brief.fields),
-                from_the_end("facts", offered.lines_of(self._facts(ABSTRACT_ADVICE))),
+                from_the_end("facts", brief.lines_of(self._facts(ABSTRACT_ADVICE))),
             ),
             topic=self.brief.topic,
             about=self._about,
@@ -293,7 +293,7 @@ class Writer:
         }
         prompt = of_template(
             "checklist",
-            (from_the_end("facts", offered.lines_of(self._named(draft))),),
+            (from_the_end("facts", brief.lines_of(self._named(draft))),),
             advice=advice,
             text=draft.text(),
             questions=questions,
@@ -449,7 +449,7 @@ class Writer:
                 entries("others", [(d.advice.title, self._text(d)) for d in others]),
                 from_the_end("fields", self.brief.fields),
                 from_the_end("evidence", self.evidence.shown(advice.id) if advice.cites else ()),
-                from_the_end("facts", offered.lines_of(self._facts(advice))),
+                from_the_end("facts", brief.lines_of(self._facts(advice))),
             ),
             title=self._title,
             topic=self.brief.topic,
@@ -469,7 +469,7 @@ class Writer:
         }
 
     def _facts(self, advice: SectionAdvice) -> tuple[Fact, ...]:
-        return offered.facts_for(advice, self.sheet, self.brief.scope.ideas)
+        return brief.facts_for(advice, self.sheet, self.brief.scope.ideas)
 
     def _named(self, draft: Draft) -> tuple[Fact, ...]:
         """Return the facts that a section names."""

@@ -28,8 +28,7 @@ from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.lease import Lease
 from hpcscientist.models.serving.nodes import leftovers, offline
 from hpcscientist.models.serving.nodes.caches import FOLDER
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.system import gpus, processes
 
 MODULE = __name__ if __name__ != "__main__" else "hpcscientist.models.serving.nodes.node"
