@@ -6,7 +6,7 @@
     campaign.to_pandas()[["idea_id", "status", "delta", "confirmed"]]
     hpcscientist.load_campaign("scratch/digits-1b2c").findings
 
-Errors are those of `hpcscientist.errors`, each one line that names the mend.
+Errors are those of `hpcscientist.errors`, each one line that names the fix.
 """
 
 from __future__ import annotations

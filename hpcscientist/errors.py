@@ -1,4 +1,4 @@
-"""The one exception tree. Every message is one line and names the mend.
+"""The one exception tree. Every message is one line and names the fix.
 
     HpcsciError                  exit 1
     ├── UsageError               exit 2   what the user gave is wrong

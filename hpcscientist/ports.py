@@ -66,7 +66,7 @@ class Backend(Protocol):
     without asking anybody, and `adopt` is the first that may fail.
 
     All of it is called from one event loop. Raised by any call: SchedulerRefused for what no
-    waiting mends, RunDirectoryError where workers do not see that folder, SiteError for a profile
+    waiting fixes, RunDirectoryError where workers do not see that folder, SiteError for a profile
     that nothing can be submitted with, DiskFull, OSError; then nothing more is told.
     """
 
@@ -132,7 +132,7 @@ class Model(Protocol):
         ...
 
     async def probe(self) -> None:
-        """Return when the model can be asked; raise EndpointError naming the mend if not."""
+        """Return when the model can be asked; raise EndpointError naming the fix if not."""
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -174,12 +174,12 @@ class Proposer(Protocol):
 
 
 class Author(Protocol):
-    """Writes the code of ideas, mends it, completes it, improves it, and varies it.
+    """Writes the code of ideas, fixes it, completes it, improves it, and varies it.
 
     Obligations: returns whole sets of files, never touches the disk; only files that the
     recipe lets be changed differ from the reference, or from the files of the task; a draft
     compiles, and is not the unchanged reference. One that answers a task is no version that the
-    task has seen; one that mends, completes, improves or extends is not the same program as the
+    task has seen; one that fixes, completes, improves or extends is not the same program as the
     task's. May be called concurrently, for one idea too. An author that cannot go on returns
     GaveUp with a one-line reason; endpoint faults are raised as EndpointError.
     """

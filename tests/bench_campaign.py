@@ -146,7 +146,7 @@ class ScriptedProposer:
 
 
 class ScriptedAuthor:
-    """Writes a comment a version; mends as long as `fixes` says."""
+    """Writes a comment a version; fixes as long as `fixes` says."""
 
     def __init__(self, recipe: Recipe, fixes: int = 0) -> None:
         self._entry, self._reference = recipe.spec.entry, recipe.reference

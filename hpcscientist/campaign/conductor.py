@@ -141,7 +141,7 @@ class Conductor:
             else:
                 held.ended_well(key)
         if errors:
-            # Of several what people can mend.
+            # Of several what people can fix.
             raise next((e for e in errors if isinstance(e, HpcsciError)), errors[0])
 
 

@@ -52,7 +52,7 @@ def stages() -> tuple[Stage[Any], ...]:
         stage = plugin.value
         if not isinstance(stage, VettingStage) or stage.name != name:
             raise UsageError(
-                f"{plugin.origin}: {name!r} is no VettingStage of that name; mend or uninstall it"
+                f"{plugin.origin}: {name!r} is no VettingStage of that name; fix or uninstall it"
             )
     return (*OURS, *(plugin.value for plugin in others.values()))
 

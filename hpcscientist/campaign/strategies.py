@@ -21,7 +21,7 @@ def strategy_of(settings: Settings) -> StrategyKind:
     for name, plugin in plugins.load("strategies", frozenset(found)).items():
         if not isinstance(plugin.value, StrategyKind) or plugin.value.name != name:
             raise UsageError(
-                f"{plugin.origin}: {name!r} is no StrategyKind of that name; mend or uninstall it"
+                f"{plugin.origin}: {name!r} is no StrategyKind of that name; fix or uninstall it"
             )
         found[name] = plugin.value
     wanted = settings.authoring.search

@@ -172,7 +172,7 @@ class TrialRunner:
                 spec_file.write(trial, spec, durable=spec.stage is Stage.CONFIRM)
         except OSError as error:
             raise DiskFull(
-                f"{trial.root}: cannot be written: {error.strerror}; mend that and run "
+                f"{trial.root}: cannot be written: {error.strerror}; fix that and run "
                 "`hpcsci resume`"
             ) from error
 

@@ -58,7 +58,7 @@ def check(name: str, run: bool, full: bool, **options: str | None) -> None:
         click.echo(printable(str(problem)), err=True)
     if problems:
         many = "s" if len(problems) > 1 else ""
-        raise RecipeError(f"{path}: {len(problems)} problem{many}; mend the lines above")
+        raise RecipeError(f"{path}: {len(problems)} problem{many}; fix the lines above")
     if run:
         settings = settle(settings_from(**options), Path.cwd())
         with tempfile.TemporaryDirectory(prefix="hpcsci-check-") as room:

@@ -156,7 +156,7 @@ class Compact:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End this driver, and not the campaign, for what people are to mend first: machines, or
+    """End this driver, and not the campaign, for what people are to fix first: machines, or
     whoever made the recipe.
     """
 

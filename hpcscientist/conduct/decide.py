@@ -283,7 +283,7 @@ def decide(
         return Decision((), None)
     pattern = state.losses.pattern()
     if pattern:
-        return Decision((Stop("machine", f"{pattern}; mend that and run `hpcsci resume`"),), None)
+        return Decision((Stop("machine", f"{pattern}; fix that and run `hpcsci resume`"),), None)
     wanted = Agenda(state, rules, now, AgendaCache() if memory is None else memory)
     has_run = reference.want(wanted)
     stops = [action for action in wanted.found if isinstance(action, Stop)]
@@ -388,22 +388,23 @@ def _last(wanted: Agenda) -> Action:
         return Stop("damaged", f"{broken[0]}; then run `hpcsci resume`")
     if aside:
         first = f"{aside[0].idea_id}: {aside[0].reason}"
-        return _waits(f"trials again and again, {len(aside)} ideas wait", first)
+        return _paused(f"{len(aside)} idea{'s are' if len(aside) > 1 else ' is'}", first)
     assert not state.progress.open, "an idea is open, and nothing is wanted for it"
     damaged = list(damaged_confirmations(wanted))
     if damaged:
         return Stop("damaged", f"{damaged[0]}; then run `hpcsci resume`")
     left = list(waiting_confirmations(wanted))
     if left:
-        what = f"trials of confirmations again and again, {len(left)} wait"
-        return _waits(what, left[0])
+        many = len(left) > 1
+        return _paused(f"{len(left)} confirmation{'s are' if many else ' is'}", left[0])
     if state.compacted and state.progress.settled > state.compacted:
         return Compact()
     return Finish()
 
 
-def _waits(what: str, first: str) -> Stop:
+def _paused(what: str, first: str) -> Stop:
     return Stop(
         "machine",
-        f"the machine failed {what} for it ({first}); mend that and run `hpcsci resume`",
+        f"paused: {what} blocked by repeated machine failures ({first}); fix the cause, then run "
+        "`hpcsci resume`",
     )

@@ -101,17 +101,17 @@ def _failed(report: TrialReport) -> Stop | None:
     if outcome.failure is MachineFailure.SCORER:
         return Stop(
             "baseline",
-            f"the recipe's scorer fails at baseline: {outcome.detail}; mend it and try "
+            f"the recipe's scorer fails at baseline: {outcome.detail}; fix it and try "
             "`hpcsci recipe check --run` on the recipe",
         )
     if isinstance(outcome, MachineFailed):
         return Stop(
             "machine",
-            f"the baseline could not be run ({said}; mend that and run `hpcsci resume`",
+            f"the baseline could not be run ({said}; fix that and run `hpcsci resume`",
         )
     return Stop(
         "baseline",
-        f"the reference code fails at baseline ({said}; mend it and try "
+        f"the reference code fails at baseline ({said}; fix it and try "
         "`hpcsci recipe check --run` on the recipe",
     )
 

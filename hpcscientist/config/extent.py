@@ -67,7 +67,7 @@ def drawn_of(ideas: int, control: float) -> int:
 
 # How many versions of an idea's code there will be: what is likely, and the most.
 
-MENDS = 1  # guess: how often an idea's code is mended
+MENDS = 1  # guess: how often an idea's code is fixed
 RUNS = 2  # guess: further runs of an idea, or ablations of its plan
 
 

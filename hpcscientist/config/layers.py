@@ -70,9 +70,9 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
         raise ConfigError(f"{path}: may not be read: {error.strerror}; {mend}") from error
     except OSError as error:
         why = error.strerror or str(error)
-        raise ConfigError(f"{path}: cannot be read: {why}; mend or remove it") from error
+        raise ConfigError(f"{path}: cannot be read: {why}; fix or remove it") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}; mend or remove it") from error
+        raise ConfigError(f"{path}: cannot be read: {error}; fix or remove it") from error
     sections = {key[:end] for key in keys for end, c in enumerate(key) if c == "."}
     return {
         known(key, keys, str(path)): Value(key, value, str(path))

@@ -145,7 +145,7 @@ class AuthoringSettings(Record):
     `search` names the strategy: line takes one version to its end; tree searches best-first over
     versions (The AI Scientist v2, arXiv 2504.08066, 3.2): `drafts` first versions, then repairs and
     improvements, `nodes` versions in all, `workers` of an idea's pilots at once. A broken version
-    is mended rather than the best one improved with probability `debug_share`, at most
+    is fixed rather than the best one improved with probability `debug_share`, at most
     `debug_depth` times in a row. Other installed packages may add strategies.
     """
 

@@ -1,4 +1,4 @@
-"""One line of the doctor's: what was looked at, how it stands, what was found, what mends it."""
+"""One line of the doctor's: what was looked at, how it stands, what was found, what fixes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class State(StrEnum):
 
 
 class Check(Record):
-    """One check. `mend` is empty where nothing needs mending."""
+    """One check. `mend` is empty where nothing needs fixing."""
 
     name: str
     state: State
@@ -42,7 +42,7 @@ def missing(name: str, found: str, mend: str) -> Check:
 
 
 def graded(state: State, name: str, found: str, mend: str) -> Check:
-    """Return a check in a given state, with its mend unless it stands well."""
+    """Return a check in a given state, with its fix unless it stands well."""
     return Check(
         name=name,
         state=state,

@@ -168,7 +168,7 @@ def _here(
         return
     except FileNotFoundError:
         said = one_line(done.stderr.strip().rpartition("\n")[2])
-        yield missing("trial", f"could not be tried: {said}", "mend that and try again")
+        yield missing("trial", f"could not be tried: {said}", "fix that and try again")
         return
     reports.append(report)
     yield from node.checks(report, request, "this machine")

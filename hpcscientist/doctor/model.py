@@ -64,7 +64,7 @@ def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[
     try:
         python = command(site)
     except ServingError as error:
-        yield missing("serving engine", str(error), "mend serving.python in the site profile")
+        yield missing("serving engine", str(error), "fix serving.python in the site profile")
     whole: dict[Path, Checkpoint] = {}  # named twice it is served once; see `drafting.names_of`
     for name in names:
         try:
@@ -74,7 +74,7 @@ def checks(settings: Settings, site: Site, places: Sequence[Place]) -> Iterator[
             whole[folder] = check_weights(folder, read)
         except WeightsError as error:
             for problem in error.problems:
-                yield missing(f"model {name}", problem, "mend that, then try again")
+                yield missing(f"model {name}", problem, "fix that, then try again")
             continue
         yield weights(name, whole[folder])
     if python:
@@ -213,6 +213,6 @@ def check(settings: Settings) -> Check:
         embedder = open_embedder(settled.embedding)
     except ModelError as error:
         return missing(
-            _NAME, str(error), f'mend that, or set embedding.model to "keywords"; {INSTALL}'
+            _NAME, str(error), f'fix that, or set embedding.model to "keywords"; {INSTALL}'
         )
     return ok(_NAME, f"{embedder_choice.statement(embedder, elsewhere=False)}; {library}")

@@ -220,7 +220,7 @@ def _uncollected() -> Iterator[None]:
 
 def _unusable(path: Path, what: str, error: OSError) -> RunDirectoryError:
     return RunDirectoryError(
-        f"{path}: cannot be {what}: {error.strerror}; mend that and run `hpcsci resume`"
+        f"{path}: cannot be {what}: {error.strerror}; fix that and run `hpcsci resume`"
     )
 
 

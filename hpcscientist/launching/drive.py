@@ -241,4 +241,4 @@ def _of_disk(paths: RunPaths, error: OSError) -> HpcsciError:
     if error.errno in NO_SPACE:
         return DiskFull(f"{paths.root}: no space left; free some and run `hpcsci resume`")
     where = error.filename or paths.root
-    return RunDirectoryError(f"{where}: {error.strerror}; mend that and run `hpcsci resume`")
+    return RunDirectoryError(f"{where}: {error.strerror}; fix that and run `hpcsci resume`")

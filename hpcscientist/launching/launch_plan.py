@@ -148,7 +148,7 @@ class LaunchPlan:
 
     @property
     def attempts_at_most(self) -> int:
-        """Upper bound of the versions of one idea's code: the control arm mends none."""
+        """Upper bound of the versions of one idea's code: the control arm fixes none."""
         if self.model_spec == "search":
             return 1
         mended = 1 + self.settings.loop.debug_rounds + self.further_attempts_at_most
@@ -242,7 +242,7 @@ def check(checked: LaunchPlan) -> None:
             if _FOR_GOOD.search(str(error)):
                 raise UsageError(
                     f"Slurm would refuse {purpose.partition(':')[0]}: {error}; give another "
-                    "--partition, --account, --qos or --constraint, or mend the site profile"
+                    "--partition, --account, --qos or --constraint, or fix the site profile"
                 ) from error
 
 

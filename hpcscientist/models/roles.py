@@ -36,7 +36,7 @@ class Roles:
 
     @property
     def code(self) -> Model:
-        """Who writes and mends code."""
+        """Who writes and fixes code."""
         return self._models["code"]
 
     @property

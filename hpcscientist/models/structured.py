@@ -81,7 +81,7 @@ async def ask(
         except ReplyError as error:
             if not repair:
                 raise
-            # A playbook's reply that is no good has no repair: the reply is what is to be mended.
+            # A playbook's reply that is no good has no repair: the reply is what is to be fixed.
             raise ReplyError(
                 f"{request.subject}: no usable reply for {request.key}: {problem}; "
                 f"nor for its repair: {error}"

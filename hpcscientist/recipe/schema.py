@@ -72,7 +72,7 @@ class Budgets(Record):
         return self
 
     def _out_of_order(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the index of a step, the key that is wrong, and how it is mended."""
+        """Yield the index of a step, the key that is wrong, and how it is fixed."""
         for index, step in enumerate(self.steps):
             if self.names.index(step.name) <= index:
                 yield index, "name", f"{step.name!r} is named before; give the step another name"

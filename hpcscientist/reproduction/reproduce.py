@@ -158,7 +158,7 @@ def _refuse_configuration(directory: Path, here: Path) -> None:
 
 
 def _uncontained(claim: Claim, own: bool) -> str:
-    """Say what came with the folder and would run as the caller does, and the mend; "" if none.
+    """Say what came with the folder and would run as the caller does, and the fix; "" if none.
 
     `own`: the recipe did not come with it.
     """

@@ -110,7 +110,7 @@ def lay_out(folder: Path, claim: Claim, recipe: str, room: RunPaths) -> list[str
         room.idea(claim.idea_id).idea.write_text(idea.model_dump_json(), encoding="utf-8")
     except OSError as error:
         raise RunDirectoryError(
-            f"{error.filename or folder}: cannot be copied: {error.strerror or error}; mend that"
+            f"{error.filename or folder}: cannot be copied: {error.strerror or error}; fix that"
         ) from error
     return problems
 

@@ -106,7 +106,7 @@ def adapt_to_limits() -> None:
 
 
 def limit_met(error: BaseException) -> str:
-    """Return which limit an error met, with the mend; "" where it met none."""
+    """Return which limit an error met, with the fix; "" where it met none."""
     if isinstance(error, OSError):
         said = error.errno
         if said is not None and error.args[1:2] != (os.strerror(said),):

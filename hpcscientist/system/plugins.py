@@ -60,7 +60,7 @@ def _loaded(group: Group, entry: EntryPoint) -> Plugin:
     except Exception as error:
         raise UsageError(
             f"{origin}: {group} {entry.name!r} ({entry.value}) cannot be imported: "
-            f"{type(error).__name__}: {one_line(str(error))}; mend or uninstall that package"
+            f"{type(error).__name__}: {one_line(str(error))}; fix or uninstall that package"
         ) from error
 
 

@@ -40,7 +40,7 @@ LOG = (
 
 
 def author(replies: dict[str, Any]) -> tuple[ModelAuthor, ScriptedModel]:
-    """Return an author that mends without a model's analysis, and its model."""
+    """Return an author that fixes without a model's analysis, and its model."""
     model = ScriptedModel(replies)
     return ModelAuthor(model, toy_recipe(), authoring=PLAIN), model
 
@@ -246,7 +246,7 @@ async def test_every_idea_of_the_digits_playbook_becomes_code_that_compiles() ->
         written = await coder.write(Brief(idea=one))
         assert isinstance(written, Draft), (number, written)
         for name, source in written.files.items():
-            compile(source, name, "exec")  # idea 8 lacks an import until it is mended
+            compile(source, name, "exec")  # idea 8 lacks an import until it is fixed
         seen = [hash_texts(written.files)]
         for round_number in range(1, 6):
             task = FixTask(

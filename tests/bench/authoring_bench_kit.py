@@ -39,7 +39,7 @@ def title(number: int) -> dict[str, Any]:
     return propose(number, f"Idea {words}", f"All about {words} and nothing else, {words * 3}.")
 
 
-# 1 runs at first, 2 is mended in round 1 into what the reference does, 3 in round 3, 4 is given up
+# 1 runs at first, 2 is fixed in round 1 into what the reference does, 3 in round 3, 4 is given up
 # in round 2 after one more version, 5 comes to no code.
 PLAYBOOK = [
     *map(title, range(1, 6)),
@@ -90,9 +90,9 @@ GUIDED, WHOLE = "## The code around it, by static analysis", "## The code as a w
 
 
 class Endpoint(ThreadingHTTPServer):
-    """Writes code that fails, and mends it only where the prompt holds the structure it needs.
+    """Writes code that fails, and fixes it only where the prompt holds the structure it needs.
 
-    The second idea is mended with an outline of all code too, the first with the structure around
+    The second idea is fixed with an outline of all code too, the first with the structure around
     the traceback alone. `disturb` is called with the stage before each answer.
     """
 

@@ -100,7 +100,7 @@ class TestReal:
         rows = json.loads(done.stdout)
         assert all(list(row) == CONTRACT for row in rows)
         found = {row["name"]: row for row in rows}
-        # One idea of this playbook is mended once; without debugging it fails.
+        # One idea of this playbook is fixed once; without debugging it fails.
         assert found["scored, no-debugging"]["value"] == found["scored, whole"]["value"] - 1
         assert "no-debugging minus whole: scored -1" in done.stderr
         assert "tell nothing of a model" in done.stderr

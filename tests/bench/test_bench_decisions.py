@@ -87,7 +87,7 @@ def test_our_rules_stay_within_q_and_the_point_rule_does_not(nulls: null.Measure
             assert (shares["findings, found"].value or 0.0) <= Q
         point = by_rule["point"].shares
         assert (point["campaigns, found"].value or 0.0) > 0.8
-        assert (point["campaigns, confirmed"].value or 0.0) > Q  # it is not mended by confirming
+        assert (point["campaigns, confirmed"].value or 0.0) > Q  # it is not fixed by confirming
 
 
 def test_a_rule_that_does_not_hold_q_is_said_to_fail(nulls: null.Measured) -> None:

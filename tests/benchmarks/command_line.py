@@ -198,7 +198,7 @@ def authoring(
 ) -> None:
     """Debugging with no code structure, with all of it, and guided by the traceback.
 
-    Dolphin's table 5: each idea is written once, and where its pilot fails it is mended in each of
+    Dolphin's table 5: each idea is written once, and where its pilot fails it is fixed in each of
     the three modes, in at most --rounds rounds. Trials run on this machine: on a cluster, give the
     command in a job. The same command with its --dir goes on after any interruption.
     """

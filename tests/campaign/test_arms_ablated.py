@@ -2,7 +2,7 @@
 
 The recorded replies of the shipped recipe go through every step of the real conductor; what is
 counted is which prompts were asked and what stood in them, which ideas were let in, what was
-mended, and what was reviewed.
+fixed, and what was reviewed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten
 from hpcscientist.records.literature import Survey
 
-IDEAS = 9  # one look-alike and one that needs mending are among them
+IDEAS = 9  # one look-alike and one that needs fixing are among them
 ABLATED = [arm for arm in loop.ARMS if arm not in (loop.WHOLE, "search")]
 
 
@@ -38,7 +38,7 @@ class Did:
     dropped: int  # papers that the survey found and did not keep
     alike: int  # ideas rejected as look-alikes
     repairs_asked: int
-    repaired: int  # versions that mend another
+    repaired: int  # versions that fix another
     reviews_asked: int
     reviewed: int  # versions held against their idea
 
@@ -110,9 +110,9 @@ def test_an_arm_leaves_out_its_part_and_no_other(arm: str, run: Callable[[str], 
     whole, without = asdict(run(loop.WHOLE)), asdict(run(arm))
     assert {part for part, count in without.items() if not count} == NOTHING_OF[arm]
     others = whole.keys() - NOTHING_OF[arm]
-    if arm == "no-bank":  # who is let in goes on to be written, mended and reviewed
+    if arm == "no-bank":  # who is let in goes on to be written, fixed and reviewed
         assert all(without[part] >= whole[part] for part in others)
-    elif arm == "no-debugging":  # who is not mended comes to no review
+    elif arm == "no-debugging":  # who is not fixed comes to no review
         assert all(without[part] <= whole[part] for part in others)
     else:
         assert {part: without[part] for part in others} == {part: whole[part] for part in others}

@@ -185,7 +185,7 @@ async def test_machine_failure_is_no_evidence_and_resume_tries_anew(tmp_path: Pa
         assert told.reason.startswith("machine failed (lost)")
         if "idea-0001" in ended:
             break
-        # The machine is mended: resume goes on as if nothing had happened.
+        # The machine is fixed: resume goes on as if nothing had happened.
         backend = await bench.drive(plain, ScriptedProposer(*WORDS), author)
         assert [run for _, run in backend.ran][:1] == [3]
         assert bench.ended() == {"idea-0001": ("scored", None), "idea-0002": ("scored", None)}

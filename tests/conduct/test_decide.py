@@ -160,4 +160,4 @@ def test_every_kind_of_event_and_end_is_met() -> None:
     assert statuses == {"scored", "failed", "rejected"}
     assert types >= {"idea_set_aside", "proposals_exhausted", "seeds_decided", "budget_decided"}
     assert types >= {"runs_read", "attempt_reviewed", "results_compacted", "split_spent"}
-    assert any("again and again" in stop for stop in stops)
+    assert any(stop.startswith("paused: ") for stop in stops)

@@ -124,7 +124,7 @@ def test_more_than_any_node_has_is_not_waited_for(cluster: Cluster, shared: Path
 
 def held(folder: Path) -> Path:
     site = folder / "site.toml"
-    # A job that waits, for a reason that waiting mends.
+    # A job that waits, for a reason that waiting fixes.
     site.write_text('[slurm]\nextra = ["--begin=now+1hour"]\n')
     return site
 

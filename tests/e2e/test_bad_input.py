@@ -1,4 +1,4 @@
-"""Wrong use: one line on stderr that names the mend, the right exit code, nothing left.
+"""Wrong use: one line on stderr that names the fix, the right exit code, nothing left.
 
 What is refused before anything runs is asked for in this process, as `main` does: to start one for
 each would only import the package again.

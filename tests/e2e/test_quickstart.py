@@ -73,7 +73,7 @@ DESERVED: dict[str, tuple[str, set[str | None], str]] = {
     "idea-0005": ("scored", {"improvement"}, ""),  # standardised pixels
     "idea-0006": ("failed", NOTHING, "error: ValueError"),  # cannot be fixed
     "idea-0007": ("failed", NOTHING, "nothing was done"),  # looks for the labels
-    "idea-0008": ("scored", {"improvement"}, ""),  # mended from its traceback
+    "idea-0008": ("scored", {"improvement"}, ""),  # fixed from its traceback
     "idea-0009": ("rejected", NOTHING, "looks like idea-0002"),  # a near duplicate
     "idea-0010": ("failed", NOTHING, "timeout: "),  # past its deadline, with a daemon
     "idea-0011": ("scored", {"decline"}, ""),  # binarised pixels

@@ -123,7 +123,7 @@ def test_nothing_is_wrong_and_nothing_is_asked_twice(
 
 
 class Boasting(Silent):
-    """A model that claims all, types numbers, cites nobody and never mends anything."""
+    """A model that claims all, types numbers, cites nobody and never fixes anything."""
 
     name = "boasting"
     texts = (

@@ -35,7 +35,7 @@ from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 DRAW = "draw.random() < ERROR_RATE"
-# (title, summary, search, replace): one that helps, one that helps less, one mended from its
+# (title, summary, search, replace): one that helps, one that helps less, one fixed from its
 # traceback, one given up, one that makes things worse, one that changes nothing.
 IDEAS = [
     (

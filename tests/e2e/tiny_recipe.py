@@ -120,7 +120,7 @@ def edit(search: str, replace: str) -> list[dict[str, str]]:
 
 RATE = "ERROR_RATE = 0.3"
 
-# Every kind of journal event occurs: an improvement, a look-alike, one mended from its
+# Every kind of journal event occurs: an improvement, a look-alike, one fixed from its
 # traceback, one given up, and the exhausted playbook when a fifth idea is asked for.
 PLAYBOOK = [
     propose(1, "Fewer slips", "Lower the share of wrong answers to almost nothing at all."),

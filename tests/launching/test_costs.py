@@ -98,7 +98,7 @@ def test_experiments_that_are_reviewed_and_followed_up(tmp_path: Path) -> None:
     found = costs.estimate(replace(checked, steps=("advise", "analyse")))
     # Guess: a repair, a completion and two further runs; the latter have all seeds too.
     assert found.trials == (67, 7 + 10 * (1 + 1 + 1 + 5) + 10 * 2 * 6)
-    # Bound: two completions; five further runs, each mended twice.
+    # Bound: two completions; five further runs, each fixed twice.
     assert found.trials_at_most == 7 + 10 * (3 + 2 + 5 * 3) * 6
     ungated = checked.settings.model_copy(
         update={"authoring": checked.settings.authoring.model_copy(update={"hopeless": 0.0})}

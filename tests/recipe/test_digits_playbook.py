@@ -164,7 +164,7 @@ def test_one_reaches_for_the_scorer_first():
         "experiment.py",
         "score.py",
     }
-    assert len(versions(22)) == 6  # mended in the fifth round
+    assert len(versions(22)) == 6  # fixed in the fifth round
 
 
 def test_malformed_predictions_stay_malformed(prepared, tmp_path):

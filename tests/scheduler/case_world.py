@@ -194,7 +194,7 @@ class World(ABC):
 
     @abstractmethod
     async def fault(self, *words: str) -> None:
-        """Break the development cluster, or mend it: slurm/devcluster's commands."""
+        """Break the development cluster, or fix it: slurm/devcluster's commands."""
 
     async def remember(self) -> None:
         """The controller, once it is killed, knows no more than it does now."""
@@ -356,7 +356,7 @@ class World(ABC):
         assert len(self.jobs) in some, self.jobs
 
     def check_refused(self, *trials: str, jobs: int | None = None) -> None:
-        """Check that no trial has ended: each will be run when what is wrong is mended."""
+        """Check that no trial has ended: each will be run when what is wrong is fixed."""
         found = {name: self.reports(name) for name in trials}
         assert not any(found.values()), self.story()
         assert jobs is None or len(self.jobs) == jobs

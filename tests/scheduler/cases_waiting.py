@@ -19,7 +19,7 @@ def waits(w: World) -> dict[str, int]:
 
 
 async def refused(w: World, *words: str, **slurm: Any) -> None:
-    """What no waiting mends is told at once, and nothing is queued."""
+    """What no waiting fixes is told at once, and nothing is queued."""
     w.site(slurm=slurm)
     await w.start("a")
     await w.fails(SchedulerRefused, *words)
@@ -168,7 +168,7 @@ async def partition_inactive(w: World) -> None:
 
 @case()
 async def dependency_never_satisfied(w: World) -> None:
-    """Only people can mend it: the campaign stops, says so, and takes its array back."""
+    """Only people can fix it: the campaign stops, says so, and takes its array back."""
     w.site(slurm={"extra": ["--hold"]})
     await w.start("a", "b")
     await w.look("both wait", lambda q: q.reason("a") == "JobHeldUser")

@@ -17,7 +17,7 @@ from faults_trials import Prepare, Trials
 
 @pytest.fixture
 def faults(cluster: Cluster) -> Iterator[Faults]:
-    """Faults of the development cluster, idle at first; what is broken is mended afterwards."""
+    """Faults of the development cluster, idle at first; what is broken is fixed afterwards."""
     reason = why_no_faults()
     if reason is not None:
         pytest.skip(f"NOT TESTED: {reason}")

@@ -1,4 +1,4 @@
-"""Faults of the development cluster, made by root; whatever was broken is mended afterwards."""
+"""Faults of the development cluster, made by root; whatever was broken is fixed afterwards."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def signal_worker(record: Path, node: str, name: str) -> None:
 
 @dataclass
 class Faults:
-    """Breaks the development cluster; `heal` mends all that was broken."""
+    """Breaks the development cluster; `heal` fixes all that was broken."""
 
     cluster: Cluster
     _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)

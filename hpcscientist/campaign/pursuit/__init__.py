@@ -1,1 +1,1 @@
-"""One idea's way: planned, written, piloted, mended, reviewed, measured, followed up."""
+"""One idea's way: planned, written, piloted, fixed, reviewed, measured, followed up."""

@@ -1,6 +1,6 @@
-"""Taking one version of an idea's code to its end: piloted, mended, reviewed, measured.
+"""Taking one version of an idea's code to its end: piloted, fixed, reviewed, measured.
 
-A version is tried out at the pilot budget and mended until it runs; a reviewer's findings go back
+A version is tried out at the pilot budget and fixed until it runs; a reviewer's findings go back
 to the coder; then its seeds are run.
 """
 

@@ -111,7 +111,7 @@ def _walls(report: NodeReport, request: Request) -> Iterator[Check]:
         yield missing(
             "container",
             f"{request.image}: {_why(first)}",
-            "mend that, or take another --image; see containers/README.md",
+            "fix that, or take another --image; see containers/README.md",
         )
         return
     yield ok(
@@ -124,7 +124,7 @@ def _walls(report: NodeReport, request: Request) -> Iterator[Check]:
 
 def _unboxed(first: Rehearsed) -> Check:
     if first.inside is None:
-        return missing("trial", f"without a container: {_why(first)}", "mend that; see the message")
+        return missing("trial", f"without a container: {_why(first)}", "fix that; see the message")
     return warning(
         "container",
         "not tried: a trial ran without one, NO SANDBOX",

@@ -125,7 +125,7 @@ def python_command(image: str, is_root: bool = False) -> list[str]:
 
 
 def unbindable(places: Places) -> str | None:
-    """Return why a place cannot be bound, with the mend, or None."""
+    """Return why a place cannot be bound, with the fix, or None."""
     own = (places.code, places.data, places.out, places.work)
     for path in (*map(str, own), *(part for pair in places.more for part in pair)):
         if set(path) & set(":,"):

@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class HostUnfit(HpcsciError):
-    """This node does not have what the site profile says of it; names the mend."""
+    """This node does not have what the site profile says of it; names the fix."""
 
 
 def expand(text: str, setting: str, environment: Mapping[str, str]) -> str:
@@ -97,7 +97,7 @@ def binds(
         outside, _, inside = expand(bind, "host.binds", environment).partition(":")
         path = Path(outside)
         if not path.is_absolute() or not path.exists():
-            raise HostUnfit(f"host.binds names {outside}, which this node lacks: mend the profile")
+            raise HostUnfit(f"host.binds names {outside}, which this node lacks: fix the profile")
         real = Path(os.path.realpath(path))
         for thing in map(os.path.realpath, secret):
             if real == Path(thing) or real in Path(thing).parents or Path(thing) in real.parents:

@@ -1,7 +1,7 @@
 """What a launch may cost, before anything is run: from the recipe's budgets and real prompts.
 
 A bound holds whatever the ideas are; a guess supposes that each idea's first version fails
-its pilot once and is mended, or that its tree is grown whole, that a reviewer's findings go back
+its pilot once and is fixed, or that its tree is grown whole, that a reviewer's findings go back
 once, that there are two further runs, and that one idea in five is an improvement to be confirmed,
 where there are such steps; how many seeds ideas are given is guessed by `seeding`. Trials that the
 machine spoilt and that run again are in neither, and a trial's scoring comes on top of its budget.

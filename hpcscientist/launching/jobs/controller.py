@@ -298,7 +298,7 @@ class _Link:
             write_text(self.paths.chain, counted.model_dump_json() + "\n")
         except OSError as error:
             raise RunDirectoryError(
-                f"{self.paths.chain}: cannot be written: {error.strerror}; mend that and run "
+                f"{self.paths.chain}: cannot be written: {error.strerror}; fix that and run "
                 "`hpcsci resume`"
             ) from error
 
@@ -348,4 +348,4 @@ def _record_end(paths: RunPaths, reason: str) -> None:
 
 
 def _mend(paths: RunPaths) -> str:
-    return f"see {paths.controller_log('*')}, mend what stops them, and run `hpcsci resume`"
+    return f"see {paths.controller_log('*')}, fix what stops them, and run `hpcsci resume`"

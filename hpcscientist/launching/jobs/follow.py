@@ -77,7 +77,7 @@ class JournalTail:
             return []
         except OSError as error:
             raise RunDirectoryError(
-                f"{self._path}: cannot be read: {error.strerror}; mend that and run `hpcsci resume`"
+                f"{self._path}: cannot be read: {error.strerror}; fix that and run `hpcsci resume`"
             ) from error
         except _Unexpected as error:
             raise RunDirectoryError(
@@ -200,7 +200,7 @@ class Follower:
         nothing = f"{log}: is empty" if log.exists() else missing
         self.tell(f"the last lines of {log}:\n{printed}" if printed else nothing)
         return CampaignError(
-            f"controller job {job_id} is gone, and the campaign has not ended; mend what the log "
+            f"controller job {job_id} is gone, and the campaign has not ended; fix what the log "
             f"above or `{sacct}` names, and run `hpcsci resume {self.paths.root}` (with "
             "--site FILE where the site profile was to blame)"
         )

@@ -191,7 +191,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def unreadable(folder: Path, error: Exception) -> LibraryError:
-    """Return the error for an index that cannot be read, with the mend."""
+    """Return the error for an index that cannot be read, with the fix."""
     why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
     return LibraryError(
         f"{folder}: the index cannot be read ({why}); make it anew with "

@@ -93,7 +93,7 @@ def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLi
     """Open a library that `hpcsci library build` made.
 
     `embedder` is one that is open already; it is used if the library's vectors are its own.
-    Raises LibraryError, which names the mend, where there is no library, or where it or its
+    Raises LibraryError, which names the fix, where there is no library, or where it or its
     index is damaged.
     """
     paths = IndexPaths(LibraryPaths(folder).index)

@@ -307,7 +307,7 @@ def damaged(path: Path, error: Exception) -> LibraryError:
     """Return the error for a file that is not what was written."""
     why = " ".join(str(error).split())
     return LibraryError(
-        f"{path}: damaged ({why}); remove that file, then the same `hpcsci library build` mends it"
+        f"{path}: damaged ({why}); remove that file, then the same `hpcsci library build` fixes it"
     )
 
 

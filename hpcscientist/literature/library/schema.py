@@ -124,7 +124,7 @@ def symbol_row(symbol: Symbol, reading: int) -> dict[str, Any]:
 
 
 def to_batch(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
-    """Return rows as a record batch. Text that is no Unicode is mended first."""
+    """Return rows as a record batch. Text that is no Unicode is fixed first."""
     try:
         return pa.RecordBatch.from_pylist(list(rows), schema=schema)
     except UnicodeEncodeError:  # half a surrogate pair: JSON and PDFs can hold one

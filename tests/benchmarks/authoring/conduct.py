@@ -121,7 +121,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _going_on(error: HpcsciError, paths: BenchPaths) -> HpcsciError:
-    """Name the mend as it is for a bench, where a campaign's is named or none is."""
+    """Name the fix as it is for a bench, where a campaign's is named or none is."""
     again = f"the same command with --dir {paths.root}"
     said = str(error).replace("--run-dir", "--dir")
     if "`hpcsci resume`" in said:

@@ -21,7 +21,7 @@ _HOUR = 3600.0
 def line(prepared: Prepared) -> str:
     """Return pilots, hours and tokens: bounds, and beside them a guess of the tokens.
 
-    The guess supposes that each idea fails once, and is mended once in each mode.
+    The guess supposes that each idea fails once, and is fixed once in each mode.
     """
     checked = prepared.checked
     spec, ideas = checked.recipe.spec, checked.settings.ideas
@@ -49,7 +49,7 @@ def _tokens(prepared: Prepared) -> str:
         at_most += entry.most * allowed
     return (
         f"about {guess} requests with {prompt:,} prompt tokens and replies of at most "
-        f"{completion:,}, if each idea fails once and is mended at once; whatever happens, at most "
+        f"{completion:,}, if each idea fails once and is fixed at once; whatever happens, at most "
         f"{most} requests with replies of {at_most:,} tokens"
     )
 

@@ -132,7 +132,7 @@ def _settled(options: Options) -> Settings:
 
 def _check_models(checked: LaunchPlan) -> None:
     if not checked.role_specs:
-        raise UsageError("--model search writes no code that could be mended; give another --model")
+        raise UsageError("--model search writes no code that could be fixed; give another --model")
     if any(parse_spec(spec).kind == "vllm" for spec in checked.role_specs.values()):
         raise UsageError(
             "a bench serves no models: start them with `hpcsci serve`, and give their "

@@ -1,4 +1,4 @@
-"""Ideas written once and mended in each mode of debugging, each version really run.
+"""Ideas written once and fixed in each mode of debugging, each version really run.
 
 The code is written and its pilot run once for all modes, so that these differ in the debugging
 alone. What a mode does with an idea is kept under an id of its own (`traceback-0003`), whose
@@ -44,7 +44,7 @@ class Spent:
 
 @dataclass(slots=True)
 class Bench:
-    """Has ideas proposed, written, run and mended, in `rounds` rounds of debugging at most."""
+    """Has ideas proposed, written, run and fixed, in `rounds` rounds of debugging at most."""
 
     attempt_store: AttemptStore
     trials: TrialRunner
@@ -75,13 +75,13 @@ class Bench:
         if not isinstance(report.outcome, Scored):
             raise BaselineFailed(
                 f"the reference code fails at the pilot budget ({report.outcome.failure.value}): "
-                f"{report.outcome.detail}; mend it, see that "
+                f"{report.outcome.detail}; fix it, see that "
                 "`hpcsci recipe check --run` likes it, and give another --dir"
             )
         self._reference = report.predictions_hash
 
     async def _idea(self, idea: Idea) -> Written:
-        """Write an idea and run it; where it fails, mend it in each mode, side by side."""
+        """Write an idea and run it; where it fails, fix it in each mode, side by side."""
         draft = await self.authors[MODES[0]].write(Brief(idea=idea))
         title = idea.proposal.title
         if isinstance(draft, GaveUp):
@@ -151,7 +151,7 @@ def _check_machine(report: TrialReport, what: str) -> None:
     if isinstance(report.outcome, MachineFailed):
         raise MachineTrouble(
             f"{what}: the machine failed ({report.outcome.failure.value}): "
-            f"{report.outcome.detail}; mend that and run `hpcsci resume`"
+            f"{report.outcome.detail}; fix that and run `hpcsci resume`"
         )
 
 

@@ -239,7 +239,7 @@ def test_a_changed_bit_of_a_list_is_told_and_mended(tmp_path: Path, out: Path) -
     build(sources, out)
     expected = papers(out), symbols(out)
     for number in range(3):
-        part = open_store(out).contents.lists[number]  # what mends them gives them other names
+        part = open_store(out).contents.lists[number]  # what fixes them gives them other names
         content = bytearray((out / part.file).read_bytes())
         content[len(content) * (number + 1) // 5] ^= 0x10
         (out / part.file).write_bytes(content)

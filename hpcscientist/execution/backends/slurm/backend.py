@@ -332,7 +332,7 @@ class SlurmBackend:
             self._told.tell(Held("closed", f"Slurm takes no jobs there now ({said}); waiting"))
             return Refused(said, transient=True)
         return Refused(
-            f"Slurm refused an array: {said}; mend the site profile (or --partition, "
+            f"Slurm refused an array: {said}; fix the site profile (or --partition, "
             "--account, --qos, --constraint) and run `hpcsci resume`",
             transient=False,
         )

@@ -81,7 +81,7 @@ def _document(document: Document, path: Path, origin: str) -> Iterator[Item]:
     if damaged:
         yield trouble(origin, f"{damaged} of {len(pages)} pages are damaged and were not read")
     elif document.mended:
-        yield trouble(origin, "damaged: mended as far as that goes, parts of it may be missing")
+        yield trouble(origin, "damaged: fixed as far as that goes, parts of it may be missing")
     elif 2 * blank > len(pages):
         yield trouble(origin, f"no text on {blank} of its {len(pages)} pages; {_OCR}")
 

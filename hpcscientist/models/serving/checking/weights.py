@@ -69,7 +69,7 @@ def read_json(path: Path) -> tuple[Any, str]:
 
 
 def faults(folder: Path) -> Iterator[str]:
-    """Yield what is wrong with a model's tokenizer and template, each with its mend."""
+    """Yield what is wrong with a model's tokenizer and template, each with its fix."""
     config, wrong = read_json(folder / _CONFIG)
     if config is None and not wrong and (folder / _TEKKEN).is_file():
         yield _MISTRAL
@@ -194,7 +194,7 @@ def check(folder: Path, engine: Mapping[str, Any] | None = None) -> Checkpoint:
 
     `engine` is what the serving engine reads in its config.json (`Engine.config`); without it, that
     is read here. Raises WeightsError, one line that lists all that is missing or broken, with what
-    mends it.
+    fixes it.
     """
     folder = folder.absolute()
     config, tally, found = _inspect(folder)

@@ -122,7 +122,7 @@ def lay_out(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
     """Return the layout of one model that has the machine to itself.
 
     What the settings give is kept, and checked. Raises ServingError: how much is lacking, of
-    what, and what mends it.
+    what, and what fixes it.
     """
     limit = checkpoint.context
     if limit and settings.context > limit:
@@ -250,17 +250,17 @@ class _OnGpus:
         lacking = self._cache(best).request_bytes(wanted + BLOCK) - self._room(best)
         number = memory.number_bytes(self.settings)
         weights = memory.weight_bytes(self.checkpoint, best.tensor, best.pipeline, number)
-        mends = ["a smaller or quantized model", "GPUs with more memory"]
+        fixes = ["a smaller or quantized model", "GPUs with more memory"]
         nodes = self._nodes_that_do()
         if nodes:
-            mends.insert(0, f"--nodes {nodes}")
+            fixes.insert(0, f"--nodes {nodes}")
         if self.settings.context > LEAST:
-            mends.insert(0, "a smaller serving.context")
+            fixes.insert(0, "a smaller serving.context")
         return (
             f"{self.checkpoint.folder} does not fit on {words(self.machine)}: divided at best "
             f"({best.tensor} GPUs of a node times {best.pipeline} stages), each GPU of "
             f"{gib(self.machine.gpu_memory_mb * MIB)} lacks {gib(lacking)} for {gib(weights)} "
-            f"of weights and {wanted} tokens; take {', or '.join(mends)}"
+            f"of weights and {wanted} tokens; take {', or '.join(fixes)}"
         )
 
     def _nodes_that_do(self) -> int:
