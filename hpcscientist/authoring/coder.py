@@ -33,7 +33,7 @@ from hpcscientist.models.prompting.fitting import (
     read_only_files,
 )
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.roles import (
+from hpcscientist.models.sample import (
     LOG_SIZE,
     PART_SIZE,
     SUMMARY_SIZE,

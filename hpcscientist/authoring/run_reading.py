@@ -20,7 +20,7 @@ from hpcscientist.config.extent import RUNS
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Prompt, entries, from_the_end, of_template
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.roles import TITLE_SIZE, Sample, filler
+from hpcscientist.models.sample import TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import AnalysisReply, FurtherRun, RunOutcome

@@ -207,7 +207,7 @@ def serving(
     "--allow-unsandboxed",
     is_flag=True,
     default=None,
-    help="Run generated code although there is no sandbox.",
+    help="Run generated code without a sandbox.",
 )
 def model(
     as_json: bool,
@@ -232,7 +232,7 @@ def model(
 
     settings = settings_from(**given)
     if settings.model == measure.CONTROL:
-        raise UsageError("--model search is what models are compared with; give a model")
+        raise UsageError("--model search is the control arm; give another model")
     vault.use_root(default_private_root(settings))
     parts = tuple(measure.PARTS) if "all" in without else tuple(dict.fromkeys(without))
     if unknown := [part for part in parts if part not in measure.PARTS]:

@@ -42,7 +42,7 @@ _STYLES = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "bold red"
 )
 @click.option("--no-job", is_flag=True, help="Submit nothing; nodes are not examined then.")
 def doctor(as_json: bool, gpus: int, wait: float, no_job: bool, **given: Any) -> int:
-    """Say what this machine and site offer and lack for campaigns, and what fixes it."""
+    """Check what this machine and site offer and lack for campaigns, and say how to fix it."""
     unwind_on(signal.SIGTERM, signal.SIGHUP)  # the job is cancelled then too
     settings = settings_from(**given)
     if settings.model and not served(settings) and given["model"]:

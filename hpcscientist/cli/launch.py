@@ -98,22 +98,22 @@ NOTHING_SCORED = 3
     type=click.Choice(["auto", "guided", "open", "follow-up"]),
     help="Where ideas come from [auto: guided with --instruction, else open].",
 )
-@click.option("--instruction", metavar="TEXT", help="What ideas are to be about.")
+@click.option("--instruction", metavar="TEXT", help="What ideas should be about.")
 @click.option(
     "--decision",
     type=click.Choice(["fdr", "point"]),
     help="What an improvement is: tested over seeds, or any better mean [fdr].",
 )
-@click.option("--nodes", type=int, metavar="N", help="Have it driven by a Slurm job with N nodes.")
+@click.option("--nodes", type=int, metavar="N", help="Drive it from a Slurm job with N nodes.")
 @click.option("--detach", is_flag=True, help="With --nodes: return once the job is submitted.")
 @click.option("--seed", type=int, metavar="N", help="The campaign's seed.")
 @click.option("--run-dir", metavar="DIR", help="The campaign's folder [a new one in scratch/].")
-@click.option("--dry-run", is_flag=True, help="Show what would be run, and touch nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would run; change nothing.")
 @click.option(
     "--allow-unsandboxed",
     is_flag=True,
     default=None,
-    help="Run generated code although there is no sandbox.",
+    help="Run generated code without a sandbox.",
 )
 def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     """Start a campaign and follow it to its end."""
@@ -122,7 +122,7 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
     vault.use_root(default_private_root(settings))
     checked = launching.check(settings, Path.cwd())
     if detach and not settings.nodes:
-        raise UsageError("--detach is for a campaign that a job drives: give --nodes N with it")
+        raise UsageError("--detach needs --nodes N: only a Slurm job goes on without this command")
     if dry_run:
         header(checked)
         for line in details(costs.estimate(checked)):
@@ -141,7 +141,7 @@ def launch(dry_run: bool, detach: bool, **options: Any) -> int:
 
 @click.command()
 @run_directory
-@click.option("--detach", is_flag=True, help="Return once the job that drives it is submitted.")
+@click.option("--detach", is_flag=True, help="Return once the job is submitted.")
 @other_site
 def resume(directory: Path, detach: bool, site: str, **words: str) -> int:
     """Go on with the campaign in DIR, whatever interrupted it, or follow the job that drives it."""

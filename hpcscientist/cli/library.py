@@ -151,7 +151,7 @@ def search(
 def _folder(given: str | None) -> Path:
     name = given or settings_from().literature.library
     if not name:
-        raise UsageError("which library? Give --library DIR, or set literature.library")
+        raise UsageError("no library is given; give --library DIR, or set literature.library")
     return expanded(name)
 
 
@@ -244,8 +244,8 @@ def library() -> None:
 @click.option("--out", metavar="DIR", required=True, type=_PATH, help="The library's folder.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes that read [one a core].")
 @click.option("--prune", is_flag=True, help="Remove what is not among the inputs any more.")
-@click.option("--again", is_flag=True, help="Read once more what was skipped before.")
-@click.option("--sweep", is_flag=True, help="Give back at once what was replaced before.")
+@click.option("--again", is_flag=True, help="Read again what was skipped before.")
+@click.option("--sweep", is_flag=True, help="Delete at once what was replaced before.")
 @click.option(
     "--embedding-model",
     metavar="FOLDER",

@@ -58,26 +58,26 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "launch": ("hpcscientist.cli.launch:launch", "Start a campaign."),
-    "resume": ("hpcscientist.cli.launch:resume", "Go on after any interruption."),
+    "resume": ("hpcscientist.cli.launch:resume", "Resume a campaign after any interruption."),
     "cancel": ("hpcscientist.cli.cancel:cancel", "Stop a campaign; leave nothing running."),
-    "status": ("hpcscientist.cli.status:status", "Where a campaign stands."),
-    "results": ("hpcscientist.cli.results:results", "The ideas and what came of them."),
-    "report": ("hpcscientist.cli.report:report", "Campaigns as one page for a browser."),
-    "watch": ("hpcscientist.cli.watch:watch", "Watch a campaign on this terminal."),
-    "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Run a claim again: does it hold?"),
-    "paper": ("hpcscientist.cli.paper:paper", "Papers in which no number is typed."),
-    "review": ("hpcscientist.cli.review:review", "Review papers; how far that errs is told."),
-    "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, positions swapped."),
+    "status": ("hpcscientist.cli.status:status", "Show how far a campaign is."),
+    "results": ("hpcscientist.cli.results:results", "Show the ideas and their results."),
+    "report": ("hpcscientist.cli.report:report", "Write campaigns as one HTML page."),
+    "watch": ("hpcscientist.cli.watch:watch", "Watch a campaign in this terminal."),
+    "reproduce": ("hpcscientist.cli.reproduce:reproduce", "Rerun a claim: does it hold?"),
+    "paper": ("hpcscientist.cli.paper:paper", "Write papers; each number links to its record."),
+    "review": ("hpcscientist.cli.review:review", "Review papers, and say how far reviews err."),
+    "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, in both orders."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
         "hpcscientist.cli.library:library",
-        "Papers and code to look things up in.",
+        "Build and search libraries of papers and code.",
     ),
     "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
     "controller": ("hpcscientist.cli.shared.controlled:controller", ""),
     "serve": ("hpcscientist.cli.serve:serve", "Serve open weights, without a campaign."),
-    "doctor": ("hpcscientist.cli.doctor:doctor", "What this machine and site offer and lack."),
-    "bench": ("hpcscientist.cli.bench:bench", "Figures for this machine."),
+    "doctor": ("hpcscientist.cli.doctor:doctor", "Check this machine and site."),
+    "bench": ("hpcscientist.cli.bench:bench", "Measure this machine."),
 }
 
 

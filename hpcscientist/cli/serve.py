@@ -52,11 +52,11 @@ def serve(
             raise UsageError("--as-submitted is what the job runs; give --model vllm:PATH")
         return _here(paths, job_id, node)
     if not models:
-        raise UsageError("what is to be served? give --model vllm:PATH")
+        raise UsageError("no model is given; give --model vllm:PATH")
     if nodes < 0 or (nodes and job_id):
         raise UsageError(f"--nodes {nodes}: leave it out within a job, or give 1 or more outside")
     if detach and not nodes:
-        raise UsageError("--detach is for models that a job serves: give --nodes N with it")
+        raise UsageError("--detach needs --nodes N: only a Slurm job goes on without this command")
     request = standalone.check(models, settings_from(**place), Path.cwd())
     if nodes and not dry_run:
         serve_job.require_slurm(nodes)
@@ -92,7 +92,7 @@ def _here(paths: ServingPaths, job_id: str, node: str) -> int:
     except Interrupted as stop:
         if not answered:
             raise
-        _tell(f"{stop}; the models are served no more")
+        _tell(f"{stop}; the models are no longer served")
     return 0
 
 

@@ -23,7 +23,7 @@ from hpcscientist.views.live import Follower
 )
 @click.option("--once", is_flag=True, help="Print it once and return.")
 def watch(directory: Path, every: float, once: bool) -> None:
-    """Watch the campaign in DIR until it ends, or until Ctrl-C: that ends the watching alone.
+    """Watch the campaign in DIR until it ends, or until Ctrl-C, which does not stop it.
 
     It reads files and asks nobody, so any number of people may watch. Where there is no terminal
     it prints what there is to see once.

@@ -16,10 +16,11 @@ from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.doctor import model, papers, slurm, storage
+from hpcscientist.doctor import model, papers, places, slurm, storage
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
 from hpcscientist.doctor.compute import job, node
-from hpcscientist.doctor.compute.job import MODULE, DoctorFolder
+from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.job import MODULE
 from hpcscientist.doctor.compute.probe import apptainer_version
 from hpcscientist.doctor.compute.records import NodeReport, Place, Request
 from hpcscientist.doctor.rehearse import place
@@ -87,23 +88,23 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
 
 def _places(
     calls: Slurm | None, options: Options, reports: Sequence[NodeReport]
-) -> Sequence[storage.Place]:
+) -> Sequence[places.Place]:
     """Return where models could be served: on this machine, where nothing of a cluster is known."""
     report = next(iter(reports), None)
     nodes, site = options.settings.nodes, options.site
     if calls is None:
-        return [storage.here(site)]
-    job = [storage.of_the_job(site, nodes, report)] if nodes else []
+        return [places.here(site)]
+    job = [places.of_the_job(site, nodes, report)] if nodes else []
     try:
         found = slurm.parse(
             calls.run("scontrol", "show", "partition"),
             calls.run("sinfo", "--noheader", slurm.SINFO),
         )
     except SchedulerError:
-        return job or [storage.here(site)]  # said above
+        return job or [places.here(site)]  # said above
     wanted = of_controller(site).partition
-    others = storage.places_of(found, wanted, report, binding=not job)
-    return [*job, *others] or [storage.here(site)]
+    others = places.places_of(found, wanted, report, binding=not job)
+    return [*job, *others] or [places.here(site)]
 
 
 def _no_slurm(settings: Settings) -> Check:

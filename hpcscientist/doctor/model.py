@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.storage import HERE, Place
+from hpcscientist.doctor.places import HERE, Place
 from hpcscientist.errors import ModelError, ServingError, WeightsError
 from hpcscientist.launching import embedder_choice
 from hpcscientist.models.embedding.sentences import INSTALL, KEYWORDS, installed, open_embedder

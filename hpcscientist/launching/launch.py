@@ -94,7 +94,7 @@ def _check_allocation(settings: Settings) -> None:
     loop = settings.loop
     if loop.allocation != "fixed" and loop.seeds_at_most == 1:
         raise UsageError(
-            "loop.seeds_at_most = 1: no idea can be told from noise by one seed; give at least 2, "
+            "loop.seeds_at_most = 1: one seed cannot tell an idea from noise; give at least 2, "
             "or 0 for as many as the recipe makes sensible"
         )
     if loop.allocation == "fixed" and loop.seeds_at_most:
@@ -176,11 +176,11 @@ def _check_control(settings: Settings, alone: bool, recipe: Recipe) -> None:
 def _check_settings(settings: Settings) -> None:
     if settings.proposing.mode == "guided" and not settings.proposing.instruction.strip():
         raise UsageError(
-            "proposing.mode guided needs to know where to: give --instruction TEXT, or another mode"
+            "proposing.mode guided needs an instruction: give --instruction TEXT, or another mode"
         )
     if settings.loop.confirm and settings.loop.confirm_seeds == 1:
         raise UsageError(
-            "loop.confirm_seeds 1 can confirm nothing, for one seed has no p-value; give 0 (as "
+            "loop.confirm_seeds = 1: one seed has no p-value and confirms nothing; give 0 (as "
             "many as the recipe has) or at least 2, or loop.confirm = false"
         )
 

@@ -32,7 +32,7 @@ from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.execution.sandbox.isolation import of_candidates
+from hpcscientist.execution.sandbox.container import of_candidates
 from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig

@@ -17,7 +17,7 @@ from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.role_client import RoleClient
-from hpcscientist.models.roles import Sample
+from hpcscientist.models.sample import Sample
 from hpcscientist.models.structured import REPAIRS
 from hpcscientist.ports import Library, Model, Notify, logged
 from hpcscientist.recipe.load import Recipe

@@ -18,7 +18,7 @@ from hpcscientist.history.status import read_state
 from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement.confirmed import confirmed
 from hpcscientist.judgement.judging import judge
-from hpcscientist.launching.jobs.follow import JournalTail
+from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.models.serving.lease import plane_state
 from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.recipe.launched import LaunchedRecipe

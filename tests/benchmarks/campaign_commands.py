@@ -29,7 +29,7 @@ def _launched(command: Any) -> Any:
             "--allow-unsandboxed",
             is_flag=True,
             default=None,
-            help="Run generated code although there is no sandbox.",
+            help="Run generated code without a sandbox.",
         ),
     ):
         command = option(command)
@@ -127,7 +127,7 @@ def claims(as_json: bool, folder: Path, campaigns: int, reproduce: bool, **given
     "--allow-unsandboxed",
     is_flag=True,
     default=None,
-    help="Run trials although there is no sandbox.",
+    help="Run trials without a sandbox.",
 )
 @dir_option(_WHERE)
 def sweep(as_json: bool, folder: Path, marks: tuple[int, ...], **given: Any) -> None:

@@ -191,7 +191,7 @@ def serving_path(as_json: bool, folder: Path, in_flight: tuple[int, ...], **give
     "--allow-unsandboxed",
     is_flag=True,
     default=None,
-    help="Run generated code although there is no sandbox.",
+    help="Run generated code without a sandbox.",
 )
 def authoring(
     as_json: bool, rounds: int, seed_ideas: bool, folder: Path | None, **given: Any

@@ -16,7 +16,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import fold
 from hpcscientist.history.status import status
 from hpcscientist.history.upcasting import VERSION
-from hpcscientist.launching.jobs.follow import JournalTail
+from hpcscientist.launching.jobs.tail import JournalTail
 from hpcscientist.records.events import NoteTaken, ReplyRecorded
 from hpcscientist.records.trial import Outcome, Stage, TrialSpec
 

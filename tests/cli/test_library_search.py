@@ -122,7 +122,7 @@ def test_wrong_use(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--library", str(folder), "--code", "--by", "both", "x"], "--by is for papers"),
         (["--library", str(folder), "--limit", "0", "x"], "--limit"),
         (["--library", str(folder)], "WORDS"),
-        (["x"], "which library?"),
+        (["x"], "give --library DIR"),
     ):
         assert run(["library", "search", *arguments]) == 2, arguments
         out, err = capsys.readouterr()

@@ -87,7 +87,7 @@ def made(folder: Path) -> list[str]:
         (["--model", "http://h:1/v1#m"], 2, "give vllm:PATH"),
         (["--model", "vllm:./nowhere"], 2, "there is no such folder"),
         (["--model", "vllm:small", "--site", "none.toml"], 2, "no such site profile"),
-        (["--model", "vllm:small", "--detach"], 2, "give --nodes N with it"),
+        (["--model", "vllm:small", "--detach"], 2, "--detach needs --nodes N"),
         (["--model", "vllm:small", "--nodes", "-1"], 2, "give 1 or more"),
         (["--model", "vllm:small", "--nodes", "2"], 2, "there is no sbatch on PATH"),
         (["--as-submitted"], 2, "give --model vllm:PATH"),

@@ -303,7 +303,7 @@ def check_end(served: Served, *, killed: bool = False) -> None:
             time.sleep(0.2)
     else:
         assert served.end() == 0, served.said()
-        assert "the models are served no more" in served.said()
+        assert "no longer served" in served.said()
     assert [pid for pid in family if psutil.pid_exists(pid)] == []
     assert ports.taken(order.ports.all(), {"127.0.0.1", order.head}) == []
     assert list(served.scratch.iterdir()) == []

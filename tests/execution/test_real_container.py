@@ -19,7 +19,7 @@ from trialkit import CAMPAIGN, Bench, assert_nothing_runs, contained
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
-from hpcscientist.execution.sandbox.isolation import of_candidates
+from hpcscientist.execution.sandbox.container import of_candidates
 from hpcscientist.records.trial import (
     IdeaFailed,
     Isolation,

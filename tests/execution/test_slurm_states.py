@@ -7,7 +7,7 @@ import pytest
 from hpcscientist.config.partitions import minutes
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm.commands import failure
-from hpcscientist.execution.backends.slurm.watching.ledger import (
+from hpcscientist.execution.backends.slurm.watching.states import (
     STATES,
     Phase,
     can_never_run,

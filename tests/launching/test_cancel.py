@@ -98,7 +98,7 @@ while True:
 
 @pytest.mark.parametrize(
     ("kind", "code", "told"),
-    [("docile", 0, "let go on"), ("stubborn", -signal.SIGKILL, "it is killed")],
+    [("docile", 0, "continues"), ("stubborn", -signal.SIGKILL, "killing it")],
 )
 def test_a_driver_that_was_stopped_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, code: int, told: str
@@ -125,7 +125,7 @@ def test_a_driver_that_was_stopped_is_ended(
         finally:
             driver.kill()
     assert any(told in line for line in said), said
-    assert "let go on" in said[0]
+    assert "continues" in said[0]
     assert str(driver.pid) in said[0]
     assert not paths.cancel_request.exists()
 

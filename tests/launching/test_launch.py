@@ -169,7 +169,7 @@ class TestQuickstartRecipe:
 
 
 def test_one_seed_would_confirm_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="confirm_seeds 1"):
+    with pytest.raises(UsageError, match="confirm_seeds = 1"):
         checked_of(tmp_path, loop={"confirm_seeds": 1})
     assert checked_of(tmp_path, loop={"confirm_seeds": 1, "confirm": False}).confirm_seeds == 0
 

@@ -31,8 +31,8 @@ from trialkit import Bench
 from hpcscientist.campaign.dispatcher import journalled
 from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
-from hpcscientist.execution.backends.slurm.watching.ledger import Phase, phase
 from hpcscientist.execution.backends.slurm.watching.queue import AccountRow, QueueRow
+from hpcscientist.execution.backends.slurm.watching.states import Phase, phase
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal as journals
 from hpcscientist.history.journal import Journal

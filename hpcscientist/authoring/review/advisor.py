@@ -40,7 +40,7 @@ from hpcscientist.models.prompting.fitting import (
 from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.reply_limits import Limit, Limits
 from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
-from hpcscientist.models.roles import Sample
+from hpcscientist.models.sample import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
 from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply

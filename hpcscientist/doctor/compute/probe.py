@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from hpcscientist import __version__
-from hpcscientist.doctor.compute.job import DoctorFolder
+from hpcscientist.doctor.compute.folder import DoctorFolder
 from hpcscientist.doctor.compute.records import NodeReport, Place, Request, Scratch
 from hpcscientist.doctor.rehearse import rehearse
 from hpcscientist.doctor.storage import file_system

@@ -21,7 +21,8 @@ from pathlib import Path
 from hpcscientist.errors import HpcsciError, Interrupted
 from hpcscientist.execution import folders
 from hpcscientist.execution.sandbox.host import arguments, gpus, scratch_base, settings
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Isolation, TrialSpec
+from hpcscientist.system.interpreter import Interpreter
 
 CODE, DATA, OUT, WORK = "/code", "/data", "/out", "/work"
 
@@ -407,3 +408,16 @@ def _remove_unused(image: Path) -> None:
                 image.unlink()
         finally:
             os.close(descriptor)
+
+
+# The Python that candidates run in: the driver's own, or the one in their image.
+
+
+def of_candidates(isolation: Isolation, image: str | None, python: str) -> Interpreter:
+    """Return what can be asked of it; `python` is what runs candidates without an image.
+
+    A driver that has no Apptainer, or does not see the image, is not answered.
+    """
+    if isolation is Isolation.NONE:
+        return Interpreter((python,))
+    return Interpreter(python_command(image, os.geteuid() == 0) if image else None)

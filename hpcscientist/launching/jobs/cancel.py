@@ -169,10 +169,10 @@ class _Waiting:
         """Let a driver go on that somebody stopped: it then sees our request to end."""
         if self.woken_at is None:
             self.woken_at = self.clock()
-            self.tell(f"{who} was stopped (SIGSTOP, or by a debugger): it is let go on, to end")
+            self.tell(f"{who} was stopped (SIGSTOP, or by a debugger); it continues now, to end")
         number = signal.SIGCONT
         if self.clock() - self.woken_at > AWAKE_S:
-            self.tell(f"{who} stands still all the same: it is killed")
+            self.tell(f"{who} does not react: killing it")
             number = signal.SIGKILL
         with contextlib.suppress(ProcessLookupError):
             os.kill(holder["pid"], number)

@@ -51,8 +51,8 @@ def require(slurm: Slurm, site: Site, resources: Resources, nodes: int) -> None:
     fewer = f"give --nodes {most}, " if most else ""
     alone = "" if most else "leave --nodes out and drive from here, "
     raise UsageError(
-        f"--nodes {nodes}: the job that drives would hold every node that trials can run on "
-        f"({_words(site.slurm.partition)}), and they would wait for ever; {fewer}{alone}set "
+        f"--nodes {nodes}: the driver's job would hold every node that trials can run on "
+        f"({_words(site.slurm.partition)}), so trials would wait forever; {fewer}{alone}set "
         "serving.trials_inside = true, or name another partition in the site profile's [controller]"
     )
 

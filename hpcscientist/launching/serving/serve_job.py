@@ -14,8 +14,8 @@ from hpcscientist.errors import SchedulerError, SchedulerSilent, ServingError, U
 from hpcscientist.execution.backends.slurm import controller_job, naming, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.controller_job import ServingJob
-from hpcscientist.execution.backends.slurm.watching.ledger import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
+from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request

@@ -39,10 +39,10 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
     adopt,
     adopt_by_name,
     live_batch,
-    meaning,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
+from hpcscientist.execution.backends.slurm.watching.states import meaning
 from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import waiting

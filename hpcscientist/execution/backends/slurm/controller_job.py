@@ -16,8 +16,8 @@ from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of, extra_of_controller, gpu_options, written
 from hpcscientist.execution.backends.slurm import naming, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
-from hpcscientist.execution.backends.slurm.watching.ledger import Phase
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
+from hpcscientist.execution.backends.slurm.watching.states import Phase
 from hpcscientist.records.site import Site, SlurmSite
 
 # What the shell of every job does first. In a file of its own: submitit takes long to import.

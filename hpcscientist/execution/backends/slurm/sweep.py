@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.watching.ledger import Phase
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
+from hpcscientist.execution.backends.slurm.watching.states import Phase
 
 PATIENCE_S = 180.0
 _POLL_S = 1.0
