@@ -21,7 +21,7 @@ from hpcscientist.doctor.rehearse import rehearse
 from hpcscientist.doctor.storage import file_system
 from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.models.serving.fitting.memory import parse_memory
+from hpcscientist.models.serving.fitting.gpus import parse_memory
 from hpcscientist.records.site import Host
 
 _ASK_S = 20.0
