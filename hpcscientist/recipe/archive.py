@@ -2,7 +2,7 @@
 
 Below recipe/ it holds recipe.toml, prepare.py, score.py, reference/ and all other Python files.
 SHA256SUMS names every file of the recipe, so that its hash is known; what else lies in a recipe's
-folder may be data, and is left out. The same content is the same bytes (see `ustar`), and whatever
+folder may be data, and is left out. The same content is the same bytes, and whatever
 is not, byte for byte, what `pack` writes is refused: an archive from elsewhere has no links, no
 other places and nothing hidden.
 """

@@ -1,8 +1,8 @@
 """Static analysis of a candidate's code: the structure around a failure, or of all of it.
 
-`local` says what is read; from `parsing` (files that do not parse, too) to `units` (definitions),
-`bindings` and `scopes` (names), `project` (imports), `inference` (what may be which object),
-`calls`, `values` and `shapes`.
+`local` says what is read; `code` has `units` (definitions; files that do not parse, too), `scopes`
+(names and what binds them) and `project` (imports); `inference` says what may be which object;
+`calls` and `shapes` follow from that.
 """
 
 from hpcscientist.authoring.structure.code.records import (

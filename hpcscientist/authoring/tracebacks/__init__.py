@@ -1,2 +1,3 @@
-"""How tracebacks are read: `lines` cleans a log, `layouts` rewrites foreign layouts in Python's
-own, `blocks` finds tracebacks, `places` finds our files."""
+"""How tracebacks are read: `layouts` cleans a log and rewrites foreign layouts in Python's own,
+`blocks` finds tracebacks, `log` finds our files in them.
+"""

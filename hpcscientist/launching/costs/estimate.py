@@ -3,7 +3,7 @@
 A bound holds whatever the ideas are; a guess supposes that each idea's first version fails
 its pilot once and is fixed, or that its tree is grown whole, that a reviewer's findings go back
 once, that there are two further runs, and that one idea in five is an improvement to be confirmed,
-where there are such steps; how many seeds ideas are given is guessed by `seeding`. Trials that the
+where there are such steps; how many seeds ideas are given is a guess, too. Trials that the
 machine spoilt and that run again are in neither, and a trial's scoring comes on top of its budget.
 """
 

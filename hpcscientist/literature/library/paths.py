@@ -59,7 +59,7 @@ class LibraryPaths:
 
     @property
     def superseded(self) -> Path:
-        """Which files were replaced, and since when; see the module `superseded`."""
+        """Which files were replaced, and since when; see `literature.library.parts`."""
         return self.root / "superseded"
 
     @property

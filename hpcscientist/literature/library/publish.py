@@ -41,7 +41,7 @@ def publish(
 ) -> Contents:
     """Write a new edition of the library, and remove what is not kept any longer.
 
-    Who has an earlier edition open can go on reading it for a time; see `superseded`.
+    Who has an earlier edition open can go on reading it for a time; see `literature.library.parts`.
     """
     alive = {entry.reading for entry in ledger.entries.values()}
     symbols = _alive_symbols(paths, ledger, alive)
