@@ -56,7 +56,7 @@ from hpcscientist.records.asked.authoring import (
     RedraftTask,
     Variant,
 )
-from hpcscientist.records.asked.replies import CodeReply, FixReply, StructureReply
+from hpcscientist.records.asked.replies import CodeReply, FixReply, PartReply, StructureReply
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
 from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
 from hpcscientist.system.interpreter import Interpreter
@@ -263,6 +263,9 @@ def _with_repairs(ordinal: int) -> tuple[int, ...]:
     return tuple(ordinal + REPAIR * again for again in range(REPLIES))
 
 
+_BY_PARTS = ("code", "debug", "complete", "improve", "extend")
+
+
 class CodeStage(Stage[ModelAuthor]):
     """Code: first versions, repairs, improvements, further runs."""
 
@@ -274,6 +277,7 @@ class CodeStage(Stage[ModelAuthor]):
         Kind("complete", "code", CodeReply),
         Kind("improve", "code", CodeReply),
         Kind("extend", "code", CodeReply),
+        *(Kind(f"{stage}-part", "code", PartReply) for stage in _BY_PARTS),
     )
     optional = False
 
