@@ -26,25 +26,25 @@ from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, 
 from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
 from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import IMPORTS, Unit, find_unit, units_in
-from hpcscientist.authoring.review import reach
+from hpcscientist.authoring.review import reachability
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
 from hpcscientist.files.text import one_line
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import GONE, Prompt, of_template
+from hpcscientist.models.prompting.fitting import GONE, Prompt, Window, of_template
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.model import Model
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.ports import Model
 from hpcscientist.recipe.packages import available
-from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.replies import (
+from hpcscientist.records.authoring import (
     ChangesReply,
     CodeReply,
+    Draft,
     FixChangesReply,
     FixReply,
+    GaveUp,
     UnitEdit,
 )
 from hpcscientist.records.base import Record
@@ -116,7 +116,7 @@ class Reviser:
 
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
-        voice = Voice(self._model, "code", self._settings, asked.idea.seed, self._window)
+        voice = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
         now = first = _Asking.first(asked, self._forms.offer(asked.files))
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
@@ -149,7 +149,13 @@ class Reviser:
         return spare or GaveUp(reason=_useless(len(refused) - 1, problem))
 
     async def _first_usable(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call, drafts: int, problem: str
+        self,
+        voice: RoleClient,
+        asked: Question,
+        now: _Asking,
+        call: Call,
+        drafts: int,
+        problem: str,
     ) -> _Answer:
         """Ask for some drafts side by side and return the first of them that can be used.
 
@@ -173,7 +179,7 @@ class Reviser:
         return max(answers, key=_Answer.rank)
 
     async def _answer(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call, problem: str
+        self, voice: RoleClient, asked: Question, now: _Asking, call: Call, problem: str
     ) -> _Answer:
         try:
             if now.offer.is_parts:
@@ -188,7 +194,7 @@ class Reviser:
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
 
     async def _by_parts(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call
+        self, voice: RoleClient, asked: Question, now: _Asking, call: Call
     ) -> CodeReply | FixReply:
         """Have a model name the parts that change, and then write each. Raises ReplyError."""
         if now.part is not None:
@@ -221,7 +227,7 @@ class Reviser:
 
     async def _missing(
         self,
-        voice: Voice,
+        voice: RoleClient,
         asked: Question,
         now: _Asking,
         call: Call,
@@ -258,7 +264,7 @@ class Reviser:
 
     async def _part(
         self,
-        voice: Voice,
+        voice: RoleClient,
         asked: Question,
         now: _Asking,
         call: Call,
@@ -425,7 +431,7 @@ def _idle(before: Mapping[str, str], after: Mapping[str, str], entry: str) -> st
     running = [_running(files, entry) for files in (before, after)]
     if None in running or running[0] != running[1]:
         return None
-    program = reach.read(after, entry)
+    program = reachability.read(after, entry)
     new = [unit.name for unit in program.unreached] if program else []
     return (
         f"nothing that runs is changed: {', '.join(new[:_PROBLEMS]) or 'the new code'} is never "
@@ -435,7 +441,7 @@ def _idle(before: Mapping[str, str], after: Mapping[str, str], entry: str) -> st
 
 def _running(files: Mapping[str, str], entry: str) -> dict[str, str] | None:
     """Return the code of files without definitions that nothing reaches; None: not known."""
-    program = reach.read(files, entry)
+    program = reachability.read(files, entry)
     if program is None or not program.known:
         return None
     idle = {id(unit.node) for unit in program.unreached}

@@ -15,9 +15,8 @@ from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
-from hpcscientist.records.asked.writing import REPLIES
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Budget
+from hpcscientist.records.trial import Budget, Scored
+from hpcscientist.records.writing import REPLIES
 
 
 @click.group(no_args_is_help=False)

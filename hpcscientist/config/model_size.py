@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 
 SMALL = 4.0  # billions of weights, below which a model is small
 # By role: what is left out with a small model in it, by section and key of the settings.

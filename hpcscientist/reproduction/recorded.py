@@ -8,16 +8,16 @@ from pydantic import ValidationError
 
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state
 from hpcscientist.records.events import SplitSpent
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 from hpcscientist.records.idea import Idea
 from hpcscientist.records.trial import Split
 

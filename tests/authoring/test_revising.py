@@ -24,11 +24,9 @@ from hpcscientist.authoring.revising import (
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt, fixed
-from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.model import Message
-from hpcscientist.records.asked.replies import FixReply
+from hpcscientist.models.prompting.fitting import Prompt, Window, fixed
+from hpcscientist.records.authoring import Draft, FixReply, GaveUp
+from hpcscientist.records.model_calls import Message
 
 NOW = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 PROMPT = fixed((Message(role="user", content="Change it."),))

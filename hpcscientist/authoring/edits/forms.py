@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hpcscientist.authoring.edits.lexing import is_python
 from hpcscientist.authoring.edits.parts import is_writable
-from hpcscientist.authoring.edits.syntax import is_python
 from hpcscientist.authoring.edits.units import IMPORTS, SETTINGS, Unit, units_in
 from hpcscientist.models.reply_limits import Limit, Limits
 

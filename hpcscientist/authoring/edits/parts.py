@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from hpcscientist.authoring.edits.units import IMPORTS, MAIN, SETTINGS, Unit
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
 from hpcscientist.models.answers import strip_reasoning
 
 FENCE = "```python\n"

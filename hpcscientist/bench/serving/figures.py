@@ -19,7 +19,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import interpreter
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 __all__ = ["IN_FLIGHT", "ON_GPU", "PARTS", "Options", "figures", "folder_of"]
 

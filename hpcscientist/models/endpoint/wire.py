@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
-from hpcscientist.models.answers import split_reasoning
+from hpcscientist.models.answers import estimate_tokens, split_reasoning
 from hpcscientist.models.endpoint.retry import Transient
 from hpcscientist.models.odds import Token, of_numbers
-from hpcscientist.models.text import estimate_tokens
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.bounds import MOST
+from hpcscientist.records.base import MOST
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 # What servers call a reply's schema, and what they say of one that they cannot enforce.
 _SCHEMA = re.compile(

@@ -21,8 +21,7 @@ from hpcscientist.files.atomic import read_tail, write_text
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.nodes import caches, server
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.records.base import Record
 
 _POLL_S = 0.2
