@@ -61,7 +61,8 @@ GIVEN_BACK = "the edits give back the unchanged reference"
 
 TRIES = 3  # the first reply and two repairs
 AGAIN = 2  # replies that may repeat a refused one
-_MOST_PARTS, _MOST_MISSING = 4, 3
+MOST_PARTS = 7  # that are written for one reply: those it names, and what these lack
+_MOST_NAMED, _MOST_MISSING = 4, 3
 _UNDEFINED = re.compile(r"'(\w+)' is not defined")
 _PARTS = 8  # by which the numbers of parts of a draft are below those of the next
 _PROBLEMS = 20  # of a version, as many as go back to the model
@@ -241,7 +242,7 @@ class Reviser:
         found = [match[1] for p in problems if (match := _UNDEFINED.match(p.message))]
         first = call.draft * _PARTS
         written = list[UnitEdit]()
-        for number, name in enumerate(list(dict.fromkeys(found))[:_MOST_MISSING], _MOST_PARTS):
+        for number, name in enumerate(list(dict.fromkeys(found))[:_MOST_MISSING], _MOST_NAMED):
             user = next((e for e in edits if re.search(rf"\b{name}\b", e.code)), edits[0])
             is_called = re.search(rf"\b{name}\(", user.code) is not None
             begun = f"def {name}(" if is_called else f"{name} ="
