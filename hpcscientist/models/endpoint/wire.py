@@ -37,6 +37,9 @@ _UNKNOWN_FIELD = r"{unknown}[^.;]{{0,80}}\b{name}\b|\b{name}\b[^.;]{{0,80}}{unkn
 MAX_TOKENS, NEW_MAX_TOKENS = "max_tokens", "max_completion_tokens"
 SCHEMA, SEED = "response_format", "seed"
 BEGUN = "continue_final_message"
+_WITH_BEGUN = "add_generation_prompt"
+# Servers that want the last turn to be the user's: Mistral's, Anthropic's.
+_LAST_TURN = re.compile(r"\blast (?:role|message|turn)\b|\bprefill", re.I)
 LOGPROBS, TOP_LOGPROBS = "logprobs", "top_logprobs"
 INSTEAD = {  # what is done without a field
     SCHEMA: "replies are checked here alone",
@@ -116,7 +119,7 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
     if request.begun and BEGUN not in without:
         # As vLLM, SGLang and llama.cpp have it; others take it for the last turn, and answer anew.
         body["messages"].append({"role": "assistant", "content": request.begun})
-        body |= {BEGUN: True, "add_generation_prompt": False}
+        body |= {BEGUN: True, _WITH_BEGUN: False}
     if request.reply_schema is not None and SCHEMA not in without:
         # Not `strict`: that dialect refuses optional fields and bounds, which ours have.
         schema = {"name": request.schema_name or request.stage, "schema": request.reply_schema}
@@ -128,7 +131,7 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     """Return which field of a request's body an endpoint refuses and can do without, if any.
 
     That is its schema, which not every server enforces and none enforces whole; log-probabilities,
-    or those of so many tokens; the old name of `max_tokens`; or the seed. `said` is the error as
+    or those of so many tokens; the old name of `max_tokens`; the seed; or how the reply begins. `said` is the error as
     the endpoint words it.
     """
     if LOGPROBS in body and status in _REFUSES_LOGPROBS and _PROBABILITIES.search(said):
@@ -139,10 +142,12 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     ):
         return SCHEMA
     if status in {400, 422}:
-        for name in (MAX_TOKENS, SEED, BEGUN):
+        if BEGUN in body and _LAST_TURN.search(said):
+            return BEGUN
+        for name in (MAX_TOKENS, SEED, BEGUN, _WITH_BEGUN):
             pattern = _UNKNOWN_FIELD.format(unknown=_UNKNOWN, name=name)
             if name in body and re.search(pattern, said, re.I):
-                return name
+                return BEGUN if name == _WITH_BEGUN else name
     return None
 
 
