@@ -131,8 +131,8 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     """Return which field of a request's body an endpoint refuses and can do without, if any.
 
     That is its schema, which not every server enforces and none enforces whole; log-probabilities,
-    or those of so many tokens; the old name of `max_tokens`; the seed; or how the reply begins. `said` is the error as
-    the endpoint words it.
+    or those of so many tokens; the old name of `max_tokens`; the seed; or how the reply begins.
+    `said` is the error as the endpoint words it.
     """
     if LOGPROBS in body and status in _REFUSES_LOGPROBS and _PROBABILITIES.search(said):
         fewer = body[TOP_LOGPROBS] != _FEWER_TOKENS and _TOO_MANY.search(said)
