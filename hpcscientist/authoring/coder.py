@@ -15,14 +15,16 @@ last the plan. What a debug round goes without is the debugger's matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
 from hpcscientist.authoring.debugging import Debugger, ordinal_of
 from hpcscientist.authoring.edits.forms import Offer
-from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
+from hpcscientist.authoring.edits.parts import is_writable
+from hpcscientist.authoring.edits.units import units_in
+from hpcscientist.authoring.revising import AGAIN, MOST_PARTS, TRIES, Question, Reviser
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
 from hpcscientist.models.prompting.fitting import (
     Prompt,
@@ -47,18 +49,23 @@ from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
 from hpcscientist.ports import Model
 from hpcscientist.records.authoring import (
     Brief,
+    ChangesReply,
     CodeReply,
     CompleteTask,
     Draft,
     ExtendTask,
+    FixChangesReply,
     FixReply,
     FixTask,
     GaveUp,
     ImproveTask,
+    PartChange,
+    PartReply,
     RedraftTask,
     StructureReply,
     Variant,
 )
+from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
 from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 from hpcscientist.system.interpreter import Interpreter
@@ -265,6 +272,9 @@ def _with_repairs(ordinal: int) -> tuple[int, ...]:
     return tuple(ordinal + REPAIR * again for again in range(REPLIES))
 
 
+_BY_PARTS = ("code", "debug", "complete", "improve", "extend")
+
+
 class CodeStage(Stage[ModelAuthor]):
     """Code: first versions, repairs, improvements, further runs."""
 
@@ -276,6 +286,7 @@ class CodeStage(Stage[ModelAuthor]):
         Kind("complete", "code", CodeReply),
         Kind("improve", "code", CodeReply),
         Kind("extend", "code", CodeReply),
+        *(Kind(f"{stage}-part", "code", PartReply) for stage in _BY_PARTS),
     )
     optional = False
 
@@ -297,7 +308,21 @@ class CodeStage(Stage[ModelAuthor]):
             found.append(Calls("complete", ideas * min(1, rounds), ideas * rounds * most))
         if own.runs_at_most:
             found.append(Calls("extend", ideas * own.runs, ideas * own.runs_at_most * most))
+        if authoring.edits == "parts":
+            parts = [of for of in found if of.kind in _BY_PARTS]
+            found += [Calls(f"{of.kind}-part", 2 * of.guess, MOST_PARTS * of.most) for of in parts]
         return found
+
+    def answers(self, sample: Sample) -> Mapping[str, Record]:
+        """Return which part changes, without which none is written."""
+        if sample.settings.authoring.edits != "parts":
+            return {}
+        units = units_in(sample.recipe.reference, sample.recipe.spec.editable)
+        part = next((unit.label for unit in units if is_writable(unit)), "")
+        named = (PartChange(part=part, change=filler(SUMMARY_SIZE)),)
+        plain = ChangesReply(note=filler(TITLE_SIZE), changes=named)
+        fix = FixChangesReply(diagnosis=filler(TITLE_SIZE), changes=named)
+        return {kind: fix if kind == "debug" else plain for kind in _BY_PARTS}
 
     def open(self, means: Means) -> ModelAuthor:
         """Return who writes code."""

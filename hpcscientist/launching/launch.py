@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.proposals import campaign_library, earlier
+from hpcscientist.config import model_size
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slots import refuse_patterns
@@ -63,6 +64,9 @@ def check(settings: Settings, folder: Path) -> LaunchPlan:
     divided = colocated_trials.check(settings, placement.site, recipe.spec.resources, ours)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     probed = asyncio.run(_probe(specs, recipe, settings)) if specs else _Probed("search")
+    settings, small = model_size.fitted(settings, specs)
+    if small:
+        placement = replace(placement, notes=(*placement.notes, small))
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
     isolation.require_permission(placement.isolation, trusted, settings.allow_unsandboxed)
     _check_control(settings, parsed.kind == "search", recipe)

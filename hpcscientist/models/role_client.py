@@ -11,7 +11,7 @@ from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.models.prompting.fitting import Prompt, Window
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.structured import WARMER, ask, warmer, with_format
+from hpcscientist.models.structured import CUT_OFF, WARMER, ask, complete, warmer, with_format
 from hpcscientist.ports import Model
 from hpcscientist.records.idea import idea_seed
 from hpcscientist.records.model_calls import ModelRequest, Role
@@ -71,8 +71,26 @@ class RoleClient:
         `limits` say what its fields may hold for this one question, where a server heeds a schema.
         Raises ReplyError where there is no usable reply, and what the model raises.
         """
+        request, window = self._request(call), self._window
+        return await ask(
+            self._model, request, reply_type, prompt=prompt, window=window, limits=limits
+        )
+
+    async def write(self, call: Call, prompt: Prompt, begun: str) -> str:
+        """Ask for free text that goes on from `begun`; return it without that.
+
+        Raises ReplyError where the shortest prompt does not fit or the reply is cut off, and what
+        the model raises.
+        """
+        request = self._request(call).model_copy(update={"begun": begun})
+        reply = await complete(self._model, request, prompt, self._window)
+        if reply.finish == CUT_OFF:
+            raise ReplyError(f"{call.subject}: the reply to {request.key} was cut off")
+        return reply.text
+
+    def _request(self, call: Call) -> ModelRequest:
         settings = self._settings
-        request = ModelRequest(
+        return ModelRequest(
             subject=call.subject,
             stage=call.stage,
             role=self._role,
@@ -83,9 +101,6 @@ class RoleClient:
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=call.seed(self._seed),
-        )
-        return await ask(
-            self._model, request, reply_type, prompt=prompt, window=self._window, limits=limits
         )
 
     async def fits(self, reply_type: type[BaseModel], prompt: Prompt) -> bool:

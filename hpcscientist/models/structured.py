@@ -77,7 +77,7 @@ async def ask(
             }
         )
         try:
-            reply = await _complete(model, call, now, window)
+            reply = await complete(model, call, now, window)
         except ReplyError as error:
             if not repair:
                 raise
@@ -126,10 +126,13 @@ def _schema(reply_type: type[BaseModel]) -> dict[str, Any]:
     return reply_type.model_json_schema()
 
 
-async def _complete(
+async def complete(
     model: Model, request: ModelRequest, prompt: Prompt, window: Window
 ) -> ModelReply:
-    """Ask what fits, and once more what fits by the server's own count."""
+    """Ask as much of a prompt as fits, and once more what fits by the server's own count.
+
+    Raises ReplyError where the shortest prompt does not fit, and what `model` raises.
+    """
     call = f"{request.subject}: {request.key}"
     request = request.model_copy(update={"question": prompt_hash(prompt.at(0))})
     fitted = await window.fit(prompt, request.max_tokens, call)

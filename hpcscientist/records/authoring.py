@@ -173,6 +173,36 @@ class FixReply(Record):
     edits: tuple[AnyEdit, ...] = ()
 
 
+class PartChange(Record):
+    """One part of the code that changes."""
+
+    part: str = Field(description="One of the parts that the prompt lists.")
+    change: Prose = Field(
+        min_length=1, description="What its new code does differently, with numbers and formulas."
+    )
+
+
+class ChangesReply(Record):
+    """The reply of stages `code`, `complete` and `extend` where parts are named first."""
+
+    note: Prose = Field(description="What is changed, in one sentence.")
+    changes: tuple[PartChange, ...]
+
+
+class PartReply(Record):
+    """A part's new code, which is asked for as text."""
+
+    code: str
+
+
+class FixChangesReply(Record):
+    """The reply of stage `debug` where parts are named first."""
+
+    diagnosis: Prose = Field(description="The cause of the failure, in one or two sentences.")
+    give_up: bool = Field(default=False, description="The idea cannot be made to work.")
+    changes: tuple[PartChange, ...] = ()
+
+
 class StructureReply(Record):
     """The reply schema of stage `structure`: the failed code's local structure, analysed."""
 

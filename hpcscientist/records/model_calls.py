@@ -37,6 +37,8 @@ class ModelRequest(Record):
     server that knows how (vLLM) go on until then: for measurements.
     `question` names what is asked where `messages` are a shortened form of that: replies are
     recorded under it. Left empty, the messages are the question.
+    `begun` is how the reply begins, for a server that lets a model go on from there; it is no part
+    of the reply's text.
     `scale` is the highest value of scores from 1 on whose probabilities are wanted; 0: none are.
     """
 
@@ -55,6 +57,7 @@ class ModelRequest(Record):
     seed: int | None = None
     ignore_eos: bool = False
     question: str = ""
+    begun: str = ""
     scale: int = Field(default=0, ge=0)
 
     @property

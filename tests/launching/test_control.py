@@ -116,7 +116,7 @@ def test_told_to_stop_while_it_waits_it_is_continued_and_does_not_count(job: Job
 def test_another_driver_that_stays_alive_leaves_it_no_continuation(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(controller, "QUEUE_PATIENCE_S", -1.0)
     job.another_drives()
     with pytest.raises(CampaignBusy):
         job.run()

@@ -214,7 +214,8 @@ def test_every_step_costs_calls_of_its_role(tmp_path: Path) -> None:
     ideation, code, review = costs.estimate(checked).roles
     kinds = stages.kinds()
     asked = asked_of(checked)
-    assert set(asked) == set(stages.kinds()) - {"improve"}  # a tree alone asks for that
+    plain_kinds = {kind for kind in kinds if not kind.endswith("-part")}  # small models' alone
+    assert set(asked) == plain_kinds - {"improve"}  # a tree alone asks for that
     assert asked["directions"].guess == 4  # two rounds of six, in batches of four and two
     assert asked["rank"].guess == checked.settings.literature.papers
     assert asked["reflect"].guess == 36
@@ -227,10 +228,20 @@ def test_every_step_costs_calls_of_its_role(tmp_path: Path) -> None:
     assert code.calls == sum(asked[stage].guess for stage in own)
     assert code.calls_at_most == sum(asked[stage].most for stage in own)
     weights = weigh(checked.recipe, checked.settings, ALL)
-    assert set(weights) == set(stages.kinds()) - {"improve"}
+    assert set(weights) == plain_kinds - {"improve"}
     assert review.prompt == sum(
         e.guess * weights[s] for s, e in asked.items() if kinds[e.kind].role == "review"
     )
+
+
+def test_code_by_parts_costs_calls_for_these_too(tmp_path: Path) -> None:
+    checked = replace(asking(checked_of(tmp_path, ideas=12)), steps=ALL)
+    authoring = checked.settings.authoring.model_copy(update={"edits": "parts"})
+    settings = checked.settings.model_copy(update={"authoring": authoring})
+    before, after = costs.estimate(checked), costs.estimate(replace(checked, settings=settings))
+    assert after.roles[1].calls > before.roles[1].calls
+    weights = weigh(checked.recipe, settings, ALL)
+    assert 0 < weights["code-part"] < weights["code"]
 
 
 TREE = {"search": "tree", "drafts": 3, "nodes": 11, "debug_share": 0.25}

@@ -400,6 +400,34 @@ async def test_a_field_that_the_endpoint_does_not_know_is_left_out_from_then_on(
         assert body == {key: first[key] for key in first if key != field} | newer
 
 
+async def test_a_reply_goes_on_from_its_beginning(endpoint: Endpoint, model: OpenAIModel) -> None:
+    endpoint.script = [answer(completion("    return 1"))]
+    reply = await model.complete(request().model_copy(update={"begun": "def f():\n"}))
+    assert reply.text == "    return 1"
+    body = endpoint.posts[0].body
+    assert body["messages"][-1] == {"role": "assistant", "content": "def f():\n"}
+    assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Extra inputs are not permitted: continue_final_message",
+        "Unrecognized request argument supplied: add_generation_prompt",
+        "Expected last role User or Tool for serving but got assistant",
+    ],
+)
+async def test_a_server_that_takes_no_beginning_is_asked_without_from_then_on(
+    endpoint: Endpoint, model: OpenAIModel, said: str
+) -> None:
+    endpoint.script = [error(400, said), OK]
+    asked = request().model_copy(update={"begun": "def f():\n"})
+    await model.complete(asked)
+    await model.complete(asked)
+    assert [len(seen.body["messages"]) for seen in endpoint.posts] == [2, 1, 1]
+    assert all("add_generation_prompt" not in seen.body for seen in endpoint.posts[1:])
+
+
 @pytest.mark.parametrize(
     ("said", "mend"),
     [

@@ -36,11 +36,16 @@ _UNKNOWN = (
 _UNKNOWN_FIELD = r"{unknown}[^.;]{{0,80}}\b{name}\b|\b{name}\b[^.;]{{0,80}}{unknown}"
 MAX_TOKENS, NEW_MAX_TOKENS = "max_tokens", "max_completion_tokens"
 SCHEMA, SEED = "response_format", "seed"
+BEGUN = "continue_final_message"
+_WITH_BEGUN = "add_generation_prompt"
+# Servers that want the last turn to be the user's: Mistral's, Anthropic's.
+_LAST_TURN = re.compile(r"\blast (?:role|message|turn)\b|\bprefill", re.I)
 LOGPROBS, TOP_LOGPROBS = "logprobs", "top_logprobs"
 INSTEAD = {  # what is done without a field
     SCHEMA: "replies are checked here alone",
     MAX_TOKENS: f"{NEW_MAX_TOKENS} is sent in its place",
     SEED: "the same question may have another answer",
+    BEGUN: "replies begin as the model likes",
     LOGPROBS: "scores are what was sampled",
     TOP_LOGPROBS: "those of fewer tokens are asked for",
 }
@@ -111,6 +116,10 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
         body[TOP_LOGPROBS] = _FEWER_TOKENS if TOP_LOGPROBS in without else _MOST_TOKENS
     if request.ignore_eos:
         body["ignore_eos"] = True
+    if request.begun and BEGUN not in without:
+        # As vLLM, SGLang and llama.cpp have it; others take it for the last turn, and answer anew.
+        body["messages"].append({"role": "assistant", "content": request.begun})
+        body |= {BEGUN: True, _WITH_BEGUN: False}
     if request.reply_schema is not None and SCHEMA not in without:
         # Not `strict`: that dialect refuses optional fields and bounds, which ours have.
         schema = {"name": request.schema_name or request.stage, "schema": request.reply_schema}
@@ -122,8 +131,8 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     """Return which field of a request's body an endpoint refuses and can do without, if any.
 
     That is its schema, which not every server enforces and none enforces whole; log-probabilities,
-    or those of so many tokens; the old name of `max_tokens`; or the seed. `said` is the error as
-    the endpoint words it.
+    or those of so many tokens; the old name of `max_tokens`; the seed; or how the reply begins.
+    `said` is the error as the endpoint words it.
     """
     if LOGPROBS in body and status in _REFUSES_LOGPROBS and _PROBABILITIES.search(said):
         fewer = body[TOP_LOGPROBS] != _FEWER_TOKENS and _TOO_MANY.search(said)
@@ -133,10 +142,12 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     ):
         return SCHEMA
     if status in {400, 422}:
-        for name in (MAX_TOKENS, SEED):
+        if BEGUN in body and _LAST_TURN.search(said):
+            return BEGUN
+        for name in (MAX_TOKENS, SEED, BEGUN, _WITH_BEGUN):
             pattern = _UNKNOWN_FIELD.format(unknown=_UNKNOWN, name=name)
             if name in body and re.search(pattern, said, re.I):
-                return name
+                return BEGUN if name == _WITH_BEGUN else name
     return None
 
 
@@ -172,6 +183,8 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
         raise Transient(f"the reply's body is no completion: {detail}")
     content, apart = _content(message)
     inside, answer = split_reasoning(content)
+    if request.begun and not inside:
+        answer = content  # which may begin within a line
     finish = choice.get("finish_reason")
     if isinstance(finish, str) and finish in _FAILED and not content:
         raise Transient(f"the server ended the reply ({finish}): {_told(choice)}")
