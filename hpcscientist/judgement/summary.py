@@ -30,6 +30,9 @@ from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation, MetricSpec
 from hpcscientist.results.aggregate import Overview, overview
 
+SELF_REPORTED_NOTE = (
+    "metrics are self-reported: the code of ideas computes them, so nothing is confirmed or claimed"
+)
 _REASON = 120  # characters of why an idea failed
 _SCORED = {
     Verdict.IMPROVEMENT: "improved",
@@ -101,6 +104,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
         notes=(
             *state.notes,
             *filter(None, [drifted(state, metric), tampering(state.tampering)]),
+            *([SELF_REPORTED_NOTE] if metric.is_self_reported else []),
         ),
         quality=measure(state),
         rule=str(rule_of(config.settings)),
