@@ -13,7 +13,7 @@ from typing import Any
 import tomli_w
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.hashing import hash_texts
+from hpcscientist.files.hashing import hash_bytes, hash_named
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.checks.files import RECIPE_FILE
@@ -42,7 +42,7 @@ class Line:
     why: str
 
     def __str__(self) -> str:
-        return printable(one_line(f"{self.fate:8} {self.what}: {self.why}", None))
+        return f"{self.fate:8} " + printable(one_line(f"{self.what}: {self.why}", None))
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Draft:
         self.files[name] = content.encode() if isinstance(content, str) else content
 
     def fill(self, name: str, template: str, **slots: object) -> None:
-        """Add a file made of a template of ours, whose slots hold literals of Python."""
+        """Add a file made of a template of ours, whose slots hold literals of Python, or `Code`."""
         text = template_text(template)
         self.put(name, _SLOT.sub(lambda slot: _literal(slots[slot[1].lower()]), text))
 
@@ -122,13 +122,27 @@ class Draft:
 
     def hash_of(self, *folders: str) -> str:
         """Return a hash of the files below these folders of the recipe."""
-        chosen = {n: c for n, c in self.files.items() if n.partition("/")[0] in folders}
-        return hash_texts({name: content.hex() for name, content in chosen.items()})
+        return hash_named(
+            {
+                name: hash_bytes(content)
+                for name, content in self.files.items()
+                if name.partition("/")[0] in folders
+            }
+        )
+
+
+class Code(str):
+    """A slot that holds lines of Python."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def template_text(name: str) -> str:
     """Return a template of a script that goes into recipes."""
-    path = resources.files("hpcscientist.importers") / "templates" / f"{name}.tmpl"
+    path = resources.files("hpcscientist.importers") / "templates" / f"{name}.py.tmpl"
     return path.read_text(encoding="utf-8")
 
 

@@ -146,7 +146,7 @@ class _Folder(Source):
                     found.sizes[name] = info.st_size
                 if len(found.odd) + len(found.sizes) > _MOST_ENTRIES:
                     raise RecipeError(
-                        f"{self.path}: holds more than {_MOST_ENTRIES} files; give the task's folder"
+                        f"{self.path}: holds more than {_MOST_ENTRIES} files; give one task"
                     )
         except OSError as error:
             raise RecipeError(f"{error.filename}: cannot be read: {error.strerror}") from error

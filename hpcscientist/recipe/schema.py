@@ -217,7 +217,7 @@ class RecipeSpec(Record):
                 continue
             if reported:
                 raise ValueError(
-                    f"metric {metric.name!r}: kind of [scorer] is self-reported, and so is its name: "
+                    f"metric {metric.name!r}: [scorer] is self-reported, so its name says that too: "
                     f"call it {SELF_REPORTED + metric.name!r}"
                 )
             raise ValueError(

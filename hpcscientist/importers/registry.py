@@ -1,0 +1,63 @@
+"""All importers of recipes: ours, and those of other installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+
+from hpcscientist.errors import RecipeError, UsageError
+from hpcscientist.importers import script
+from hpcscientist.importers.draft import Draft
+from hpcscientist.importers.request import Format, Request
+from hpcscientist.recipe.create import NAME
+from hpcscientist.system import plugins
+
+OURS: tuple[Format, ...] = (script.FORMAT,)
+
+
+def formats() -> Mapping[str, Format]:
+    """Return all importers by name, those of other installed packages among them.
+
+    Raises UsageError for one of another package that is none.
+    """
+    ours = {each.name: each for each in OURS}
+    others = plugins.load("importers", frozenset(ours))
+    for name, plugin in others.items():
+        if not isinstance(plugin.value, Format) or plugin.value.name != name:
+            raise UsageError(
+                f"{plugin.origin}: {name!r} is no Format of that name; mend or uninstall it"
+            )
+    return ours | {name: plugin.value for name, plugin in others.items()}
+
+
+def draft_of(kind: Format, request: Request, name: str) -> Draft:
+    """Return the draft of a recipe made of a task. Raises RecipeError for what is no such task.
+
+    Options that this kind of task has no use for are refused, so that none is believed to count.
+    """
+    unset = {each.name: each.default for each in fields(Request)}
+    for option in sorted(unset.keys() - {"source"} - kind.options):
+        if getattr(request, option) != unset[option]:
+            flag = "--" + option.replace("_", "-")
+            raise UsageError(f"{flag}: {kind.name} has no use for it; leave it out")
+    if not NAME.fullmatch(name):
+        raise RecipeError(
+            f"{name!r} cannot name a recipe: give --out DIR, whose name has a lower-case letter, then "
+            "letters, digits, '-' or '_'"
+        )
+    draft = Draft(name)
+    for odd, what in request.source.odd.items():
+        draft.lost(odd, f"is {what}, which is not followed")
+    kind.read(request, draft)
+    return draft
+
+
+def format_of(name: str) -> Format:
+    """Return the importer of that name. Raises UsageError with the nearest one."""
+    known = formats()
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        raise UsageError(f"there is no importer of {name!r}; {hint}")
+    return known[name]
