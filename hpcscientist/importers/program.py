@@ -39,6 +39,9 @@ _NOT_LONG = re.compile(r"eval|log|warm|save|print|decay|per|accum|interval|every
 SEED = re.compile(
     r"^(?:random_?|rng_?|np_?|torch_?|global_?)?(?:seed|random_state)s?$", re.IGNORECASE
 )
+_NOT_A_KNOB = re.compile(
+    r"(?:^|_)(?:evals?|test\w*|val|valid\w*|classes|folds?|log|gpus?)(?:_|$)", re.I
+)
 _SHARE = re.compile(r"dropout|momentum|beta|decay|ratio|frac|smoothing|gamma|alpha", re.IGNORECASE)
 
 
@@ -138,10 +141,10 @@ class Program:
         found: dict[str, int] = {}
         for call in sorted(self._calls, key=lambda each: each.lineno):
             for word in call.keywords:
-                if word.arg and SEED.match(word.arg) and isinstance(_value(word.value), int):
-                    found.setdefault(f"{word.arg}={_value(word.value)}", call.lineno)
+                if word.arg == "random_state" and isinstance(_value(word.value), int):
+                    found.setdefault(f"random_state={_value(word.value)}", call.lineno)
             name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
-            if name in ("seed", "manual_seed", "default_rng", "RandomState") and call.args:
+            if name in ("RandomState", "Random", "PRNGKey") and len(call.args) == 1:
                 value = _value(call.args[0])
                 if isinstance(value, int):
                     found.setdefault(f"{name}({value})", call.lineno)
@@ -171,8 +174,13 @@ def is_length(name: str) -> bool:
 
 
 def knob_of(name: str, value: KnobValue, file: str) -> dict[str, object] | None:
-    """Return a knob of recipe.toml around a constant's value; None where no range is sensible."""
-    if SEED.match(name) or isinstance(value, bool | str) or not name.isupper() or value <= 0:
+    """Return a knob of recipe.toml around a constant's value; None where there should be none.
+
+    Who may set how long training takes, or what is evaluated, gains by that alone.
+    """
+    if isinstance(value, bool | str) or not name.isupper() or value <= 0:
+        return None
+    if SEED.match(name) or is_length(name) or _NOT_A_KNOB.search(name):
         return None
     knob: dict[str, object] = {"name": name, "file": file}
     if isinstance(value, int):

@@ -7,13 +7,13 @@ from dataclasses import fields
 from difflib import get_close_matches
 
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.importers import script
+from hpcscientist.importers import ai_scientist, script
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.request import Format, Request
 from hpcscientist.recipe.create import NAME
 from hpcscientist.system import plugins
 
-OURS: tuple[Format, ...] = (script.FORMAT,)
+OURS: tuple[Format, ...] = (script.FORMAT, ai_scientist.FORMAT)
 
 
 def formats() -> Mapping[str, Format]:
@@ -43,7 +43,7 @@ def draft_of(kind: Format, request: Request, name: str) -> Draft:
             raise UsageError(f"{flag}: {kind.name} has no use for it; leave it out")
     if not NAME.fullmatch(name):
         raise RecipeError(
-            f"{name!r} cannot name a recipe: give --out DIR, whose name has a lower-case letter, then "
+            f"{name!r} cannot name a recipe: give --out DIR, its name a lower-case letter, then "
             "letters, digits, '-' or '_'"
         )
     draft = Draft(name)

@@ -254,7 +254,7 @@ def _say_seeds(draft: Draft, program: Program, names: list[str]) -> None:
         draft.adapted("seed", f"{', '.join(names)} is set to each trial's")
     else:
         draft.adapted(
-            "seed", "none is asked for; those of random, NumPy and PyTorch are set before"
+            "seed", "those that random, NumPy and PyTorch are given are shifted by each trial's"
         )
     for call, line in program.fixed_seeds.items():
         draft.warn(

@@ -217,7 +217,7 @@ class RecipeSpec(Record):
                 continue
             if reported:
                 raise ValueError(
-                    f"metric {metric.name!r}: [scorer] is self-reported, so its name says that too: "
+                    f"metric {metric.name!r}: [scorer] is self-reported, and names say so: "
                     f"call it {SELF_REPORTED + metric.name!r}"
                 )
             raise ValueError(

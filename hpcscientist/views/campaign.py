@@ -30,7 +30,7 @@ from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.found.finding import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import SELF_REPORTED, MetricSpec
 from hpcscientist.views.ideas import IdeaView, ideas_of
 from hpcscientist.views.progress import Best, best_so_far
 from hpcscientist.views.resources import (
@@ -141,7 +141,7 @@ def next_command(folder: str, rows: Sequence[ResultRow], *, ended: bool, is_driv
     if not ended:
         return f"hpcsci resume {directory}"
     best = best_row(rows)
-    if best is not None:
+    if best is not None and not best.metric.startswith(SELF_REPORTED):
         return f"hpcsci reproduce {directory} --idea {best.idea_id}"
     return f"hpcsci report {directory}"
 
