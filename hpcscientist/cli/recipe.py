@@ -143,6 +143,9 @@ def import_(
 ) -> None:
     """Import a recipe; its help is put together above."""
     kind = registry.format_of(format_name)
+    for option in ("data", "scorer"):  # other processes than this one read them
+        if asked[option] is not None:
+            asked[option] = expanded(str(asked[option])).absolute()
     request = Request(
         open_source(expanded(str(source))),
         direction=Direction(direction) if direction else None,
@@ -152,6 +155,7 @@ def import_(
     name = slug(request.source.stem) if target is None else target.absolute().name
     target = target or Path("recipes") / name
     draft = registry.draft_of(kind, request, name)
+    registry.search_labels(draft, request)
     for line in draft.lines:
         click.echo(str(line), err=not only_check)
     draft.require()

@@ -53,6 +53,8 @@ class Draft:
     document: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
+    runs_source: bool = False  # prepare.py runs the task's own code
+    withholds: bool = True  # there are labels that candidates should not see
     commands: list[str] = field(default_factory=list)  # what to run next, with {recipe} in them
 
     def maps(self, what: str, why: str) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.importers import ai_scientist, script
+from hpcscientist.importers import ai_scientist, leaks, mle_bench, script
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.request import Format, Request
+from hpcscientist.recipe import data
 from hpcscientist.recipe.create import NAME
+from hpcscientist.recipe.load import load
 from hpcscientist.system import plugins
 
-OURS: tuple[Format, ...] = (script.FORMAT, ai_scientist.FORMAT)
+OURS: tuple[Format, ...] = (script.FORMAT, ai_scientist.FORMAT, mle_bench.FORMAT)
 
 
 def formats() -> Mapping[str, Format]:
@@ -51,6 +55,34 @@ def draft_of(kind: Format, request: Request, name: str) -> Draft:
         draft.lost(odd, f"is {what}, which is not followed")
     kind.read(request, draft)
     return draft
+
+
+def search_labels(draft: Draft, request: Request) -> None:
+    """Prepare a draft's data, and have it tell how labels follow from what candidates see.
+
+    The task's own preparation is run only where the user said so. Raises RecipeError where the
+    data cannot be prepared.
+    """
+    if not draft.withholds or draft.refusals:
+        return
+    wanted = draft.document.get("data", {}).get("required") and request.data is None
+    if wanted or (draft.runs_source and not request.run_source):
+        lacking = "--data FOLDER" if wanted else "--run-source, which runs its preparation"
+        draft.warn("labels", f"were not looked for in what candidates see: give {lacking}")
+        return
+    with tempfile.TemporaryDirectory(prefix="hpcsci-import-") as room:
+        folder = Path(room) / "recipe"
+        draft.write(folder)
+        recipe = load(folder)
+        made = data.prepare(recipe, Path(room, "data"), Path(room, "labels"), request.data)
+        found: dict[leaks.Leak, list[str]] = {}
+        for split, view in made.views.items():
+            for leak in leaks.search(view / "train", view / split.value, made.labels[split]):
+                found.setdefault(leak, []).append(split.value)
+    for leak, splits in found.items():
+        draft.warn(f"labels of {' and '.join(splits)}", f"{leak.place} {leak.how}")
+    if not found:
+        draft.adapted("labels", "none follows from columns, order, times or names of files")
 
 
 def format_of(name: str) -> Format:

@@ -212,6 +212,7 @@ def _self_reported(draft: Draft, metrics: list[str]) -> None:
         "self-reported: the code that ideas edit computes them, so they are never confirmed and "
         "never a claim; --scorer FILE names one that sees labels apart",
     )
+    draft.withholds = False
     draft.fill("score.py", "score_self_reported", metrics=tuple(metrics))
 
 
