@@ -136,8 +136,10 @@ def _files(draft: Draft, dataset: Mapping[str, Any]) -> tuple[str, str]:
     """Return the answers' name below private/ and that of the sample submission below public/."""
     found = []
     for key, side in (("answers", "private"), ("sample_submission", "public")):
-        given = dataset.get(key)
-        _, between, name = str(given).partition(f"/prepared/{side}/")
+        given = str(dataset.get(key))
+        # A few competitions keep their sample submission beside the answers.
+        sides = (side, "private") if f"/prepared/{side}/" not in given else (side,)
+        _, between, name = given.partition(f"/prepared/{sides[-1]}/")
         if not between or ".." in Path(name).parts or Path(name).is_absolute():
             draft.refuse(f"{_CONFIG}: {key}", f"names no file below prepared/{side}/: {given}")
         elif Path(name).suffix not in (".csv", ".tsv"):
@@ -168,7 +170,8 @@ def _modules(source: Source, draft: Draft, package: str, own: Mapping[str, str])
     known = {name: set(names) for name, names in _OURS.items()}
     for name, text in _checkout(source.path).items():
         modules[name] = text
-        known[name] = {*Program(name, text).functions}
+        shared = Program(name, text)
+        known[name] = {*shared.functions, *(what for _, _, what in imported_names(shared))}
     for name, text in own.items():
         modules[f"{package}.{name}"] = text
         for line, module, what in imported_names(Program(f"{name}.py", text)):

@@ -27,7 +27,7 @@ _MINIMIZE = re.compile(
 )
 _MAXIMIZE = re.compile(
     r"\b(accuracy|acc|auc|auroc|auprc|f1|fbeta|precision|recall|score|reward|bleu|rouge|r2|map|ndcg|"
-    r"mrr|iou|dice|kappa|correlation|spearman|pearson|hits|psnr|ssim|return|success|likelihood)\b"
+    r"mrr|iou|jaccard|tau|dice|kappa|correlation|spearman|pearson|hits|psnr|ssim|return|success|likelihood)\b"
 )
 _LABEL = re.compile(r"([^\W\d][\w @/%()^-]*?)\s*(?:[:=]|is|->)?\s*$")
 # Lengths of training, which a pilot cuts down.
@@ -161,7 +161,8 @@ def missing_packages(files: dict[str, str]) -> list[str]:
 
 def direction_of(metric: str) -> Direction | None:
     """Return which way a metric is better, by the words of its name; None where they do not say."""
-    words = re.sub(r"[^a-z0-9]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", metric).lower())
+    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", metric)  # valLoss; and as it is: mAP
+    words = re.sub(r"[^a-z0-9]+", " ", f"{parted} {metric}".lower())
     lower, higher = bool(_MINIMIZE.search(words)), bool(_MAXIMIZE.search(words))
     if lower == higher:
         return None
