@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.importers import ai_scientist, leaks, mle_bench, script
+from hpcscientist.importers import ai_scientist, autoresearch, leaks, mle_bench, script
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.request import Format, Request
 from hpcscientist.recipe import data
@@ -17,7 +17,12 @@ from hpcscientist.recipe.create import NAME
 from hpcscientist.recipe.load import load
 from hpcscientist.system import plugins
 
-OURS: tuple[Format, ...] = (script.FORMAT, ai_scientist.FORMAT, mle_bench.FORMAT)
+OURS: tuple[Format, ...] = (
+    script.FORMAT,
+    ai_scientist.FORMAT,
+    mle_bench.FORMAT,
+    autoresearch.FORMAT,
+)
 
 
 def formats() -> Mapping[str, Format]:

@@ -141,6 +141,7 @@ def wrap(draft: Draft, request: Request, wrapping: Wrapping, names: Sequence[str
         seeds=seeds,
         lengths=lengths,
         constants=Code("\n".join(lines)),
+        before=Code(template_text("before_nothing").rstrip()),
         read=Code(template_text(wrapping.reader).rstrip()),
     )
     seconds = request.seconds or SECONDS
