@@ -14,6 +14,7 @@ from typing import Any
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.files.handed import toml
+from hpcscientist.importers.documents import json_document
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.program import Program
 from hpcscientist.importers.request import Format, Request
@@ -147,20 +148,12 @@ def _data_files(source: Source, files: Mapping[str, str]) -> Iterator[str]:
 
 
 def _prompt(source: Source) -> dict[str, Any]:
-    found = _json(source, "prompt.json") if "prompt.json" in source else {}
+    found = json_document(source, "prompt.json") if "prompt.json" in source else {}
     return found if isinstance(found, dict) else {}
 
 
-def _json(source: Source, name: str) -> Any:
-    """Return a JSON document. Raises RecipeError where it is none."""
-    try:
-        return json.loads(source.text(name))
-    except (ValueError, RecursionError) as error:
-        raise RecipeError(f"is no JSON: {error}", source.path / name) from error
-
-
 def _infos(source: Source) -> dict[str, Any] | None:
-    found = _json(source, _INFO) if _INFO in source else None
+    found = json_document(source, _INFO) if _INFO in source else None
     return found if isinstance(found, dict) else None
 
 
@@ -208,7 +201,7 @@ def _ideas(source: Source, draft: Draft) -> None:
     if SEED_IDEAS not in source:
         draft.lost(SEED_IDEAS, "there is none: the first ideas have no examples")
         return
-    given = _json(source, SEED_IDEAS)
+    given = json_document(source, SEED_IDEAS)
     ideas = json.loads(draft.files[SEED_IDEAS]) if SEED_IDEAS in draft.files else []
     taken = 0
     for idea in given if isinstance(given, list) else []:

@@ -86,7 +86,7 @@ class Draft:
         """Add a file of the recipe."""
         self.files[name] = content.encode() if isinstance(content, str) else content
 
-    def fill(self, name: str, template: str, **slots: object) -> None:
+    def fill(self, name: str, template: str, /, **slots: object) -> None:
         """Add a file made of a template of ours, whose slots hold literals of Python, or `Code`."""
         text = template_text(template)
         self.put(name, _SLOT.sub(lambda slot: _literal(slots[slot[1].lower()]), text))

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hpcscientist.errors import RecipeError
+from hpcscientist.importers.documents import table_of, yaml_table
 from hpcscientist.importers.draft import Draft, template_text
 from hpcscientist.importers.foreign import holding, imported_names
 from hpcscientist.importers.program import Program, missing_packages
@@ -49,16 +48,16 @@ def read(request: Request, draft: Draft) -> None:
         if name not in source:
             what = f"has no {name}; give a competition's folder, such as mlebench/competitions/ID"
             raise RecipeError(f"{source.path}: {what}")
-    config = _config(source)
+    config = yaml_table(source, _CONFIG)
     identity = str(config.get("id") or source.stem)
     package = f"mlebench.competitions.{identity}"
-    grader = _table(config, "grader")
+    grader = table_of(config, "grader")
     prepare_at = _function(draft, config.get("preparer"), package, "prepare:prepare")
     grade_at = _function(draft, grader.get("grade_fn"), package, "grade:grade")
     own = {n.removesuffix(".py"): source.text(n) for n in source.sizes if _is_module(n)}
     modules = _modules(source, draft, package, own)
     metric = request.metric or _metric(str(grader.get("name") or "score"))
-    answers, sample = _files(draft, _table(config, "dataset"))
+    answers, sample = _files(draft, table_of(config, "dataset"))
     draft.maps(_GRADE, "the scorer, in a process of its own that sees the answers")
     draft.maps(_PREPARE, "is run as you, on this machine, when the data are prepared for a launch")
     draft.runs_source = True
@@ -105,22 +104,6 @@ def read(request: Request, draft: Draft) -> None:
 
 def _is_module(name: str) -> bool:
     return name.endswith(".py") and "/" not in name and name != "__init__.py"
-
-
-def _config(source: Source) -> Mapping[str, Any]:
-    try:
-        found = yaml.safe_load(source.text(_CONFIG))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        said = str(getattr(error, "problem", None) or error)
-        raise RecipeError(f"is no YAML: {said}", source.path / _CONFIG) from error
-    if not isinstance(found, dict):
-        raise RecipeError("is no table of YAML", source.path / _CONFIG)
-    return found
-
-
-def _table(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = config.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _function(draft: Draft, given: object, package: str, default: str) -> tuple[str, str]:
@@ -212,10 +195,9 @@ def _data(source: Source, request: Request, draft: Draft, identity: str) -> None
             draft.runs_source = False
             draft.adapted("--data", f"was prepared before, so {_PREPARE} is not run")
         return
-    sums = {}
+    sums: Mapping[str, Any] = {}
     if "checksums.yaml" in source:
-        found = yaml.safe_load(source.text("checksums.yaml"))
-        sums = found if isinstance(found, dict) else {}
+        sums = yaml_table(source, "checksums.yaml")
     md5 = str(sums.get("zip") or "-")
     md5 = md5 if re.fullmatch(r"[0-9a-f]{32}", md5) else "-"
     draft.put(GIVEN, f"{md5}  {identity}.zip\n")

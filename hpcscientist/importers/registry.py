@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.importers import ai_scientist, autoresearch, leaks, mle_bench, script
+from hpcscientist.importers import ai_scientist, airs_bench, autoresearch, leaks, mle_bench, script
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.request import Format, Request
 from hpcscientist.recipe import data
@@ -22,6 +22,7 @@ OURS: tuple[Format, ...] = (
     ai_scientist.FORMAT,
     mle_bench.FORMAT,
     autoresearch.FORMAT,
+    airs_bench.FORMAT,
 )
 
 
