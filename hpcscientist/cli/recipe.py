@@ -151,10 +151,8 @@ def import_(
         direction=Direction(direction) if direction else None,
         **asked,
     )
-    target = None if out is None else expanded(out)
-    name = slug(request.source.stem) if target is None else target.absolute().name
-    target = target or Path("recipes") / name
-    draft = registry.draft_of(kind, request, name)
+    target = Path("recipes", slug(request.source.stem)) if out is None else expanded(out)
+    draft = registry.draft_of(kind, request, target)
     registry.search_labels(draft, request)
     for line in draft.lines:
         click.echo(str(line), err=not only_check)

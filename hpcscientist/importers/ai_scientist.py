@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed import toml
+from hpcscientist.importers import based
 from hpcscientist.importers.documents import json_document
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.program import Program
 from hpcscientist.importers.request import Format, Request
-from hpcscientist.importers.source import Source, open_source
+from hpcscientist.importers.source import Source
 from hpcscientist.importers.wrapped import Wrapping, choose_metrics, code_files, prepare_own, wrap
-from hpcscientist.recipe.checks.files import RECIPE_FILE, SEED_IDEAS
+from hpcscientist.recipe.checks.files import SEED_IDEAS
 from hpcscientist.recipe.load import shipped_folder
 
 _ENTRY, _RESULTS = "experiment.py", "run_0"
@@ -62,12 +62,7 @@ def _take_shipped(request: Request, draft: Draft, known: str) -> None:
                 f"--{option}: this is the template of the shipped recipe {known!r}, which has its "
                 "own; leave it out, or give --self-reported"
             )
-    recipe = open_source(shipped_folder() / known)
-    for name in recipe.sizes:
-        if name != RECIPE_FILE:
-            draft.put(name, recipe.data(name))
-    draft.document |= toml.parse(recipe.text(RECIPE_FILE))
-    del draft.document["name"]
+    based.take(draft, shipped_folder() / known)
     draft.adapted(
         _ENTRY,
         f"its metric is computed in the file that ideas edit: the shipped recipe {known!r} has the "

@@ -49,7 +49,7 @@ class Line:
 class Draft:
     """What an importer fills in. `document` becomes recipe.toml, `files` the rest, by name."""
 
-    name: str
+    folder: Path  # where the recipe will be; its name is the recipe's
     document: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
@@ -102,14 +102,17 @@ class Draft:
         head = (
             "# Written by `hpcsci recipe import`; every field is described in recipes/README.md.\n"
         )
-        return head + tomli_w.dumps({"name": self.name, **self.document}, multiline_strings=True)
+        return head + tomli_w.dumps(
+            {"name": self.folder.name, **self.document}, multiline_strings=True
+        )
 
-    def write(self, target: Path) -> None:
+    def write(self, target: Path | None = None) -> None:
         """Write the recipe to a folder that is not there yet, if it is one that passes its check.
 
-        Raises RecipeError, and then leaves nothing behind.
+        `target` None: its own. Raises RecipeError, and then leaves nothing behind.
         """
         self.require()
+        target = target or self.folder
         with new_folder(target) as staging:
             self._write(staging)
             for problem in check(staging):

@@ -9,7 +9,16 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.importers import ai_scientist, airs_bench, autoresearch, leaks, mle_bench, script
+from hpcscientist.importers import (
+    ai_scientist,
+    airs_bench,
+    autoresearch,
+    harbor,
+    leaks,
+    mle_bench,
+    scientist_bench,
+    script,
+)
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.request import Format, Request
 from hpcscientist.recipe import data
@@ -23,6 +32,8 @@ OURS: tuple[Format, ...] = (
     mle_bench.FORMAT,
     autoresearch.FORMAT,
     airs_bench.FORMAT,
+    harbor.FORMAT,
+    scientist_bench.FORMAT,
 )
 
 
@@ -41,9 +52,10 @@ def formats() -> Mapping[str, Format]:
     return ours | {name: plugin.value for name, plugin in others.items()}
 
 
-def draft_of(kind: Format, request: Request, name: str) -> Draft:
-    """Return the draft of a recipe made of a task. Raises RecipeError for what is no such task.
+def draft_of(kind: Format, request: Request, folder: Path) -> Draft:
+    """Return the draft of a recipe made of a task, which would be in `folder`.
 
+    Raises RecipeError for what is no such task, and UsageError.
     Options that this kind of task has no use for are refused, so that none is believed to count.
     """
     unset = {each.name: each.default for each in fields(Request)}
@@ -51,12 +63,13 @@ def draft_of(kind: Format, request: Request, name: str) -> Draft:
         if getattr(request, option) != unset[option]:
             flag = "--" + option.replace("_", "-")
             raise UsageError(f"{flag}: {kind.name} has no use for it; leave it out")
+    name = folder.name
     if not NAME.fullmatch(name):
         raise RecipeError(
             f"{name!r} cannot name a recipe: give --out DIR, its name a lower-case letter, then "
             "letters, digits, '-' or '_'"
         )
-    draft = Draft(name)
+    draft = Draft(folder.absolute())
     for odd, what in request.source.odd.items():
         draft.lost(odd, f"is {what}, which is not followed")
     kind.read(request, draft)

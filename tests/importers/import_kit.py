@@ -52,8 +52,9 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
     return folder
 
 
-def draft_of(kind: str, source: Path, name: str = "task", **asked: Any) -> Draft:
-    return registry.draft_of(registry.format_of(kind), Request(open_source(source), **asked), name)
+def draft_of(kind: str, source: Path, folder: Path = Path("/made/task"), **asked: Any) -> Draft:
+    request = Request(open_source(source), **asked)
+    return registry.draft_of(registry.format_of(kind), request, folder)
 
 
 def told(draft: Draft, fate: Fate) -> list[str]:

@@ -111,7 +111,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     room = tmp_path_factory.mktemp("letters")
     write(room / "task", TASK)
     write(room / "cache", {"data/a.txt": words(1, 300), "data/held_out.txt": words(2, 200)})
-    draft_of("autoresearch", room / "task", "letters", data=room / "cache").write(room / "recipe")
+    draft = draft_of("autoresearch", room / "task", room / "recipe", data=room / "cache")
+    draft.write()
     prepare = [sys.executable, room / "recipe" / "prepare.py", "--out", room / "made"]
     (room / "made").mkdir()
     subprocess.run([*prepare, "--data", room / "cache"], check=True, capture_output=True)

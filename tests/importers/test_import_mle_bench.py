@@ -184,7 +184,7 @@ def test_data_that_were_prepared_before_run_nothing_of_the_task(task: Path, tmp_
     )
     write(task, {"prepare.py": "raise SystemExit('the preparation was run')\n"})
     request = Request(open_source(task), data=again)
-    draft = registry.draft_of(registry.format_of("mle-bench"), request, "ponds")
+    draft = registry.draft_of(registry.format_of("mle-bench"), request, Path("ponds"))
     assert draft.runs_source is False
     registry.search_labels(draft, request)
     warned = [line.why for line in draft.lines if line.fate is Fate.WARNING]
@@ -195,7 +195,7 @@ def test_without_leave_the_tasks_code_is_not_run(task: Path, given: Path, tmp_pa
     trap = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
     write(task, {name: trap + str(TASK[name]) for name in ("prepare.py", "grade.py", "names.py")})
     request = Request(open_source(task), data=given)
-    draft = registry.draft_of(registry.format_of("mle-bench"), request, "ponds")
+    draft = registry.draft_of(registry.format_of("mle-bench"), request, Path("ponds"))
     registry.search_labels(draft, request)
     draft.write(tmp_path / "made")
     assert "labels" in told(draft, Fate.WARNING)
@@ -254,8 +254,8 @@ def test_a_missing_part_is_named(name: str, task: Path) -> None:
 
 
 def test_a_draft_that_is_refused_writes_nothing(tmp_path: Path) -> None:
-    draft = Draft("x")
+    draft = Draft(tmp_path / "x")
     draft.refuse("a", "b")
     with pytest.raises(RecipeError):
-        draft.write(tmp_path / "made")
+        draft.write()
     assert list(tmp_path.iterdir()) == []
