@@ -35,7 +35,9 @@ def read(request: Request, draft: Draft) -> None:
     source = request.source
     instance = _instance(source)
     tasks = [str(instance.get(f"task{level}") or "").strip() for level in (1, 2)]
-    base = request.recipe or _domain(draft, source, f"{instance.get('field')} {tasks[0]}")
+    base = request.recipe or _domain(
+        draft, source, f"{instance.get('field')} {instance.get('instance_id')}"
+    )
     if base is not None:
         based.take(draft, find(base))
         draft.adapted("reference, data, scorer", f"the instance has none: those of recipe {base!r}")
@@ -77,7 +79,7 @@ def _instance(source: Source) -> Mapping[str, Any]:
 
 
 def _domain(draft: Draft, source: Source, text: str) -> str | None:
-    """Return the recipe of an instance's domain; the name of its folder tells more than words do."""
+    """Return the recipe of an instance's domain, by the names of its folder and its own."""
     known = {folder.name for folder in available()}
     for words in (source.path.absolute().parent.name, text):
         hits = [names for pattern, names in _DOMAINS.items() if re.search(pattern, words.lower())]
@@ -85,9 +87,8 @@ def _domain(draft: Draft, source: Source, text: str) -> str | None:
             there = [name for name in hits[0] if name in known]
             if there:
                 return there[0]
-    draft.refuse(
-        "recipe", f"which domain it is does not show; give --recipe ({', '.join(sorted(known))})"
-    )
+    names = ", ".join(sorted(known))
+    draft.refuse("recipe", f"its domain does not show: give --recipe NAME, of {names}")
     return None
 
 
@@ -107,15 +108,11 @@ def _references(draft: Draft, instance: Mapping[str, Any], level: int) -> Sequen
     if lacking:
         draft.lost(f"{lacking} of source_papers", "have no title of their own")
     if not entries:
-        draft.lost(
-            "source_papers", "there are none: ideas are grounded in the recipe's library alone"
-        )
+        draft.lost("source_papers", "there are none: there is the recipe's library alone")
         return []
     lines = ["% References of the instance. What they are used for is the instance's words.", ""]
     for number, (title, usage) in enumerate(entries.items(), start=1):
-        note = (
-            f",\n  abstract = {{Used by the work that is to be matched: {usage}}}" if usage else ""
-        )
+        note = f",\n  abstract = {{Used by the target: {usage}}}" if usage else ""
         shown = note if level == 1 else ""  # at level 2 it would tell the method
         lines += [f"@misc{{{slug(title)[:40]}{number},\n  title = {{{title}}}{shown}\n}}", ""]
     draft.put(_REFERENCES, "\n".join(lines))
