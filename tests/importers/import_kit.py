@@ -17,12 +17,12 @@ import argparse
 import random
 
 LAMBDA = 1.0
-STEPS = 40
+STEPS = 120
 SEED = 7
 TEST_SIZE = 60
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--learning-rate", type=float, default=0.1)
+parser.add_argument("--learning-rate", type=float, default=0.03)
 parser.add_argument("--verbose", action="store_true")
 args = parser.parse_args()
 
