@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hpcscientist.config.settings import Settings
 from hpcscientist.importers import registry
 from hpcscientist.importers.draft import Draft, Fate
 from hpcscientist.importers.request import Request
 from hpcscientist.importers.source import open_source
+from hpcscientist.launching.rehearsal import rehearse
+from hpcscientist.recipe.load import load
+from hpcscientist.records.outcome import Scored
 
 RIDGE = '''"""Ridge regression on made data."""
 import argparse
@@ -60,6 +64,17 @@ def draft_of(kind: str, source: Path, folder: Path = Path("/made/task"), **asked
 def told(draft: Draft, fate: Fate) -> list[str]:
     """Return what a draft says of one fate, without the reasons."""
     return [line.what for line in draft.lines if line.fate is fate]
+
+
+def rehearsed(recipe: Path, room: Path, data: Path | None = None) -> list[dict[str, float]]:
+    """Run a recipe's reference as `recipe check --run` does; return its metrics by budget."""
+    paths = {"data": str(room / "prepared"), "private": str(room / "private")}
+    settings = Settings.model_validate({"data": str(data or ""), "paths": paths})
+    found = []
+    for each in rehearse(load(recipe), settings, full=True):
+        assert isinstance(each.report.outcome, Scored), each.log
+        found.append(each.report.outcome.metrics)
+    return found
 
 
 def hpcsci(room: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from import_kit import draft_of, hpcsci, told, write
+from import_kit import draft_of, rehearsed, told, write
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.importers.draft import Fate
@@ -133,25 +134,24 @@ def test_the_validation_text_is_hidden_but_for_contexts(room: Path) -> None:
 
 
 def test_the_recipe_runs_and_measures_what_the_model_learnt(room: Path, tmp_path: Path) -> None:
-    done = hpcsci(
-        tmp_path, "recipe", "check", str(room / "recipe"), "--run", "--data", room / "cache"
-    )
-    assert done.returncode == 0, done.stderr
-    (value,) = [float(line.split()[-1]) for line in done.stderr.splitlines() if "budget" in line]
+    value = rehearsed(room / "recipe", tmp_path, room / "cache")[1]["bits_per_byte"]
     assert 0.4 < value < 1.5  # of at most 3.2 bits: what mostly goes up by one has 0.8
 
 
-def test_distributions_are_scored_and_nothing_else(room: Path, tmp_path: Path) -> None:
+def test_distributions_are_scored_and_nothing_else(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     labels = room / "made" / "private" / "test"
     tokens = np.load(labels / "hidden.npz")["tokens"]
     rows = np.full((len(tokens), 9), -9.0, dtype=np.float16)
 
     def score(array: np.ndarray) -> float | int:  # type: ignore[type-arg]
         np.save(tmp_path / "p.npy", array)
-        command = [sys.executable, "-P", room / "recipe" / "score.py", "--labels", labels]
-        command += ["--predictions", tmp_path / "p.npy"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return json.loads(done.stdout)["bits_per_byte"] if done.returncode == 0 else done.returncode
+        words = ["--labels", str(labels), "--predictions", str(tmp_path / "p.npy")]
+        monkeypatch.setattr(sys, "argv", ["score.py", *words])
+        code = runpy.run_path(str(room / "recipe" / "score.py"))["main"]()
+        said = capsys.readouterr().out
+        return json.loads(said)["bits_per_byte"] if code == 0 else code
 
     assert score(rows) == pytest.approx(np.log2(9), abs=1e-3)  # rows are made to sum to one
     assert score(rows[:-1]) == 3

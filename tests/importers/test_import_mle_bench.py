@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -108,6 +110,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return room
 
 
+@pytest.mark.full
 def test_a_competition_runs_as_a_recipe(task: Path, given: Path, tmp_path: Path) -> None:
     more = ("--data", given, "--run-source", "--out", "made")
     done = hpcsci(tmp_path, "recipe", "import", "mle-bench", task, *more)
@@ -142,16 +145,35 @@ def test_a_validation_split_is_cut_from_the_training_rows(room: Path) -> None:
         assert {line.split(",")[1] for line in sample} == {"colour", "green"}
 
 
-def test_the_competitions_grader_scores(room: Path, tmp_path: Path) -> None:
+def test_the_baseline_hands_in_what_is_asked_for(room: Path, tmp_path: Path) -> None:
+    command = [sys.executable, room / "recipe" / "reference" / "experiment.py", "--out", tmp_path]
+    command += ["--data", room / "public", "--seed", "1", "--budget", "full", "--split", "test"]
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads wait for each other, busily
+    subprocess.run(command, check=True, capture_output=True, env=alone)
+    handed, known = (
+        dict(line.split(",") for line in lines(path))
+        for path in (tmp_path / "submission.csv", room / "private" / "test" / "answers.csv")
+    )
+    assert handed.keys() == known.keys()
+    assert sum(handed[pond] == known[pond] for pond in known) > 0.75 * len(known)
+
+
+def test_the_competitions_grader_scores(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     labels = room / "private" / "validation"
     right = lines(labels / "answers.csv")
 
     def score(rows: list[str]) -> dict[str, float] | int:
         (tmp_path / "s.csv").write_text("\n".join(rows))
-        command = [sys.executable, "-P", room / "recipe" / "score.py", "--predictions"]
-        command += [tmp_path / "s.csv", "--labels", labels]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return json.loads(done.stdout) if done.returncode == 0 else done.returncode
+        words = ["--predictions", str(tmp_path / "s.csv"), "--labels", str(labels)]
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "argv", ["score.py", *words])
+            patched.setattr(sys, "meta_path", [*sys.meta_path])
+            code = runpy.run_path(str(room / "recipe" / "score.py"))["main"]()
+        for name in [name for name in sys.modules if name.startswith("mlebench")]:
+            del sys.modules[name]
+        return json.loads(capsys.readouterr().out) if code == 0 else code
 
     assert score(right[:1] + right[:0:-1]) == {"accuracy": 1.0}  # in any order
     assert score(right[:-1]) == 3

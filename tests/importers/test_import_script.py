@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from import_kit import RIDGE, draft_of, hpcsci, told, write
+from import_kit import RIDGE, draft_of, hpcsci, rehearsed, told, write
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.importers.draft import Fate
@@ -81,8 +81,7 @@ def test_data_are_listed_and_not_copied(tmp_path: Path) -> None:
     assert draft.files["data.sha256"].endswith(b"  in/x.txt\n")
     assert not any(b"0.25" in content for content in draft.files.values())
     draft.write(tmp_path / "made")
-    done = hpcsci(tmp_path, "recipe", "check", "./made", "--run", "--data", data)
-    assert "self-reported error 0.25" in done.stderr
+    assert rehearsed(tmp_path / "made", tmp_path, data)[1] == {"self-reported error": 0.25}
 
 
 SCORER = """import argparse, json
@@ -108,8 +107,9 @@ def test_a_scorer_of_ones_own_makes_the_metric_measured(tmp_path: Path) -> None:
     assert draft.document["metrics"] == [{"name": "accuracy", "direction": "maximize"}]
     assert "metrics" not in told(draft, Fate.WARNING)
     draft.write(tmp_path / "made")
-    done = hpcsci(tmp_path, "recipe", "check", "./made", "--run", "--data", data)
-    assert "accuracy 0" in done.stderr  # measured, whatever the script prints
+    assert rehearsed(tmp_path / "made", tmp_path, data)[1] == {
+        "accuracy": 0.0
+    }  # whatever it prints
     lacking = draft_of("script", script, **asked | {"predictions": None, "data": data / "public"})
     assert told(lacking, Fate.REFUSED) == ["--predictions", "--data"]
 
