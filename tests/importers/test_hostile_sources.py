@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -198,10 +199,54 @@ def test_names_of_recipes(text: str, name: str) -> None:
     assert slug(text) == name
 
 
-def test_another_packages_importer_is_found_and_held_to_its_kind(
-    monkeypatch: pytest.MonkeyPatch,
+PACKAGE = """\
+from hpcscientist.importers import based
+from hpcscientist.importers.request import Format
+from hpcscientist.recipe.load import find
+
+def read(request, draft):
+    based.take(draft, find("digits"))
+    draft.maps("all", request.source.text("task.txt"))
+
+FORMAT = Format(name={name!r}, says="for a test", read=read)
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Install a package that has an importer, which calls itself something."""
+
+    def install(name: str) -> None:
+        info, points = (
+            "acme_tasks-1.2.dist-info",
+            "[hpcscientist.importers]\nacme = acme_tasks:FORMAT\n",
+        )
+        write(
+            tmp_path / "site",
+            {
+                "acme_tasks.py": PACKAGE.format(name=name),
+                f"{info}/METADATA": "Metadata-Version: 2.1\nName: acme-tasks\nVersion: 1.2\n",
+                f"{info}/entry_points.txt": points,
+            },
+        )
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        plugins.load.cache_clear()
+
+    yield install
+    plugins.load.cache_clear()
+    sys.modules.pop("acme_tasks", None)
+
+
+def test_an_importer_of_another_package_is_found_by_its_entry_point(
+    installed: Callable[[str], None], tmp_path: Path
 ) -> None:
-    found = {"mine": plugins.Plugin("mine", "some-package 1.0", registry.OURS[0])}
-    monkeypatch.setattr(plugins, "load", lambda group, ours: found)
-    with pytest.raises(UsageError, match=r"some-package 1\.0"):
+    installed("acme")
+    task = write(tmp_path / "in", {"task.txt": "theirs"})
+    assert run(["recipe", "import", "acme", str(task), "--out", str(tmp_path / "made")]) == 0
+    assert (tmp_path / "made" / "recipe.toml").is_file()
+
+
+def test_one_that_is_no_format_is_its_packages_fault(installed: Callable[[str], None]) -> None:
+    installed("other")
+    with pytest.raises(UsageError, match=r"acme-tasks 1\.2"):
         registry.formats()
