@@ -160,7 +160,7 @@ def test_an_archive_that_leads_out_or_names_the_reward_is_refused(
     link = tmp_path / "link"
     link.symlink_to("/etc/passwd")
     for number, (path, name) in enumerate(
-        [(plain, "plain.py"), (link, "link"), (recipe / "score.py", "../out.py")]
+        [(plain, "plain.py"), (link, "link"), (recipe / "prepare.py", "../out.py")]
     ):
         archive = tmp_path / f"{number}.tar"
         with tarfile.open(archive, "w") as opened:

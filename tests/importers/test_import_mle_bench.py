@@ -17,7 +17,7 @@ from import_kit import draft_of, hpcsci, told, write
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.importers import registry
-from hpcscientist.importers.draft import Draft, Fate
+from hpcscientist.importers.draft import Fate
 from hpcscientist.importers.request import Request
 from hpcscientist.importers.source import open_source
 
@@ -275,9 +275,17 @@ def test_a_missing_part_is_named(name: str, task: Path) -> None:
         draft_of("mle-bench", task)
 
 
-def test_a_draft_that_is_refused_writes_nothing(tmp_path: Path) -> None:
-    draft = Draft(tmp_path / "x")
+def test_a_draft_that_is_refused_writes_nothing(task: Path, tmp_path: Path) -> None:
+    draft = draft_of("mle-bench", task, tmp_path / "made" / "ponds")
     draft.refuse("a", "b")
     with pytest.raises(RecipeError):
         draft.write()
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "made").exists()
+
+
+def test_yaml_makes_no_objects(task: Path, tmp_path: Path) -> None:
+    made = f"made: !!python/object/apply:os.mkdir [{str(tmp_path / 'ran')!r}]\n"
+    write(task, {"config.yaml": CONFIG + made})
+    with pytest.raises(RecipeError):
+        draft_of("mle-bench", task)
+    assert not (tmp_path / "ran").exists()
