@@ -30,17 +30,14 @@ from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state, status
 from hpcscientist.judgement.summary import Summary, read_rows
-from hpcscientist.launching import furnishing
+from hpcscientist.launching import create_run_dir
 from hpcscientist.launching import launch as launching
-from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.drive import Observer, drive
-from hpcscientist.launching.jobs.dispatch import is_controlled
-from hpcscientist.launching.jobs.driven import drive_by_job
-from hpcscientist.launching.jobs.standing import standing_of
-from hpcscientist.launching.rendering import check
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.launching.jobs.dispatch import is_controlled, standing_of
+from hpcscientist.launching.jobs.follow import drive_by_job
+from hpcscientist.launching.launch_plan import LaunchPlan, check
+from hpcscientist.ports import Embedder, Tell
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import Idea
 from hpcscientist.results import export
 
@@ -135,7 +132,7 @@ def load_campaign(path: str | Path) -> Campaign:
 
 
 def begin(
-    checked: Checked,
+    checked: LaunchPlan,
     drive_it: Callable[[RunPaths], T],
     tell_of_it: Callable[[], None] = lambda: None,
 ) -> T:
@@ -144,9 +141,9 @@ def begin(
     Where the campaign never came to begin, the run directory goes again: its baseline fails before
     anything was paid for, or Slurm refuses the driver's job.
     """
-    claimed = furnishing.claim(checked)
+    claimed = create_run_dir.claim(checked)
     tell_of_it()
-    furnishing.furnish(checked, claimed)
+    create_run_dir.furnish(checked, claimed)
     try:
         return drive_it(claimed.paths)
     except BaselineFailed:

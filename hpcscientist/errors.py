@@ -33,7 +33,7 @@
     │   └── SchedulerRefused              it answered no
     └── Interrupted              exit 130 stopped by a signal or by `hpcsci cancel`
 
-What a trial did is never an exception: see `hpcscientist.records.outcome`.
+What a trial did is never an exception: see `hpcscientist.records.trial`.
 """
 
 from __future__ import annotations

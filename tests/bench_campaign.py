@@ -16,9 +16,9 @@ from hpcscientist import __version__
 from hpcscientist.authoring.knobs import KnobAuthor
 from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.running.waiting import OnEnd, OnStart
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.stages import Opened
+from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
@@ -27,11 +27,10 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.launching.wiring import Wired, assemble
-from hpcscientist.ports.author import Author
-from hpcscientist.ports.proposer import Proposer, Reconsider
+from hpcscientist.ports import Author, Proposer, Reconsider
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -41,10 +40,17 @@ from hpcscientist.records.asked.authoring import (
     ImproveTask,
     RedraftTask,
 )
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.outcome import Outcome, Scored
-from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
+from hpcscientist.records.proposing import ProposalTask, Proposed
+from hpcscientist.records.trial import (
+    Isolation,
+    Outcome,
+    Scored,
+    Split,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 from hpcscientist.results import store
 
 Judge = Callable[[TrialSpec], Outcome | None]
@@ -265,7 +271,7 @@ class CampaignBench:
         judging = replace(wired.conductor.rules.judging, catches_nothing_done=True)
         rules = replace(wired.conductor.rules, judging=judging)
         if self.catches_nothing_done:
-            wired.conductor.rules = wired.conductor.performers.pursuit.rules = rules
+            wired.conductor.rules = wired.conductor.performers.idea_runner.rules = rules
 
     def control(self) -> SearchProposer:
         """A fresh control arm, as each driver makes one."""

@@ -19,9 +19,7 @@ from hpcscientist.campaign.specs import fresh_seeds, trial_seeds
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.history.chain import Chain
-from hpcscientist.history.upcasting import Line, group, text_of
-from hpcscientist.records.asked.vetting import Citation, NoveltyVerdict
+from hpcscientist.history.upcasting import Chain, Line, group, text_of
 from hpcscientist.records.events import (
     AttemptWritten,
     CampaignEnded,
@@ -37,17 +35,22 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID, AttemptKind, Idea, Proposal
-from hpcscientist.records.known.survey import RankedPaper, Survey, TaskAttributes
-from hpcscientist.records.outcome import (
+from hpcscientist.records.literature import RankedPaper, Survey, TaskAttributes
+from hpcscientist.records.proposing import Citation, NoveltyVerdict
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    Split,
+    Stage,
+    TrialReport,
+    Usage,
+    trial_name,
 )
-from hpcscientist.records.trial import Split, Stage, TrialReport, Usage, trial_name
-from hpcscientist.results.parts import write_part
+from hpcscientist.results.compact import write_part
 from hpcscientist.results.schema import SCHEMA, VERSION
 
 START = 1_790_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 
 CONTRACT = [
     *("idea_id", "parent_ids", "round", "title", "status", "reason", "finding"),

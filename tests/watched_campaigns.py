@@ -20,7 +20,7 @@ under_way: dict[str, Action] = {}
 
 
 async def run_and_watch(self: Conductor) -> None:
-    watched[id(self.performers.pursuit.journal)] = self.state
+    watched[id(self.performers.idea_runner.journal)] = self.state
     under_way.clear()
     await run(self)
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.files.atomic import sync_folder, write_text
-from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_texts, holds, tree_files
 from hpcscientist.files.rundir import IdeaPaths
-from hpcscientist.records.asked.authoring import Draft
+from hpcscientist.records.authoring import Draft
 from hpcscientist.records.idea import Attempt
 
 _NOTE = "note.md"

@@ -24,16 +24,16 @@ from hpcscientist.authoring.debugging import Debugger, ordinal_of
 from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Prompt,
+    Window,
     entries,
     from_the_end,
     of_template,
     read_only_files,
 )
 from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.sample import (
+from hpcscientist.models.roles import (
     LOG_SIZE,
     PART_SIZE,
     SUMMARY_SIZE,
@@ -44,21 +44,24 @@ from hpcscientist.models.sample import (
 )
 from hpcscientist.models.stage import TRIES as FORM_TRIES
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.ports import Model
+from hpcscientist.records.authoring import (
     Brief,
+    CodeReply,
     CompleteTask,
     Draft,
     ExtendTask,
+    FixReply,
     FixTask,
     GaveUp,
     ImproveTask,
+    PartReply,
     RedraftTask,
+    StructureReply,
     Variant,
 )
-from hpcscientist.records.asked.replies import CodeReply, FixReply, StructureReply
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 from hpcscientist.system.interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -71,7 +74,7 @@ REPAIR = 1000  # beyond any number of rounds
 
 
 class ModelAuthor:
-    """Has a model write edits and applies them; implements `ports.author.Author`.
+    """Has a model write edits and applies them; implements `ports.Author`.
 
     `authoring` says what a repair is shown; see `debugging`. `python` is what runs the code. `idle`
     tells how many requests more the model would answer at once.
@@ -263,6 +266,9 @@ def _with_repairs(ordinal: int) -> tuple[int, ...]:
     return tuple(ordinal + REPAIR * again for again in range(REPLIES))
 
 
+_BY_PARTS = ("code", "debug", "complete", "improve", "extend")
+
+
 class CodeStage(Stage[ModelAuthor]):
     """Code: first versions, repairs, improvements, further runs."""
 
@@ -274,6 +280,7 @@ class CodeStage(Stage[ModelAuthor]):
         Kind("complete", "code", CodeReply),
         Kind("improve", "code", CodeReply),
         Kind("extend", "code", CodeReply),
+        *(Kind(f"{stage}-part", "code", PartReply) for stage in _BY_PARTS),
     )
     optional = False
 

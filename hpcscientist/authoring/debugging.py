@@ -28,21 +28,20 @@ from hpcscientist.authoring.structure import (
 )
 from hpcscientist.authoring.tracebacks.log import Frame, frames, last_error
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Part,
     Prompt,
+    Window,
     entries,
     of_template,
     read_only_files,
     tail,
 )
-from hpcscientist.models.prompting.quoting import line, tame
-from hpcscientist.models.voice import UNANSWERED, Voice
-from hpcscientist.models.voice import Call as Asked
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.authoring import FixTask
-from hpcscientist.records.asked.replies import StructureReply
+from hpcscientist.models.prompting.prompts import line, tame
+from hpcscientist.models.role_client import UNANSWERED, RoleClient
+from hpcscientist.models.role_client import Call as Asked
+from hpcscientist.ports import Model
+from hpcscientist.records.authoring import FixTask, StructureReply
 
 RUN = 10_000  # debug rounds of a further run count from here
 TREE = 2_000_000  # and repairs within a tree of versions from here: beyond any further run
@@ -126,7 +125,7 @@ class Debugger:
         """Return a model's analysis of the structure, a line each; () where there is none."""
         if not (self._settings.analysis and known.structure):
             return ()
-        voice = Voice(self._model, "code", self._role, task.idea.seed, self._window)
+        voice = RoleClient(self._model, "code", self._role, task.idea.seed, self._window)
         call = Asked(task.idea.idea_id, task.idea.number, "structure", ordinal_of(task))
         try:
             reply = await voice.ask(call, StructureReply, self._question(task, known))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpcscientist.ports import Author
 from hpcscientist.recipe.knobs import set_constants
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -15,14 +17,14 @@ from hpcscientist.records.asked.authoring import (
     ImproveTask,
     RedraftTask,
 )
-from hpcscientist.records.idea import KnobValue
+from hpcscientist.records.idea import Idea, KnobValue
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
 
 class KnobAuthor:
-    """Writes an idea's knobs into the reference; implements `ports.author.Author`."""
+    """Writes an idea's knobs into the reference; implements `ports.Author`."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._reference = dict(recipe.reference)
@@ -67,3 +69,41 @@ class KnobAuthor:
     async def extend(self, task: ExtendTask) -> Draft | GaveUp:
         """Give up: the control arm spends its trials on other settings."""
         return GaveUp(reason="the control arm makes no further runs")
+
+
+# Two authors in one campaign: a model's for its ideas, the control arm's for those of a search.
+
+
+@dataclass(frozen=True, slots=True)
+class TwoArms:
+    """Hands each task to the author of its idea's arm; implements `ports.Author`."""
+
+    model: Author
+    control: Author
+
+    def _of(self, idea: Idea) -> Author:
+        return self.control if idea.arm == "control" else self.model
+
+    async def write(self, brief: Brief) -> Draft | GaveUp:
+        """Write the first version, from the reference."""
+        return await self._of(brief.idea).write(brief)
+
+    async def redraft(self, task: RedraftTask) -> Draft | GaveUp:
+        """Write another first version, from the reference, unlike the earlier ones."""
+        return await self._of(task.brief.idea).redraft(task)
+
+    async def fix(self, task: FixTask) -> Draft | GaveUp:
+        """Mend a version whose trial failed."""
+        return await self._of(task.idea).fix(task)
+
+    async def complete(self, task: CompleteTask) -> Draft | GaveUp:
+        """Add to a version that runs what a reviewer found lacking."""
+        return await self._of(task.brief.idea).complete(task)
+
+    async def improve(self, task: ImproveTask) -> Draft | GaveUp:
+        """Make a version that runs better, as the primary metric has it."""
+        return await self._of(task.brief.idea).improve(task)
+
+    async def extend(self, task: ExtendTask) -> Draft | GaveUp:
+        """Change a version that was scored as a further run asks."""
+        return await self._of(task.brief.idea).extend(task)

@@ -8,33 +8,214 @@ of the recipe (see `limits`) before anyone writes code by it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring import quoted
-from hpcscientist.authoring.limits import problems, trimmed
 from hpcscientist.config.settings import Settings
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting import naming
+from hpcscientist.models.prompting.fitting import (
     GONE,
     Prompt,
     from_the_end,
     of_template,
     read_only_files,
 )
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.recipe.packages import available
+from hpcscientist.recipe.packages import available, importable
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
+
+
+# A plan held against its recipe: what is there, what a run may take, what is measured.
+#
+# What is arithmetic, or a look into a list, is no question to a model. Models put words around
+# names (see `models.prompting.naming`), so where a text may mean something that is there, it
+# counts for it.
+
+_SHOWN = 120  # characters of an entry, and of all entries, that a problem quotes
+_ALL = 400
+_WORD = re.compile(r"[^\W_]+")
+_EMPTY = ("", "none", "n/a", "null", "nothing", "-")
+_TEXTS = ("data", "model", "training", "testing", "comparison")
+# Words that tell one part from another in no way.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "the and for with without from into that this its our all any one two each per use "
+        "uses used using run runs only not remove removed removing leave leaving left out "
+        "drop dropping ablate ablation disable disabling replace replaced instead reference "
+        "baseline same part parts model method code new set ",
+    )
+)
+# Measures that need figures of their own; where a recipe does not score them, nobody will.
+_MEASURES = re.compile(
+    r"\b(accuracy|f1|auc|auroc|auprc|roc[- ]auc|bleu|rouge|meteor|perplexity|rmse|mae|mape|ndcg|"
+    r"mrr|iou|miou|psnr|ssim|fid|wer|cer|mcc)\b",
+    re.IGNORECASE,
+)
+
+
+def problems(plan: ExperimentPlan, recipe: Recipe) -> tuple[str, ...]:
+    """Return what of a plan the recipe does not allow, each with what is there; () if nothing.
+
+    Seconds and memory, files that change, packages, the metric of the comparison, and lists that
+    do not say what they should. An estimate that meets a limit exactly is within it.
+    """
+    return (
+        *_exceeded(plan, recipe),
+        *_files(plan, recipe),
+        *_packages(plan, recipe),
+        *_texts(plan),
+        *_metrics(plan, recipe),
+        *_parts(plan),
+        *_ablations(plan),
+    )
+
+
+def trimmed(plan: ExperimentPlan) -> ExperimentPlan:
+    """Return a plan without empty and doubled entries, and without ablations that name no part.
+
+    A plan that has no part left keeps those that it has.
+    """
+    parts = _each_once(plan.parts) or plan.parts
+    shorter = plan.model_copy(update={"parts": parts})
+    named = (text for text in plan.ablations if _names_a_part(text, shorter))
+    return shorter.model_copy(update={"ablations": _each_once(named)})
+
+
+def _each_once(entries: Iterable[str]) -> tuple[str, ...]:
+    first = dict[str, str]()
+    for text in entries:
+        first.setdefault(_plain(text), text)
+    return tuple(text for plain, text in first.items() if plain not in _EMPTY)
+
+
+def _exceeded(plan: ExperimentPlan, recipe: Recipe) -> Iterator[str]:
+    given_s, given_mb = recipe.spec.budgets.full.seconds, recipe.spec.resources.memory_mb
+    if plan.seconds > given_s:
+        yield (
+            f"needs about {_figure(plan.seconds)} s of a full run; "
+            f"the recipe gives {_figure(given_s)} s"
+        )
+    if plan.memory_mb > given_mb:
+        yield (
+            f"needs about {_figure(plan.memory_mb)} MiB of memory; "
+            f"the recipe gives {_figure(given_mb)} MiB"
+        )
+
+
+def _files(plan: ExperimentPlan, recipe: Recipe) -> Iterator[str]:
+    editable = recipe.spec.editable
+    there = line(", ".join(editable), _ALL)
+    named = naming.files(plan.files, (*recipe.reference, *editable))
+    for name in named:
+        if not any(fnmatchcase(name, pattern) for pattern in editable):
+            deed = "changes" if name in recipe.reference else "makes"
+            yield f"{deed} {name}; the recipe lets change or make {there} alone"
+    if not named:
+        yield f"names no file that changes; the recipe lets change or make {there}"
+
+
+def _packages(plan: ExperimentPlan, recipe: Recipe) -> Iterator[str]:
+    packages = available(recipe.reference)
+    there = ", ".join((*packages, "the standard library"))
+    files = (*recipe.reference, *naming.files(plan.files, recipe.reference))
+    own = {part for name in files for part in PurePosixPath(name).with_suffix("").parts}
+    for name in naming.packages(plan.packages):
+        if name not in own and not importable(name, packages):
+            yield f"imports {name}; there is {there}, and nothing can be installed"
+
+
+def _texts(plan: ExperimentPlan) -> Iterator[str]:
+    for name in _TEXTS:
+        if _plain(getattr(plan, name)) in _EMPTY:
+            yield f"says nothing under {name}"
+
+
+def _metrics(plan: ExperimentPlan, recipe: Recipe) -> Iterator[str]:
+    names = [metric.name for metric in recipe.spec.metrics]
+    there, said = ", ".join(names), _words(plan.comparison)
+    if not any(_is_said(name, said) for name in names):
+        yield f"compares by no metric that is scored; the recipe scores {there}"
+        return
+    scored = {word for name in names for word in _words(name)}
+    for name in dict.fromkeys(found.lower() for found in _MEASURES.findall(plan.comparison)):
+        if not scored.intersection(_words(name)):
+            yield f"compares by {name}; the recipe scores {there} alone"
+
+
+def _parts(plan: ExperimentPlan) -> Iterator[str]:
+    seen = dict[str, int]()
+    for number, part in enumerate(plan.parts, start=1):
+        plain = _plain(part)
+        if plain in _EMPTY:
+            yield f"part {number} of {len(plan.parts)} is empty"
+        elif plain in seen:
+            yield f"part {number} repeats part {seen[plain]}: {line(part, _SHOWN)}"
+        else:
+            seen[plain] = number
+
+
+def _ablations(plan: ExperimentPlan) -> Iterator[str]:
+    there = line("; ".join(line(part, _SHOWN) for part in plan.parts), _ALL)
+    for text in plan.ablations:
+        if _plain(text) not in _EMPTY and not _names_a_part(text, plan):
+            yield f"leaves out what is no part: {line(text, _SHOWN)}; the parts are {there}"
+
+
+def _names_a_part(text: str, plan: ExperimentPlan) -> bool:
+    """Whether an ablation shares a word that tells parts apart with any of them.
+
+    Words of one stem count as one ("mixing", "mixed"), and so does a part's number.
+    """
+    said = _telling(text)
+    numbers = {str(number) for number in range(1, len(plan.parts) + 1)}
+    if numbers.intersection(re.findall(r"(?:part|concept|\(|#)\s*(\d+)\b", text.lower())):
+        return True
+    return any(
+        _akin(word, other) for part in plan.parts for other in _telling(part) for word in said
+    )
+
+
+def _telling(text: str) -> set[str]:
+    """Return the words that tell a text from others; all of them if these are none."""
+    words = set(_words(text))
+    return {word for word in words - _COMMON if len(word) > 2} or words
+
+
+def _is_said(name: str, said: list[str]) -> bool:
+    """Whether all words of a metric's name are there; "accuracies" is as good as "accuracy"."""
+    return all(any(_akin(word, other) for other in said) for word in _words(name))
+
+
+def _akin(word: str, other: str) -> bool:
+    return word == other or (min(len(word), len(other)) >= 4 and word[:4] == other[:4])
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .`'\"")
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
 
 __all__ = ["Planned", "Planner", "problems"]
 
@@ -57,7 +238,7 @@ class Planned(Record):
 class Planner:
     """Plans ideas; stage `plan`, ordinal 1, and 2 and 3 where a plan breaks the recipe's limits."""
 
-    def __init__(self, voice: Voice, recipe: Recipe) -> None:
+    def __init__(self, voice: RoleClient, recipe: Recipe) -> None:
         self._voice, self._recipe = voice, recipe
         self._packages = available(recipe.reference)
         editable = recipe.spec.editable

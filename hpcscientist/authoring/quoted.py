@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hpcscientist.models.prompting.materials import GONE
-from hpcscientist.models.prompting.quoting import line, tame
-from hpcscientist.records.asked.authoring import Variant
+from hpcscientist.models.prompting.fitting import GONE
+from hpcscientist.models.prompting.prompts import line, tame
+from hpcscientist.records.authoring import Variant
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan
 from hpcscientist.records.idea import Proposal
 

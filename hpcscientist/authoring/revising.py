@@ -14,29 +14,39 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hpcscientist.authoring import checks, quoted
-from hpcscientist.authoring.edits import EditError, apply
+from hpcscientist.authoring.edits import EditError, apply, parts
 from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, fault_of_file
 from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
+from hpcscientist.authoring.edits.parts import is_writable
+from hpcscientist.authoring.edits.units import IMPORTS, Unit, find_unit, units_in
+from hpcscientist.authoring.review import reachability
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
 from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
 from hpcscientist.files.text import one_line
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import GONE, Prompt, of_template
+from hpcscientist.models.prompting.fitting import GONE, Prompt, Window, of_template
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.voice import Call, Voice
-from hpcscientist.ports.model import Model
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.ports import Model
 from hpcscientist.recipe.packages import available
-from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.replies import CodeReply, FixReply, UnitEdit
+from hpcscientist.records.authoring import (
+    ChangesReply,
+    CodeReply,
+    Draft,
+    FixChangesReply,
+    FixReply,
+    GaveUp,
+    UnitEdit,
+)
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
 from hpcscientist.system.interpreter import Interpreter
@@ -51,6 +61,9 @@ GIVEN_BACK = "the edits give back the unchanged reference"
 
 TRIES = 3  # the first reply and two repairs
 AGAIN = 2  # replies that may repeat a refused one
+_MOST_PARTS, _MOST_MISSING = 4, 3
+_UNDEFINED = re.compile(r"'(\w+)' is not defined")
+_PARTS = 8  # by which the numbers of parts of a draft are below those of the next
 _PROBLEMS = 20  # of a version, as many as go back to the model
 
 
@@ -89,7 +102,7 @@ class Reviser:
         settings: RoleSettings,
         window: Window,
         python: Interpreter | None = None,
-        form: Literal["auto", "search", "unit"] = "auto",
+        form: Literal["auto", "parts", "search", "unit"] = "auto",
         drafts: Callable[[], int] = lambda: 1,
     ) -> None:
         """`drafts` tells how many first replies to a question may be asked for side by side."""
@@ -99,10 +112,11 @@ class Reviser:
         self._python = python or Interpreter()
         self._reference, self._editable = dict(recipe.reference), recipe.spec.editable
         self._packages = available(recipe.reference)
+        self._entry = recipe.spec.entry
 
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
-        voice = Voice(self._model, "code", self._settings, asked.idea.seed, self._window)
+        voice = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
         now = first = _Asking.first(asked, self._forms.offer(asked.files))
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
@@ -122,8 +136,10 @@ class Reviser:
             refused.append(reply.edits)
             if tries == TRIES:
                 break
-            if tries == TRIES - 1 and found.fault is not None:
-                now = _Asking.of_unit(asked, found.fault, problem)
+            is_part = now.offer.is_parts and found.fault is not None
+            if found.fault is not None and (is_part or tries == TRIES - 1):
+                is_part = is_part and is_writable(found.fault.unit)
+                now = _Asking.of_unit(asked, found.fault, problem, is_part=is_part)
             elif repeats:
                 offer = self._forms.offer(asked.files, unlike=now.offer)
                 now = first = _Asking.first(asked, offer)
@@ -133,7 +149,13 @@ class Reviser:
         return spare or GaveUp(reason=_useless(len(refused) - 1, problem))
 
     async def _first_usable(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call, drafts: int, problem: str
+        self,
+        voice: RoleClient,
+        asked: Question,
+        now: _Asking,
+        call: Call,
+        drafts: int,
+        problem: str,
     ) -> _Answer:
         """Ask for some drafts side by side and return the first of them that can be used.
 
@@ -157,16 +179,106 @@ class Reviser:
         return max(answers, key=_Answer.rank)
 
     async def _answer(
-        self, voice: Voice, asked: Question, now: _Asking, call: Call, problem: str
+        self, voice: RoleClient, asked: Question, now: _Asking, call: Call, problem: str
     ) -> _Answer:
         try:
-            reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits)
+            if now.offer.is_parts:
+                reply = await self._by_parts(voice, asked, now, call)
+            else:
+                reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits)
         except PlaybookExhausted:
             return _Answer(None, GaveUp(reason=_exhausted(call, problem)))
         except ReplyError as error:
             return _Answer(None, GaveUp(reason=one_line(str(error))))
         # In a thread: finding the place of an edit may take a while.
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
+
+    async def _by_parts(
+        self, voice: RoleClient, asked: Question, now: _Asking, call: Call
+    ) -> CodeReply | FixReply:
+        """Have a model name the parts that change, and then write each. Raises ReplyError."""
+        if now.part is not None:
+            code = await self._part(voice, asked, now, call, 0, now.prompt, now.part)
+            return _reply(asked.reply_type, "one part was written anew", (code,))
+        if asked.reply_type is CodeReply:
+            plain = await voice.ask(call, ChangesReply, now.prompt, now.limits)
+            note, changes = plain.note, plain.changes
+        else:
+            fix = await voice.ask(call, FixChangesReply, now.prompt, now.limits)
+            note, changes = fix.diagnosis, fix.changes
+            if fix.give_up:
+                return FixReply(diagnosis=note, give_up=True)
+        wanted = {change.part: change.change for change in reversed(changes)}
+        units = units_in(now.files, self._editable)
+        found = [(find_unit(part, units), change) for part, change in reversed(wanted.items())]
+        prompts = [
+            (unit, _part_prompt(asked, unit, now.files, change, wanted, units))
+            for unit, change in found
+            if unit is not None and is_writable(unit)
+        ]
+        edits = await asyncio.gather(
+            *(
+                self._part(voice, asked, now, call, number, prompt, unit)
+                for number, (unit, prompt) in enumerate(prompts)
+            )
+        )
+        missing = await self._missing(voice, asked, now, call, edits)
+        return _reply(asked.reply_type, note, (*edits, *missing))
+
+    async def _missing(
+        self,
+        voice: RoleClient,
+        asked: Question,
+        now: _Asking,
+        call: Call,
+        edits: Sequence[UnitEdit],
+    ) -> list[UnitEdit]:
+        """Have what new parts use and nobody defines written: a constant, or a function."""
+        files = apply(now.files, edits, self._editable)
+        if isinstance(files, EditError) or not edits:
+            return []
+        problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
+        found = [match[1] for p in problems if (match := _UNDEFINED.match(p.message))]
+        first = call.draft * _PARTS
+        written = list[UnitEdit]()
+        for number, name in enumerate(list(dict.fromkeys(found))[:_MOST_MISSING], _MOST_PARTS):
+            user = next((e for e in edits if re.search(rf"\b{name}\b", e.code)), edits[0])
+            is_called = re.search(rf"\b{name}\(", user.code) is not None
+            begun = f"def {name}(" if is_called else f"{name} ="
+            prompt = of_template(
+                "definition",
+                (),
+                idea_fields=quoted.idea_fields(asked.idea.proposal),
+                name=name,
+                is_function=is_called,
+                code=user.code,
+            )
+            its = replace(call, stage=f"{asked.stage}-part", draft=first + number)
+            try:
+                text = await voice.write(its, prompt, parts.FENCE + begun)
+            except UNANSWERED:
+                continue  # a repair of the part may do without it
+            code = parts.source(text, begun, name, ())
+            written.append(UnitEdit(unit=user.unit, action="add", code=code))
+        return written
+
+    async def _part(
+        self,
+        voice: RoleClient,
+        asked: Question,
+        now: _Asking,
+        call: Call,
+        number: int,
+        prompt: Prompt,
+        unit: Unit,
+    ) -> UnitEdit:
+        draft = call.draft * _PARTS + number
+        call = replace(call, stage=f"{asked.stage}-part", draft=draft)
+        begun = parts.head(unit, now.files)
+        text = await voice.write(call, prompt, parts.FENCE + begun)
+        known = {other.name for other in units_in(now.files, [unit.file])}
+        code = parts.source(text, begun, unit.name, known)
+        return UnitEdit(unit=unit.label, code=code)
 
     def _read(
         self, asked: Question, reply: CodeReply | FixReply, now: _Asking
@@ -202,7 +314,9 @@ class Reviser:
             return ONLY_COMMENTS  # a slip, where no edit at all is an answer
         if _same_program(self._reference, files):
             return GaveUp(reason=GIVEN_BACK)
-        return GaveUp(reason=REPEATS) if hash_texts(files) in asked.seen else None
+        if hash_texts(files) in asked.seen:
+            return GaveUp(reason=REPEATS)
+        return _idle(asked.files, files, self._entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +348,15 @@ class _Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """One request of a question: what it offers, and the `files` that edits by unit apply to."""
+    """One request of a question: what it offers, and the `files` that edits by unit apply to;
+    `part` is the one that is to be written, None where parts are to be named first.
+    """
 
     prompt: Prompt
     offer: Offer
     limits: Limits
     files: Mapping[str, str]
+    part: Unit | None = None
 
     @classmethod
     def first(cls, asked: Question, offer: Offer) -> _Asking:
@@ -247,30 +364,92 @@ class _Asking:
         return cls(asked.prompt(offer), offer, offer.limits(asked.least), asked.files)
 
     @classmethod
-    def of_unit(cls, asked: Question, fault: Fault, problem: str) -> _Asking:
+    def of_unit(cls, asked: Question, fault: Fault, problem: str, *, is_part: bool) -> _Asking:
         """Ask for one unit alone."""
-        offer = of_unit(fault.unit, fault.files)
+        offer = of_unit(fault.unit, fault.files, is_part=is_part)
         prompt = of_template(
             "unit",
             (),
             idea_fields=quoted.idea_fields(asked.idea.proposal),
             unit=fault.unit,
+            offer=offer,
             code=fault.unit.text(fault.files),
             written=fault.written,
             names=fault.names,
             problem=problem,
             mends=asked.reply_type is FixReply,
         )
-        return cls(prompt, offer, offer.limits(1, len(offer.units)), fault.files)
+        part = fault.unit if is_part else None
+        return cls(prompt, offer, offer.limits(1, len(offer.units)), fault.files, part)
 
     def again(self, reply: Record, problem: str) -> _Asking:
         """Ask the same with the latest reply and what was wrong with it."""
         said = render("rejected", problem=problem)
+        if self.offer.is_parts:  # the reply was put together from several
+            return replace(self, prompt=self.prompt.noted(said))
         return replace(self, prompt=self.prompt.answered((reply.model_dump_json(), GONE), said))
+
+
+def _reply(
+    kind: type[CodeReply] | type[FixReply], note: str, edits: Sequence[UnitEdit]
+) -> CodeReply | FixReply:
+    if kind is CodeReply:
+        return CodeReply(note=note, edits=tuple(edits))
+    return FixReply(diagnosis=note, edits=tuple(edits))
+
+
+def _part_prompt(
+    asked: Question,
+    unit: Unit,
+    files: Mapping[str, str],
+    change: str,
+    wanted: Mapping[str, str],
+    units: Sequence[Unit],
+) -> Prompt:
+    """Ask for one part's new code, which must go together with the other parts that change."""
+    return of_template(
+        "part",
+        (),
+        idea_fields=quoted.idea_fields(asked.idea.proposal),
+        unit=unit,
+        change=change,
+        code=unit.text(files),
+        beside=[(part, text) for part, text in wanted.items() if part != unit.label],
+        imports=next((u.text(files) for u in units if u.label == f"{unit.file}: {IMPORTS}"), ""),
+        names=[u.name for u in units if is_writable(u) and u.file == unit.file and u != unit],
+    )
 
 
 def _listed(problems: Sequence[checks.Problem]) -> str:
     return "\n".join(map(str, problems[:_PROBLEMS]))
+
+
+def _idle(before: Mapping[str, str], after: Mapping[str, str], entry: str) -> str | None:
+    """Say which definitions are never called, where nothing else changes; small models define
+    what an idea asks for, and forget to call it.
+    """
+    running = [_running(files, entry) for files in (before, after)]
+    if None in running or running[0] != running[1]:
+        return None
+    program = reachability.read(after, entry)
+    new = [unit.name for unit in program.unreached] if program else []
+    return (
+        f"nothing that runs is changed: {', '.join(new[:_PROBLEMS]) or 'the new code'} is never "
+        "called. Change the function that has to call it as well"
+    )
+
+
+def _running(files: Mapping[str, str], entry: str) -> dict[str, str] | None:
+    """Return the code of files without definitions that nothing reaches; None: not known."""
+    program = reachability.read(files, entry)
+    if program is None or not program.known:
+        return None
+    idle = {id(unit.node) for unit in program.unreached}
+    found = {name: text for name, text in files.items() if name not in program.trees}
+    for name, tree in program.trees.items():
+        body = [node for node in tree.body if id(node) not in idle]
+        found[name] = ast.dump(_without_docstrings(ast.Module(body, [])))
+    return found
 
 
 def _same_program(before: Mapping[str, str], after: Mapping[str, str]) -> bool:

@@ -14,10 +14,10 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.launching import furnishing, launch
+from hpcscientist.launching import create_run_dir, launch
 from hpcscientist.launching.drive import Observer, drive
-from hpcscientist.launching.rendering import check
-from hpcscientist.ports.telling import Tell
+from hpcscientist.launching.launch_plan import check
+from hpcscientist.ports import Tell
 
 # Where a campaign lies and what drives it changes nothing of what it finds.
 _FREE = {"run_dir", "allow_unsandboxed", "client", "local", "paths"}
@@ -47,7 +47,7 @@ def run(
     else:
         checked = launch.check(settings, working)
         check(checked)
-        furnishing.furnish(checked, furnishing.claim(checked))
+        create_run_dir.furnish(checked, create_run_dir.claim(checked))
     tell(f"{name}: running, see `hpcsci status {paths.root}`")
     keys = {name: os.environ[name] for name in KEY_VARIABLES if name in os.environ}
     try:

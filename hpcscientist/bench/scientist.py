@@ -22,7 +22,7 @@ from hpcscientist.bench import campaigns
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ModelError, ReplyError, UsageError
 from hpcscientist.feedback.statistics import wilson
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import tree_files
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
@@ -30,7 +30,7 @@ from hpcscientist.history.status import read_state
 from hpcscientist.judgement import quality
 from hpcscientist.judgement.quality import Quality
 from hpcscientist.papers import make as papers
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Measure, PaperComparison
 from hpcscientist.reviews import compare, paper

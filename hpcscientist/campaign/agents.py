@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import AUTHOR
-from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.stages import Opened
 from hpcscientist.files.trusted import TrustedCopy
@@ -17,13 +16,10 @@ from hpcscientist.ideation.search import SearchProposer
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.stage import Means
-from hpcscientist.ports.author import Author
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.proposer import Proposer, Reconsider
+from hpcscientist.ports import Author, Library, Model, Proposer, Reconsider
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
 from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 from hpcscientist.system.interpreter import Interpreter
 
 

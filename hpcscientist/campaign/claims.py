@@ -20,17 +20,16 @@ from hpcscientist.campaign.integrity import make_way
 from hpcscientist.campaign.specs import trial_limits
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.recipe.archive import packed
+from hpcscientist.recipe import archive
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.found.claim import Claim, Evidence, Measured
+from hpcscientist.records.findings import Claim, Evidence, Measured
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored, is_measured
-from hpcscientist.records.trial import Budget, MetricSpec, Split
+from hpcscientist.records.trial import Budget, MetricSpec, Scored, Split, is_measured
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Claims:
         """The recipe as it was at launch; None where it is too large, or was changed since."""
         places = [self.paths.idea(idea_id).recipe for idea_id in self.state.ideas]
         for folder in (self.recipe.folder, self.paths.recipe):  # the former has no image
-            found = packed.pack(folder)
+            found = archive.pack(folder)
             if found is not None and found[1] == self.config.recipe_hash:
                 return _Archive(found[0], places)
         return None

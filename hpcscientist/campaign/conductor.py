@@ -27,10 +27,10 @@ from hpcscientist.conduct.actions import (
     Stop,
     Take,
 )
+from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.conduct.strategy.steps import Read, Review, Write
-from hpcscientist.conduct.trials import Memory
 from hpcscientist.errors import (
     BaselineFailed,
     BaselineNoisy,
@@ -80,7 +80,7 @@ class Conductor:
 
     async def _run(self, stale: _Stale) -> None:
         self.performers.begin()
-        memory, held = Memory(), _Held()
+        memory, held = AgendaCache(), _Held()
         under_way: dict[asyncio.Task[None], str] = {}
         try:
             while True:

@@ -18,16 +18,16 @@ from hpcscientist.campaign.specs import SpecFactory
 from hpcscientist.conduct.actions import Judge, Spend
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import IdeaDamaged
-from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.handed import LARGEST_TEXT
 from hpcscientist.files.hashing import holds
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import judging
 from hpcscientist.records.events import ConfirmationSetAside, IdeasJudged, NoteTaken, SplitSpent
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.trial import IdeaFailed
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,8 @@ from pathlib import Path
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_atomic, write_text
-from hpcscientist.files.handed.place import resolved
-from hpcscientist.files.handed.regular import read_regular
-from hpcscientist.files.hashing import hash_bytes, hash_texts, tree_files
-from hpcscientist.files.own_code import own_code, own_code_mark
+from hpcscientist.files.handed import read_regular, resolved
+from hpcscientist.files.hashing import hash_bytes, hash_texts, own_code, own_code_mark, tree_files
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import FILE, Contents, TrustedCopy
 from hpcscientist.history.frozen import CampaignConfig

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 
 V = TypeVar("V", bound=BaseModel)
 

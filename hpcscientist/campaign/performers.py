@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcscientist.campaign.claims import Claims
-from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.confirmation import Confirming
 from hpcscientist.campaign.proposals.admission import Admission
 from hpcscientist.campaign.pursuit.effort import Effort
-from hpcscientist.campaign.pursuit.pursuit import Pursuit
-from hpcscientist.campaign.running.due import DueTrials
+from hpcscientist.campaign.pursuit.idea_runner import IdeaRunner
+from hpcscientist.campaign.result_files import Compactor
+from hpcscientist.campaign.trial_runner import DueTrials
 from hpcscientist.conduct import reference
 from hpcscientist.conduct.actions import (
     Action,
@@ -28,7 +28,7 @@ from hpcscientist.conduct.rules import Rules
 from hpcscientist.conduct.strategy.steps import Conclude
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.steadiness import Steadiness
+from hpcscientist.judgement.baseline_drift import BaselineDrift
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import Stage
 
@@ -40,10 +40,10 @@ class Performers:
     rules: Rules
     state: CampaignState
     admission: Admission
-    pursuit: Pursuit
+    idea_runner: IdeaRunner
     effort: Effort
     trials: DueTrials
-    steadiness: Steadiness
+    baseline_drift: BaselineDrift
     confirming: Confirming
     compactor: Compactor
     claims: Claims
@@ -56,7 +56,7 @@ class Performers:
     def end(self) -> None:
         """Have all be as it was recorded when this driver leaves it. Raises OSError."""
         self.catch_up()
-        self.pursuit.tryout.integrity.look()
+        self.idea_runner.attempt_store.integrity.look()
         self.compactor.results.restore()
         self.claims.write_all()
 
@@ -65,7 +65,7 @@ class Performers:
         unsaid.
         """
         if reference.has_run(self.state, self.rules):
-            self.steadiness.tell()
+            self.baseline_drift.tell()
             self.confirming.tell()
 
     async def perform(self, action: Action) -> None:
@@ -77,7 +77,7 @@ class Performers:
             progress = self.state.progress
             if idea_id not in progress.open and idea_id not in progress.aside:
                 raise
-            self.pursuit.leave(idea_id, str(error))  # others go on
+            self.idea_runner.leave(idea_id, str(error))  # others go on
 
     async def _perform(self, action: Action) -> None:
         match action:
@@ -88,14 +88,14 @@ class Performers:
             case Admit(number):
                 await self.admission.admit(number)
             case Brief(idea_id):
-                await self.pursuit.brief(idea_id)
+                await self.idea_runner.brief(idea_id)
             case Take(idea_id, step):
-                await self.pursuit.take(action)
+                await self.idea_runner.take(action)
                 if isinstance(step, Conclude):
                     self.claims.write(idea_id)
             case Decide(idea_id, after):
                 self.effort.decide(idea_id, after)
-                await self.pursuit.note(idea_id)
+                await self.idea_runner.note(idea_id)
             case _:
                 await self._of_campaign(action)
 
@@ -123,4 +123,4 @@ class Performers:
         if action.idea_id == BASELINE_ID:
             self.catch_up()
         elif action.idea_id in self.state.progress.open:
-            await self.pursuit.note(action.idea_id)
+            await self.idea_runner.note(action.idea_id)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Embedder, Tell
 from hpcscientist.records.events import NoteTaken
 
 

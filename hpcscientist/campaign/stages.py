@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from hpcscientist.authoring.coder import AUTHOR
 from hpcscientist.authoring.planner import PLAN
 from hpcscientist.authoring.review.advisor import ADVISE
-from hpcscientist.authoring.runs.reading import ANALYSE
+from hpcscientist.authoring.run_reading import ANALYSE
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.ideation.directions import DIRECTIONS

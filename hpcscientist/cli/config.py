@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from hpcscientist.config.keys import Value
-from hpcscientist.config.layers import resolve
+from hpcscientist.config.layers import Value, resolve
 from hpcscientist.config.site import resolve_site
 
 

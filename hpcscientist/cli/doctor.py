@@ -18,7 +18,7 @@ from hpcscientist.doctor.check import State, is_anything_missing
 from hpcscientist.doctor.examine import Options, examine
 from hpcscientist.doctor.model import served
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 
 if TYPE_CHECKING:
     from hpcscientist.doctor.check import Check

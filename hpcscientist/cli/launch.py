@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import resource
 import shlex
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 
 from hpcscientist import api
 from hpcscientist.cli.results import print_table
 from hpcscientist.cli.shared.costs import details
 from hpcscientist.cli.shared.options import other_site, run_directory, settings_from, site_options
-from hpcscientist.cli.shared.progress import Progress, header
-from hpcscientist.cli.shared.share import share_shown
+from hpcscientist.cli.shared.progress import Progress, header, status_line
 from hpcscientist.cli.shared.signals import unwind_on
-from hpcscientist.cli.shared.status_line import status_line
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import UsageError
@@ -24,12 +27,42 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching import launch as launching
+from hpcscientist.launching.change_site import change_site
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.jobs.dispatch import is_controlled
-from hpcscientist.launching.moving import change_site
-from hpcscientist.launching.rendering import check, scripts
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.launching.launch_plan import check, scripts
+from hpcscientist.ports import Embedder
 from hpcscientist.recipe import staging
+
+# How much of the machine a command took: login nodes are shared.
+
+
+@contextmanager
+def share_shown(on: bool = True) -> Iterator[None]:
+    """At the end, say on stderr what this process and its commands took of the machine."""
+    try:
+        yield
+    finally:
+        if on:
+            click.echo(statement(), err=True)
+
+
+def statement() -> str:
+    """CPU time since this process began, its share of one core, and the peak of its memory.
+
+    Of its commands as well: their CPU time is added, and of all processes the largest counts.
+    """
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+    wall_s = max(time.time() - psutil.Process().create_time(), 0.001)
+    # KiB on Linux. A command's includes what its parent had when it was forked, so no sum.
+    peak_mb = max(own.ru_maxrss, ended.ru_maxrss) / 1024
+    return (
+        f"this machine: {cpu_s:.1f} s of CPU in {wall_s:.0f} s, {100 * cpu_s / wall_s:.1f} % of "
+        f"one core; peak memory {peak_mb:.0f} MiB"
+    )
+
 
 NOTHING_SCORED = 3
 

@@ -7,17 +7,52 @@ Exit codes: 0 done, 1 failed, 2 wrong use, 3 finished but no trial was scored,
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hpcscientist import __version__
-from hpcscientist.cli.shared.lazy import LazyGroup
 from hpcscientist.errors import HpcsciError, UsageError
 from hpcscientist.system.inherited import adapt_to_limits, limit_met, reset_signals
+
+# A Click group that imports a command's module when the command is run, not before.
+
+
+class LazyGroup(click.Group):
+    """Commands are named as `module:attribute` with their short help, and imported late.
+
+    One without a short help is not for people, and not listed.
+
+    So `hpcsci --help` costs an import of Click and of this package's command line only.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = dict(lazy)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order they were declared."""
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None if there is none of that name."""
+        if cmd_name not in self._lazy:
+            return None
+        module, _, attribute = self._lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from their short helps, without importing them."""
+        with formatter.section("Commands"):
+            shown = [(name, text) for name, (_, text) in self._lazy.items() if text]
+            formatter.write_dl(shown)
+
 
 INTERRUPTED = 130
 
@@ -35,14 +70,14 @@ COMMANDS = {
     "compare": ("hpcscientist.cli.review:compare_papers", "Compare two papers, positions swapped."),
     "recipe": ("hpcscientist.cli.recipe:recipe", "List, make and check recipes."),
     "library": (
-        "hpcscientist.cli.libraries.library:library",
+        "hpcscientist.cli.library:library",
         "Papers and code to look things up in.",
     ),
     "config": ("hpcscientist.cli.config:config", "Show the configuration and its origins."),
     "controller": ("hpcscientist.cli.shared.controlled:controller", ""),
     "serve": ("hpcscientist.cli.serve:serve", "Serve open weights, without a campaign."),
     "doctor": ("hpcscientist.cli.doctor:doctor", "What this machine and site offer and lack."),
-    "bench": ("hpcscientist.cli.benches.bench:bench", "Figures for this machine."),
+    "bench": ("hpcscientist.cli.bench:bench", "Figures for this machine."),
 }
 
 

@@ -13,7 +13,7 @@ import click
 from hpcscientist.cli.shared.options import optional_run_directory, settings_from
 from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.papers.make import Made, Planned, Unwritten, Wanted, make, plan

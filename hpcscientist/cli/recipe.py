@@ -11,7 +11,7 @@ import click
 from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.importers import registry
 from hpcscientist.importers.draft import slug
@@ -21,9 +21,8 @@ from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
-from hpcscientist.records.asked.writing import REPLIES
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Budget, Direction
+from hpcscientist.records.trial import Budget, Direction, Scored
+from hpcscientist.records.writing import REPLIES
 
 
 @click.group(no_args_is_help=False)

@@ -9,12 +9,11 @@ import click
 
 from hpcscientist.cli.shared.options import place_options, run_directory, settings_from
 from hpcscientist.config.settings import SlurmOverrides
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
-from hpcscientist.records.found.finding import Comparison
-from hpcscientist.records.found.reproduction import Holding, Reproduction
-from hpcscientist.reproduction.asked import reproduce_folder
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.records.findings import Comparison, Holding, Reproduction
+from hpcscientist.reproduction.claim_ref import reproduce_folder
+from hpcscientist.reproduction.environment import Wanted
 
 
 @click.command()

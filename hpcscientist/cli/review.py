@@ -11,7 +11,7 @@ import click
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import calibrated, compare, form, page, paper

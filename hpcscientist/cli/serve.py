@@ -13,15 +13,14 @@ import click
 from hpcscientist.cli.shared.options import place_options, settings_from
 from hpcscientist.cli.shared.signals import interruptible
 from hpcscientist.errors import Interrupted, SchedulerRefused, UsageError
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import serving_job
-from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.execution.backends.slurm.controller_job import leave_job
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
-from hpcscientist.launching.serving import reach, serve_job, standalone
+from hpcscientist.launching.serving import serve_job, standalone
 from hpcscientist.launching.serving.standalone import Request
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 
 
 @click.command()
@@ -66,7 +65,9 @@ def serve(
             _tell(line)
     if dry_run:
         if nodes:
-            click.echo(serving_job.script(serve_job.job_of(paths, request, nodes)), nl=False)
+            click.echo(
+                controller_job.serving_script(serve_job.job_of(paths, request, nodes)), nl=False
+            )
         return 0
     if nodes:
         return _by_job(paths, request, nodes, detach=detach)
@@ -103,7 +104,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
     answered = False
     try:
         with interruptible():
-            job_id = serving_job.submit(slurm, serve_job.job_of(paths, request, nodes))
+            job_id = controller_job.submit_serving(slurm, serve_job.job_of(paths, request, nodes))
             _tell(f"job {job_id} serves from {paths.root}")
             if detach:
                 click.echo(job_id)
@@ -128,7 +129,7 @@ def _by_job(paths: ServingPaths, request: Request, nodes: int, *, detach: bool) 
 
 
 def _show(paths: ServingPaths, endpoint: Endpoint, request: Request, job_id: str) -> None:
-    for line in reach.card(paths, endpoint, request.login, getpass.getuser(), job_id):
+    for line in serve_job.card(paths, endpoint, request.login, getpass.getuser(), job_id):
         click.echo(printable(line))
 
 

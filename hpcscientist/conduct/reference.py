@@ -1,4 +1,4 @@
-"""The reference's trials: first of all, and again with the ideas as `steadiness` has it."""
+"""The reference's trials: first of all, and again with the ideas as `baseline_drift` has it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from collections.abc import Collection, Iterator
 
 from hpcscientist.conduct import actions
 from hpcscientist.conduct.actions import Stop
+from hpcscientist.conduct.agenda import Agenda
 from hpcscientist.conduct.rules import Rules
-from hpcscientist.conduct.trials import Wanted
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import better_by
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import steadiness
+from hpcscientist.judgement import baseline_drift
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import MetricSpec, Stage, TrialReport, trial_name
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    MetricSpec,
+    Scored,
+    Stage,
+    TrialReport,
+    trial_name,
+)
 
 
 def trials(rules: Rules) -> Iterator[tuple[Stage, int]]:
@@ -35,7 +42,7 @@ def has_run(state: CampaignState, rules: Rules) -> bool:
     return all(trial is not None and trial.phase == "scored" for trial in found)
 
 
-def want(wanted: Wanted) -> bool:
+def want(wanted: Agenda) -> bool:
     """Want the reference to be run; return whether it was. A failure stops the campaign."""
     state, rules = wanted.state, wanted.rules
     if not has_run(state, rules):
@@ -54,19 +61,19 @@ def want(wanted: Wanted) -> bool:
     return True
 
 
-def _want_steady(wanted: Wanted) -> None:
+def _want_steady(wanted: Agenda) -> None:
     state, rules, memory = wanted.state, wanted.rules, wanted.memory
     stops = memory.recall(BASELINE_ID, (state.of_reference,))
     if stops is None:
-        why = steadiness.too_noisy(state, rules.metric, rules.published, rules.settings)
+        why = baseline_drift.too_noisy(state, rules.metric, rules.published, rules.settings)
         stops = (Stop("noisy", why),) if why else ()
         memory.keep(BASELINE_ID, (state.of_reference,), stops)
     wanted.found.extend(stops)
 
 
-def want_again(wanted: Wanted, number: int) -> None:
+def want_again(wanted: Agenda, number: int) -> None:
     """Want the rerun that goes with an idea which is to run its seeds, if one does."""
-    rerun = steadiness.rerun_with(wanted.rules.settings, number)
+    rerun = baseline_drift.rerun_with(wanted.rules.settings, number)
     if not rerun:
         return
     attempt = BASELINE_ATTEMPT + rerun
@@ -74,7 +81,7 @@ def want_again(wanted: Wanted, number: int) -> None:
         wanted.run(BASELINE_ID, attempt, Stage.BASELINE, 0, actions.REFERENCE)
 
 
-def _stop(wanted: Wanted, name: str) -> Stop | None:
+def _stop(wanted: Agenda, name: str) -> Stop | None:
     """Why a trial of the reference is the end for this driver; None where it is not."""
     trial = wanted.state.trials.get(name)
     if trial is None or trial.phase != "failed":

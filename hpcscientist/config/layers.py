@@ -9,18 +9,159 @@ $HPCSCI_CONFIG, or hpcscientist/config.toml in $XDG_CONFIG_HOME (~/.config).
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from hpcscientist.config.keys import Value, defaults, known, read_file, validated
+from pydantic import BaseModel, ValidationError
+
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ConfigError
-from hpcscientist.files import vault
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files import handed, vault
+from hpcscientist.files.handed import expanded, read_regular
+from hpcscientist.records.base import misfit
+
+# Keys of a TOML document: dotted, known by a record, refused by name with the nearest one.
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value and where it came from."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+def defaults(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """Return every key of a record with its default, sections left out."""
+    return _values(model(), prefix)
+
+
+def _values(record: BaseModel, prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in type(record).model_fields:
+        value = getattr(record, name)
+        if isinstance(value, BaseModel):
+            found |= _values(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the values that a file gives, by key.
+
+    Raises ConfigError when it cannot be read or names an unknown key, FileNotFoundError when
+    it is not there.
+    """
+    try:
+        data = handed.parse(read_regular(path).decode("utf-8"))
+    except FileNotFoundError:
+        raise
+    except PermissionError as error:
+        mend = f"go to a folder that you may read, or ask for access to {path.parent}"
+        raise ConfigError(f"{path}: may not be read: {error.strerror}; {mend}") from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"{path}: cannot be read: {why}; mend or remove it") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; mend or remove it") from error
+    sections = {key[:end] for key in keys for end, c in enumerate(key) if c == "."}
+    return {
+        known(key, keys, str(path)): Value(key, value, str(path))
+        for key, value in _flatten(data, keys)
+        if not (key in sections and value == {})  # an empty table of a known name
+    }
+
+
+REMOVED = {"serving.fan_out": "requests go to all replicas without it"}
+"""Settings of earlier releases, which run directories of theirs may hold, and why they went."""
+
+
+def known(key: str, keys: Iterable[str], origin: str) -> str:
+    """Return the key if it is one. Raises ConfigError with the nearest."""
+    valid = list(keys)
+    if key in valid:
+        return key
+    if key in REMOVED:
+        raise ConfigError(
+            f"{origin}: there is no setting {key} any more; remove it: {REMOVED[key]}"
+        )
+    near = difflib.get_close_matches(key, valid, n=1, cutoff=0.0)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"{origin}: unknown key {key!r}{hint}")
+
+
+def validated(model: type[M], values: Mapping[str, Value]) -> M:
+    """Return the record that the values make. Raises ConfigError naming origin and key."""
+    tree: dict[str, Any] = {}
+    keys = defaults(model)
+    for key, entry in values.items():
+        odd = misfit(entry.value) or _nul(entry.value)
+        if odd is not None:
+            raise ConfigError(_blame(entry, odd, entry.value))
+        *sections, name = key.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[name] = _as_meant(entry.value, keys[key])
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        # The place goes on below the key where one item of a list is wrong.
+        place = [".".join(map(str, first["loc"][:n])) for n in range(len(first["loc"]), 0, -1)]
+        key = next(key for key in place if key in values)
+        where = place[0].removeprefix(key).strip(".")
+        said = f"{where}: {first['msg']}" if isinstance(values[key].value, list) else first["msg"]
+        raise ConfigError(_blame(values[key], said, first["input"])) from error
+
+
+def _nul(value: Any) -> str | None:
+    """Say so of a text with a NUL: no path, name or argument can hold one."""
+    texts = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(text, str) and "\0" in text for text in texts):
+        return "must hold no NUL character"
+    return None
+
+
+def _blame(value: Value, message: str, given: object) -> str:
+    option = value.key.rpartition(".")[2].replace("_", "-")
+    name = f"--{option}" if value.origin == "command line" else f"{value.origin}: {value.key}"
+    return f"{name}: {message}, not {given!r}"
+
+
+def _as_meant(value: Any, default: Any) -> Any:
+    """TOML and people write 5 where a float is meant, and arrays; strict records refuse both."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    return _tuples(value) if isinstance(default, tuple) and isinstance(value, list) else value
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    return {k: _tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _flatten(
+    data: Mapping[str, Any], keys: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    for name, value in data.items():
+        key = f"{prefix}{name}"
+        # A key whose default is a table takes a table whole, whatever names it holds.
+        if isinstance(value, dict) and value and not isinstance(keys.get(key), dict):
+            yield from _flatten(value, keys, f"{key}.")
+        else:
+            yield key, value
+
 
 # Variables with the prefix that are no keys: the user's file, the endpoint's key, keys and
 # addresses of literature services, the marks of a trial's processes, what the tests and the
@@ -90,7 +231,7 @@ def _from_variables(
         value: Any = raw
         if not isinstance(keys[key], str):
             try:
-                parsed = toml.parse(f"value = {raw}")
+                parsed = handed.parse(f"value = {raw}")
                 value = parsed["value"] if len(parsed) == 1 else raw
             except tomllib.TOMLDecodeError:
                 value = raw

@@ -134,7 +134,8 @@ class AuthoringSettings(Record):
     0 leaves the reviewer out; `judges` is the number of its judgements of each attempt.
     `further_runs` bounds the runs that an analyst may ask for after the idea was scored.
     `edits` says how a coder changes files: by text that is searched and replaced, by units that it
-    names (functions, classes, constants), or by what its replies do better with (auto). `samples`
+    names (functions, classes, constants), by what its replies do better with (auto), or by parts:
+    units that it names first and then writes one by one, as small models can. `samples`
     first replies to each question are asked for side by side, and the first that can be used is
     taken; 0 has their number follow from what of a served model is idle.
     `hopeless`: an idea whose pilot is worse than the reference's by more than this share of it
@@ -155,7 +156,7 @@ class AuthoringSettings(Record):
     advice_rounds: int = Field(default=2, ge=0)
     judges: int = Field(default=1, ge=1, le=100)
     further_runs: int = Field(default=5, ge=0, le=100)
-    edits: Literal["auto", "search", "unit"] = "auto"
+    edits: Literal["auto", "parts", "search", "unit"] = "auto"
     samples: int = Field(default=0, ge=0, le=32)
     hopeless: float = Field(default=0.5, ge=0)
     search: str = Field(default="line", min_length=1)
@@ -272,9 +273,10 @@ class Settings(Record):
     carries.
     `site` is the file of a site profile. `image` overrides the recipe's. `nodes` 0: the
     controller runs here and not as a job. `control` is the share of ideas that the control arm
-    proposes beside a language model. `roles` are those that stages of other packages ask; what is
-    not set is as `review` has it. `extensions` holds what stages, backends, strategies and models
-    of other packages are told, by their names.
+    proposes beside a language model. `model_size`: how much of the loop models can make something
+    of (`config.model_size`); auto goes by their names. `roles` are those that stages of other
+    packages ask; what is not set is as `review` has it. `extensions` holds what stages, backends,
+    strategies and models of other packages are told, by their names.
     """
 
     recipe: str = "digits"
@@ -289,6 +291,7 @@ class Settings(Record):
     nodes: int = Field(default=0, ge=0)
     control: float = Field(default=0.0, ge=0, lt=1)
     seed: int = Field(default=0, ge=0, lt=2**32)
+    model_size: Literal["auto", "small", "large"] = "auto"
     run_dir: str = ""
     allow_unsandboxed: bool = False
     client: ClientSettings = ClientSettings()

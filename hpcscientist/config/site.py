@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcscientist.config import partitions, sbatch
-from hpcscientist.config.keys import Value, defaults, known, read_file, validated
+from hpcscientist.config.layers import Value, defaults, known, read_file, validated
 from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.errors import ConfigError, SiteError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.records.site import PartitionChoice, Site
 
 # sbatch reads both, the second one last; sacct reads neither, and each other command the second.

@@ -16,11 +16,10 @@ from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.partitions import of_controller
 from hpcscientist.config.sbatch import cluster_of
 from hpcscientist.config.settings import Settings, SlurmOverrides
-from hpcscientist.doctor import likeness, model, papers, partitions, places, slurm, storage
+from hpcscientist.doctor import model, papers, slurm, storage
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
 from hpcscientist.doctor.compute import job, node
-from hpcscientist.doctor.compute.folder import DoctorFolder
-from hpcscientist.doctor.compute.job import MODULE
+from hpcscientist.doctor.compute.job import MODULE, DoctorFolder
 from hpcscientist.doctor.compute.probe import apptainer_version
 from hpcscientist.doctor.compute.records import NodeReport, Place, Request
 from hpcscientist.doctor.rehearse import place
@@ -58,7 +57,7 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
         "hpcscientist",
         f"{__version__} with Python {'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
     )
-    yield likeness.check(options.settings)
+    yield model.check(options.settings)
     yield papers.check()
     calls = Slurm(_COMMAND_S, cluster_of(options.site.slurm))
     there = calls.is_there()
@@ -88,23 +87,23 @@ def examine(options: Options, say: Callable[[str], object]) -> Iterator[Check]:
 
 def _places(
     calls: Slurm | None, options: Options, reports: Sequence[NodeReport]
-) -> Sequence[places.Place]:
+) -> Sequence[storage.Place]:
     """Return where models could be served: on this machine, where nothing of a cluster is known."""
     report = next(iter(reports), None)
     nodes, site = options.settings.nodes, options.site
     if calls is None:
-        return [places.here(site)]
-    job = [places.of_the_job(site, nodes, report)] if nodes else []
+        return [storage.here(site)]
+    job = [storage.of_the_job(site, nodes, report)] if nodes else []
     try:
-        found = partitions.parse(
+        found = slurm.parse(
             calls.run("scontrol", "show", "partition"),
-            calls.run("sinfo", "--noheader", partitions.SINFO),
+            calls.run("sinfo", "--noheader", slurm.SINFO),
         )
     except SchedulerError:
-        return job or [places.here(site)]  # said above
+        return job or [storage.here(site)]  # said above
     wanted = of_controller(site).partition
-    others = places.places_of(found, wanted, report, binding=not job)
-    return [*job, *others] or [places.here(site)]
+    others = storage.places_of(found, wanted, report, binding=not job)
+    return [*job, *others] or [storage.here(site)]
 
 
 def _no_slurm(settings: Settings) -> Check:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ServingSettings, Settings
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
-from hpcscientist.doctor.places import HERE, Place
-from hpcscientist.errors import ServingError, WeightsError
+from hpcscientist.doctor.storage import HERE, Place
+from hpcscientist.errors import ModelError, ServingError, WeightsError
+from hpcscientist.launching import embedder_choice
+from hpcscientist.models.embedding.sentences import INSTALL, KEYWORDS, installed, open_embedder
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.checking.hub import resolve
 from hpcscientist.models.serving.checking.interpreter import (
     Engine,
     ask,
@@ -21,6 +22,7 @@ from hpcscientist.models.serving.checking.interpreter import (
     said,
     tried,
 )
+from hpcscientist.models.serving.checking.tensors import resolve
 from hpcscientist.models.serving.checking.weights import Checkpoint, require_whole
 from hpcscientist.models.serving.checking.weights import check as check_weights
 from hpcscientist.models.serving.fitting.drafting import names_of
@@ -192,3 +194,25 @@ def _sizes(layout: Layout, nodes: int, place: Place) -> str:
             f"{layout.pipeline_parallel}, of {nodes * place.machine.gpus} GPUs"
         )
     return f"{sizes}, context {layout.context}; {'; '.join(layout.why)}"
+
+
+# Can ideas be compared as configured? By an embedding model, or by keywords without one.
+
+_NAME = "likeness"
+
+
+def check(settings: Settings) -> Check:
+    """Return the line of the embedder; a model that is configured is opened and tried here."""
+    release = installed()
+    library = f"sentence-transformers {release}" if release else "sentence-transformers"
+    settled = embedder_choice.settle(settings, Path.cwd())
+    if settled.embedding.model in ("", KEYWORDS):
+        stands = "is installed, and unused" if release else f"is not installed ({INSTALL})"
+        return ok(_NAME, f"keyword vectors: embedding.model names no folder; {library} {stands}")
+    try:
+        embedder = open_embedder(settled.embedding)
+    except ModelError as error:
+        return missing(
+            _NAME, str(error), f'mend that, or set embedding.model to "keywords"; {INSTALL}'
+        )
+    return ok(_NAME, f"{embedder_choice.statement(embedder, elsewhere=False)}; {library}")

@@ -13,18 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.doctor.compute.folder import DoctorFolder
+from hpcscientist.doctor.compute.job import DoctorFolder
 from hpcscientist.doctor.compute.records import Inside, Place, Rehearsed, Request, Walls
 from hpcscientist.execution import trial
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
 from hpcscientist.records.trial import (
     Budget,
     Direction,
     Isolation,
     Limits,
+    MachineFailed,
+    MachineFailure,
     MetricSpec,
     Provenance,
+    Scored,
     Sources,
     Split,
     Stage,

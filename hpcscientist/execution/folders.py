@@ -16,6 +16,7 @@ import uuid
 from pathlib import Path
 
 from hpcscientist.files.hashing import tree_files
+from hpcscientist.files.rundir import TrialPaths
 
 MAX_ENTRIES = 20_000  # more files than this is a fault too: file systems have inode quotas
 
@@ -156,3 +157,18 @@ def copy_code(source: Path, target: Path, most: int) -> None:
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
+
+
+# What a lost worker said, kept in its trial's log before its own files are removed.
+
+
+def keep_log(paths: TrialPaths, said: str) -> None:
+    """Append a worker's last words to the trial's log; a full disk costs them, nothing else."""
+    if not said:
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        with os.fdopen(os.open(paths.log, flags, 0o644), "ab") as file:
+            file.write(f"\n[the worker ended without a result; it said:]\n{said}".encode())
+    except OSError:
+        return  # a full disk, or no file any more: the trial is lost with or without its log

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Isolation

@@ -18,16 +18,21 @@ from pathlib import Path
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, scratch
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.execution.sandbox.candidate import environment
-from hpcscientist.execution.verdict import idea_failed, machine_failed
-from hpcscientist.execution.words import headline
+from hpcscientist.execution.bounds.supervise import (
+    BoundedLog,
+    Bounds,
+    Ended,
+    Place,
+    Reason,
+    supervise,
+)
+from hpcscientist.execution.failures import headline, idea_failed, machine_failed
+from hpcscientist.execution.sandbox.host import environment
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
     LARGEST,
     IdeaFailed,
     IdeaFailure,
@@ -35,9 +40,9 @@ from hpcscientist.records.outcome import (
     MachineFailure,
     Outcome,
     Scored,
+    TrialSpec,
     is_measured,
 )
-from hpcscientist.records.trial import TrialSpec
 
 _BAD_PREDICTIONS_EXIT = 3
 _REPLY_BYTES = 64 * 1024

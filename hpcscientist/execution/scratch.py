@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from hpcscientist.execution import folders
 from hpcscientist.execution.sandbox.host import HostUnfit, scratch_base
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import TrialSpec

@@ -13,7 +13,7 @@ from typing import Any
 
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.records.trial import TrialSpec

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Mapping
@@ -16,17 +17,97 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import Interrupted
-from hpcscientist.execution import folders, presence, scoring, scratch, tampering
+from hpcscientist.execution import folders, presence, scoring, scratch
 from hpcscientist.execution.bounds.supervise import Ended
-from hpcscientist.execution.sandbox import container, host, image
+from hpcscientist.execution.failures import classify, idea_failed, machine_failed, of_error
+from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox import running as sandbox
-from hpcscientist.execution.verdict import classify, idea_failed, machine_failed, of_error
-from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.atomic import NO_SPACE, read_tail, takes, write_atomic
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.files.space import NO_SPACE, takes
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, MachineFailure, Outcome
-from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Isolation,
+    MachineFailure,
+    Outcome,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 from hpcscientist.system import processes
+
+# What a candidate must not touch: everything of its trial but `out`.
+#
+# Without a sandbox it can; then it gains nothing, and is found out. Not covered: files outside
+# the trial's folder.
+
+_NETWORK_LEFTOVER = ".nfs"  # an NFS client's name for a deleted file that is still open
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A trial's folder as it was before the candidate ran."""
+
+    names: frozenset[str]
+    contents: dict[str, bytes]
+
+
+def look(paths: TrialPaths) -> Before:
+    """Take note of a trial's folder. Raises OSError."""
+    ours = (paths.spec, paths.worker)
+    return Before(
+        names=_names(paths) | {paths.out.name, paths.log.name},
+        contents={p.name: read_regular(p) for p in ours if p.exists()},
+    )
+
+
+def undo(before: Before, paths: TrialPaths) -> str | None:
+    """Put the folder back as it was; return what had been tampered with, or None.
+
+    Raises OSError.
+    """
+    found: list[str] = []
+    if paths.root.is_symlink() or not paths.root.is_dir():
+        found.append("it removed the trial's folder")
+        folders.renew(paths.root)
+    for name in sorted(_names(paths) - before.names):
+        if not name.startswith(_NETWORK_LEFTOVER):
+            found.append(f"it put {name!r} into the trial's folder")
+            folders.remove(paths.root / name)
+    for name, content in sorted(before.contents.items()):
+        path = paths.root / name
+        if not _holds(path, content):
+            found.append(f"it changed {name}")
+            folders.remove(path)
+            write_atomic(path, content)
+    if paths.out.is_symlink() or not paths.out.is_dir():
+        found.append("it replaced its output folder")
+        folders.renew(paths.out)
+    if _is_foreign_file(paths.log):
+        found.append("it replaced the log")
+        folders.remove(paths.log)
+    return "; ".join(found) or None
+
+
+def _names(paths: TrialPaths) -> frozenset[str]:
+    return frozenset(path.name for path in paths.root.iterdir())
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Tell whether a path is a file of its own with this content; read no more than needed."""
+    if _is_foreign_file(path) or path.stat().st_size != len(content):
+        return False
+    return path.read_bytes() == content
+
+
+def _is_foreign_file(path: Path) -> bool:
+    try:
+        info = path.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    return not stat.S_ISREG(info.st_mode) or info.st_nlink != 1
+
 
 _FULL_MB, _NEARLY_FULL_MB = 1, 64
 _TAIL_BYTES = 8192
@@ -62,7 +143,7 @@ def run(
         outcome = _run(spec, paths, stop, course)
     except OSError as error:
         outcome = of_error(error, _full_place(spec, paths) if error.errno in NO_SPACE else None)
-    except (host.HostUnfit, image.WrongImage) as error:
+    except (host.HostUnfit, container.WrongImage) as error:
         outcome = machine_failed(MachineFailure.SETUP, str(error))
     if stop.is_set():
         raise Interrupted(f"trial {spec.trial_id} was stopped")
@@ -118,13 +199,13 @@ def _outcome(spec: TrialSpec, paths: TrialPaths, stop: threading.Event, course: 
         folders.remove(paths.out)
         paths.out.mkdir()  # not its parents: a trial that was taken away stays away
         folders.remove(paths.log)
-        before = tampering.look(paths)
+        before = look(paths)
         ran = sandbox.run_candidate(spec, paths, private, stop)
         course.ended = ran.ended
         if stop.is_set():
             raise Interrupted(f"trial {spec.trial_id} was stopped")
         _still_ours(spec, paths, course.mine)
-        if found := tampering.undo(before, paths):
+        if found := undo(before, paths):
             return _tampered(spec, found)
         failed = _verdict(spec, ran.ended, paths.log) or ran.refused
         if failed is not None:

@@ -11,13 +11,13 @@ from typing import Final
 
 from pydantic import Field
 
-from hpcscientist.feedback.baseline.power import smallest_effect
 from hpcscientist.feedback.decision import better_by, gain
+from hpcscientist.feedback.selfcheck import smallest_effect
 from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import Symptom
-from hpcscientist.records.found.finding import Comparison, Finding, Verdict
+from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.trial import MetricSpec
 
 UNCHANGED: Final = 0.95  # of the reference's predictions: an idea that hardly acts

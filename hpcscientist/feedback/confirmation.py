@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.records.found.finding import Comparison, Confirmation
+from hpcscientist.records.findings import Comparison, Confirmation
 from hpcscientist.records.trial import MetricSpec
 
 

@@ -20,7 +20,7 @@ from typing import Literal
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback import online
 from hpcscientist.feedback.statistics import adjust, compare
-from hpcscientist.records.found.finding import Comparison, Finding, Verdict
+from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 

@@ -41,7 +41,7 @@ from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback.decision import better_by, gain
 from hpcscientist.feedback.statistics import CONFIDENCE, compare
 from hpcscientist.recipe.schema import Budgets, StepSpec
-from hpcscientist.records.found.finding import Comparison
+from hpcscientist.records.findings import Comparison
 from hpcscientist.records.trial import MetricSpec
 
 FUTILE: Final = 0.25  # an improvement at the end that is less probable is not waited for

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from hpcscientist.feedback.confirmation import one_sided
 from hpcscientist.feedback.decision import gain
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.records.found.finding import Comparison, Verdict
+from hpcscientist.records.findings import Comparison, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 _ROUNDING = 1e-9  # of the larger value: a scorer's sums in another order

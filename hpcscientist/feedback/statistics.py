@@ -43,8 +43,8 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Final
 
-from hpcscientist.records.found.finding import Comparison
-from hpcscientist.records.outcome import is_measured
+from hpcscientist.records.findings import Comparison
+from hpcscientist.records.trial import is_measured
 
 CONFIDENCE: Final = 0.95
 

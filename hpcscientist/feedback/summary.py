@@ -18,9 +18,8 @@ from hpcscientist.feedback.causes import NOTHING, Evidence, likely_causes
 from hpcscientist.feedback.decision import gain
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
-from hpcscientist.records.found.finding import Comparison, Finding, Verdict
-from hpcscientist.records.outcome import IdeaFailure
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.findings import Comparison, Finding, Verdict
+from hpcscientist.records.trial import IdeaFailure, MetricSpec
 
 CHARACTERS_A_TOKEN: Final = 4  # a rough average for English text and code
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.files.handed.regular import open_regular
+from hpcscientist.files.handed import open_regular
 
 
 def write_atomic(
@@ -73,3 +74,23 @@ def read_tail(path: Path, size: int) -> str:
         if error.errno in (errno.ENOENT, errno.EINVAL, errno.EISDIR):
             return ""
         raise
+
+
+# Whether there is room: free space is one thing, a quota another, and only writing shows both.
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def takes(folder: Path, size: int) -> bool:
+    """Whether a folder takes a file of `size` bytes, by writing one; it is gone afterwards.
+
+    False where the disk is full or the user's quota is used up. What fails otherwise says nothing
+    about room.
+    """
+    try:
+        with tempfile.TemporaryFile(prefix=".room-", dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.errno not in NO_SPACE
+    return True

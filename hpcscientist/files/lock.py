@@ -25,7 +25,7 @@ from typing import Any
 
 from hpcscientist.errors import HpcsciError
 from hpcscientist.files.atomic import write_json
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 
 BEAT_S = 10.0
 _FILLED_S = 1.0  # for who has just created a file to write its name into it

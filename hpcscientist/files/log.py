@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
-from hpcscientist.files.handed.regular import LARGEST_TEXT
+from hpcscientist.files.handed import LARGEST_TEXT
 
 T = TypeVar("T")
 

@@ -179,7 +179,7 @@ class RunPaths:
 
     @property
     def launching(self) -> Path:
-        """Held by a launch until there is a campaign; see `history.remains`."""
+        """Held by a launch until there is a campaign; see `history.stale_launch`."""
         return self.root / ".launching"
 
     @property

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.files import log, vault
-from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.handed import resolved
 
 FOLDER = "trusted"  # below the root of labels
 FILE = ""  # the name of a text that is no folder's

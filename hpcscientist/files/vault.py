@@ -16,7 +16,7 @@ import secrets
 from pathlib import Path
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files.handed.place import expanded, resolved
+from hpcscientist.files.handed import expanded, resolved
 
 ROOT_VARIABLE = "HPCSCI_PATHS_PRIVATE"
 _KEY_BYTES = 32

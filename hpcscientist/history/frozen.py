@@ -13,22 +13,21 @@ import tomli_w
 from pydantic import Field, ValidationError
 
 from hpcscientist import __version__
-from hpcscientist.config.keys import REMOVED
+from hpcscientist.config.layers import REMOVED
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
-from hpcscientist.files import vault
+from hpcscientist.files import handed, vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_image, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.files.trusted import TrustedCopy
-from hpcscientist.history import remains
+from hpcscientist.history import stale_launch
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.recipe.data import is_intact
-from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import BackendKind, Site
 from hpcscientist.records.trial import Isolation, Split
 
@@ -94,7 +93,8 @@ class CampaignConfig(Record):
     def has_intact_image(self) -> bool:
         """Whether an unpacked image is the one of the launch. Reads all of it.
 
-        One that is a file is looked at by the workers, once a node: see `execution.sandbox.image`.
+        One that is a file is looked at by the workers, once a node: see
+        `execution.sandbox.container`.
         """
         if self.image is None or self.image_hash is None or not Path(self.image).is_dir():
             return True
@@ -158,7 +158,7 @@ def campaign_id(paths: RunPaths) -> str:
 
 def _id_in(content: bytes) -> str:
     try:
-        return str(toml.parse(content.decode()).get("campaign_id", ""))
+        return str(handed.parse(content.decode()).get("campaign_id", ""))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError):
         return ""
 
@@ -168,11 +168,11 @@ def read(paths: RunPaths) -> CampaignConfig:
     path: Path = paths.campaign
     data: dict[str, Any] = {}
     try:
-        data = toml.parse(content_of(paths).decode())
+        data = handed.parse(content_of(paths).decode())
         _upcast(data)
         return CampaignConfig.model_validate(data, strict=False)
     except (FileNotFoundError, NotADirectoryError) as error:
-        remains.check(paths)
+        stale_launch.check(paths)
         raise NoRunDirectory(paths.root, path.name) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # as it was given: nothing is to be restored

@@ -6,11 +6,11 @@ for that (`settled`). A group may be cut at
 any line by a kill; each prefix is a history that might have been. What goes on in other threads
 may be recorded from there.
 
-A line is `{"v": 6, "n": 1, "t": seconds, "event": {...}, "k": seal}`; see `history.chain` for the
-seal, and `history.upcasting` for lines of earlier versions. A torn last group (the driver was
-killed while writing, or the power was cut) is cut off from where it is torn when the driver opens
-the journal, and ignored by readers; an unreadable line anywhere else is an error, for then the file
-was changed by somebody.
+A line is `{"v": 6, "n": 1, "t": seconds, "event": {...}, "k": seal}`; see `history.upcasting` for
+the seal and for lines of earlier versions. A torn last group (the driver was killed while writing,
+or the power was cut) is cut off from where it is torn when the driver opens the journal, and
+ignored by readers; an unreadable line anywhere else is an error, for then the file was changed by
+somebody.
 
 A campaign's journal has a trusted copy (see `files.trusted`). Where it does not begin with all that
 stands there, the copy is the journal: readers read it, and a driver puts it back.
@@ -33,10 +33,9 @@ from pathlib import Path
 
 from hpcscientist.errors import DiskFull, RunDirectoryError
 from hpcscientist.files import log
-from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import open_regular
+from hpcscientist.files.atomic import NO_SPACE, write_atomic
+from hpcscientist.files.handed import open_regular
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.history import frozen
 from hpcscientist.history.upcasting import Line, Reader, group, is_torn, text_of
 from hpcscientist.records.events import CampaignStarted, Event

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.lock import BEAT_S, STALE_S, Held, Lock, read_holder
-from hpcscientist.files.space import NO_SPACE
 
 __all__ = ["BEAT_S", "STALE_S", "DriverLock", "read_holder"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hpcscientist.errors import NoRunDirectory, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import frozen, journal, remains
+from hpcscientist.history import frozen, journal, stale_launch
 from hpcscientist.history.lock import read_holder
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.upcasting import Line
@@ -27,7 +27,7 @@ def read_state(
     NoRunDirectory, RunDirectoryError.
     """
     if not paths.campaign.is_file() and frozen.trusted_copy(paths) is None:
-        remains.check(paths)
+        stale_launch.check(paths)
         raise NoRunDirectory(paths.root, paths.campaign.name)
     state = CampaignState()
     for line in journal.lines(paths.journal):

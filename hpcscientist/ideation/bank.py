@@ -20,15 +20,19 @@ they are what one builds on.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from hpcscientist.errors import RecipeError
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
+from hpcscientist.recipe.knobs import parse
 from hpcscientist.records.base import Record
-from hpcscientist.records.idea import KnobValue
+from hpcscientist.records.idea import KnobValue, Proposal
 
 _TOGETHER = 1024  # summaries that are embedded at once
 _SAME_CHANGE = 0.75  # times the threshold: from there on titles of ideas that change the same
@@ -221,3 +225,39 @@ def _nearest(ideas: Sequence[Name], found: tuple[int, float] | None) -> Nearest 
 def _knob_key(knobs: Mapping[str, KnobValue]) -> str:
     """Return a text that is equal for equal knobs only: 1, 1.0, true and "1" differ."""
     return json.dumps(dict(knobs), sort_keys=True)
+
+
+# What a proposal changes: which constants and definitions of the reference it names.
+
+_LIKE_CODE = re.compile(r"`([^`\s]+)`|\b(\w*_\w*)\b|\b(\w+)\(|\b([A-Z][A-Z0-9_]+)\b")
+_WORD = re.compile(r"\w+")
+_TEXTS = ("title", "method", "technical_details", "experiment_plan")
+
+
+def defined(reference: Mapping[str, str], files: Iterable[str]) -> frozenset[str]:
+    """Return the names at the top of some files' code, without case."""
+    names = set[str]()
+    for file in files:
+        try:
+            body = parse(reference.get(file, "")).body
+        except RecipeError:  # a file of another kind
+            continue
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                names.add(node.name.casefold())
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {
+                    target.id.casefold() for target in targets if isinstance(target, ast.Name)
+                }
+    return frozenset(names)
+
+
+def touched(proposal: Proposal, names: Collection[str]) -> tuple[str, ...]:
+    """Return the names that a proposal writes as code does, sorted; prose counts for nothing."""
+    found = set[str]()
+    for text in _TEXTS:
+        for match in _LIKE_CODE.finditer(getattr(proposal, text)):
+            written = next(group for group in match.groups() if group)
+            found |= {word.casefold() for word in _WORD.findall(written)}
+    return tuple(sorted(found.intersection(names)))

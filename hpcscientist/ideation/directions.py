@@ -17,15 +17,20 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import SUMMARY, knowledge_prompt
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
-from hpcscientist.records.asked.vetting import ConvergeReply, Direction, DirectionsReply
+from hpcscientist.ports import Notify, logged
 from hpcscientist.records.base import Record
+from hpcscientist.records.proposing import (
+    BatchTask,
+    ConvergeReply,
+    Direction,
+    DirectionsReply,
+    ProposalTask,
+)
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -44,8 +49,8 @@ class DirectionFinder:
 
     def __init__(
         self,
-        ideation: Voice,
-        review: Voice,
+        ideation: RoleClient,
+        review: RoleClient,
         recipe: Recipe,
         count: int = 10,
         similarity: float = 0.8,

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 from hpcscientist.config.settings import Settings
 from hpcscientist.ideation.material import CORE, DETAILS, idea_fields
 from hpcscientist.models.prompting import naming
-from hpcscientist.models.prompting.materials import Prompt, of_template, read_only_files
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import Prompt, of_template, read_only_files
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
 from hpcscientist.recipe import packages
-from hpcscientist.records.asked.vetting import FeasibilityReply, FeasibilityVerdict
 from hpcscientist.records.idea import Idea
+from hpcscientist.records.proposing import FeasibilityReply, FeasibilityVerdict
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
@@ -35,7 +34,7 @@ _REASON = 1000  # characters of what a model says
 class FeasibilityJudge:
     """Says whether ideas fit a recipe; stage `feasibility`, ordinal 2 if 1 contradicts itself."""
 
-    def __init__(self, voice: Voice, recipe: Recipe) -> None:
+    def __init__(self, voice: RoleClient, recipe: Recipe) -> None:
         self._voice, self._recipe = voice, recipe
         self._packages = packages.imported(recipe.reference)
 

@@ -1,6 +1,6 @@
 """What the prompts of this room show: the campaign's knowledge, ideas and papers, all quoted.
 
-A text by a paper or by a model is one line of bounded length (see `models.prompting.quoting`); an
+A text by a paper or by a model is one line of bounded length (see `models.prompting.prompts`); an
 instruction comes from whoever runs the campaign and stands as it was given.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Part,
     Prompt,
     entries,
@@ -18,11 +18,11 @@ from hpcscientist.models.prompting.materials import (
     of_template,
     read_only_files,
 )
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask, Reference
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Reference
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe

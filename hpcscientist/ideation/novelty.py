@@ -20,17 +20,22 @@ from hpcscientist.ideation.material import (
     fields_part,
     titles_of,
 )
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.materials import Prompt, entries, from_the_end, of_template
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import Prompt, entries, from_the_end, of_template
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, VettingStage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.library import Library
-from hpcscientist.records.asked.proposing import Reference
-from hpcscientist.records.asked.vetting import Citation, Decision, NoveltyReply, NoveltyVerdict
+from hpcscientist.ports import Library
 from hpcscientist.records.idea import Idea
+from hpcscientist.records.proposing import (
+    Citation,
+    Decision,
+    NoveltyReply,
+    NoveltyVerdict,
+    Reference,
+)
 
 _REASON = 1000  # characters of what a model says
 _QUERY = 400
@@ -43,7 +48,7 @@ class NoveltyJudge:
     """Judges ideas against a library; round R is stage `novelty`, ordinal R."""
 
     def __init__(
-        self, voice: Voice, library: Library | None, rounds: int = 10, hits: int = 10
+        self, voice: RoleClient, library: Library | None, rounds: int = 10, hits: int = 10
     ) -> None:
         self._voice, self._library = voice, library
         self._rounds, self._hits = rounds, hits

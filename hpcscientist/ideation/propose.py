@@ -10,26 +10,23 @@ from hpcscientist.config.settings import IDEATION, RoleSettings
 from hpcscientist.errors import ReplyError
 from hpcscientist.ideation.material import SUMMARY, TITLE, knowledge_prompt, proposal_limits
 from hpcscientist.ideation.reflect import REFLECT, Reflection
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.prompting.fitting import Prompt, Window
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line, render
+from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import Call, Voice
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
+from hpcscientist.ports import Model, Notify, logged
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal, idea_id_of
+from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
 
 
 class ModelProposer:
-    """Asks a model for ideas; implements `ports.proposer.Proposer`.
+    """Asks a model for ideas; implements `ports.Proposer`.
 
     The mode says what an idea starts from: an instruction (guided), what is known alone (open),
     or the best idea so far (follow-up). `reflections` bounds the rounds in which a proposal is
@@ -49,7 +46,7 @@ class ModelProposer:
         notify: Notify = logged,
     ) -> None:
         self._recipe = recipe
-        self._voice = Voice(model, "ideation", settings, seed, window)
+        self._voice = RoleClient(model, "ideation", settings, seed, window)
         self._reflection = Reflection(self._voice, reflections, notify)
 
     async def propose(self, task: ProposalTask) -> Proposed:

@@ -14,16 +14,14 @@ from typing import Any
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.ideation.material import proposal_limits
-from hpcscientist.models.prompting.materials import Prompt
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.prompting.fitting import Prompt
+from hpcscientist.models.prompting.prompts import line, render
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.telling import Notify, logged
-from hpcscientist.records.asked.proposing import ProposalTask
-from hpcscientist.records.asked.vetting import ReflectReply
+from hpcscientist.ports import Notify, logged
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.proposing import ProposalTask, ReflectReply
 
 _REMARK = 600  # characters of an earlier round's remarks
 _REMEMBERED = 5  # rounds
@@ -33,7 +31,7 @@ _LINEAGE = ("parent_ids", "papers")
 class Reflection:
     """Improves proposals in at most `rounds` rounds; round R is stage `reflect`, ordinal R."""
 
-    def __init__(self, voice: Voice, rounds: int, notify: Notify = logged) -> None:
+    def __init__(self, voice: RoleClient, rounds: int, notify: Notify = logged) -> None:
         self._voice, self._rounds, self._notify = voice, rounds, notify
 
     async def improve(

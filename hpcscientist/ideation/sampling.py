@@ -16,8 +16,8 @@ from optuna.samplers import TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from hpcscientist.records.asked.proposing import PastScore
 from hpcscientist.records.idea import KnobValue
+from hpcscientist.records.proposing import PastScore
 from hpcscientist.records.trial import Direction
 
 _WHENEVER = datetime(2000, 1, 1)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from hpcscientist.errors import UsageError
 from hpcscientist.recipe.schema import Knob
-from hpcscientist.records.asked.proposing import PastScore, ProposalTask, Proposed
 from hpcscientist.records.idea import KnobValue, Proposal, idea_seed
+from hpcscientist.records.proposing import PastScore, ProposalTask, Proposed
 from hpcscientist.records.trial import Direction
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _TITLE = 200
 
 
 class SearchProposer:
-    """Proposes settings of the recipe's knobs; implements `ports.proposer.Proposer`."""
+    """Proposes settings of the recipe's knobs; implements `ports.Proposer`."""
 
     by_outcomes = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcscientist.files.handed import toml
+from hpcscientist.files.handed import parse as parse_toml
 from hpcscientist.importers.draft import Draft
 from hpcscientist.importers.source import open_source
 from hpcscientist.recipe.checks.files import RECIPE_FILE
@@ -16,6 +16,6 @@ def take(draft: Draft, recipe: Path) -> None:
     for name in given.sizes:
         if name != RECIPE_FILE:
             draft.put(name, given.data(name))
-    draft.document |= toml.parse(given.text(RECIPE_FILE))
+    draft.document |= parse_toml(given.text(RECIPE_FILE))
     del draft.document["name"]
     draft.withholds = False  # whose recipe that is has looked for ways to its labels

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed import toml
+from hpcscientist.files.handed import parse as parse_toml
 from hpcscientist.importers import containerfile
 from hpcscientist.importers.containerfile import Definition
 from hpcscientist.importers.documents import table_of
@@ -83,7 +83,7 @@ def read(request: Request, draft: Draft) -> None:
 
 def _task(source: Source) -> dict[str, Any]:
     try:
-        return toml.parse(source.text(_TASK))
+        return parse_toml(source.text(_TASK))
     except ValueError as error:
         raise RecipeError(f"is no TOML: {error}", source.path / _TASK) from error
 

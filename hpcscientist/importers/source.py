@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.regular import kind_of, open_regular, read_regular
+from hpcscientist.files.handed import kind_of, open_regular, read_regular
 from hpcscientist.files.text import printable
 
 LARGEST_TEXT = 4 * 2**20  # bytes of a text that is read

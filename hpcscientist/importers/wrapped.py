@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.importers.draft import Code, Draft, template_text
 from hpcscientist.importers.program import (

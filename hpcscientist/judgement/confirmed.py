@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcscientist.feedback.confirmation import judge, refuse
-from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
 from hpcscientist.records.events import SplitSpent
-from hpcscientist.records.found.finding import Confirmation, ResultRow, Verdict
+from hpcscientist.records.findings import Confirmation, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, MetricSpec, Outcome
 
 Values = Callable[[str, int], Mapping[int, float]]
 """From an idea's id and an attempt to its values by seed on the test split."""

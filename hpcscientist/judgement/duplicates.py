@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 
 _Hashes = Mapping[int, str]
 """The hash of the predictions by seed."""

@@ -13,20 +13,19 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.authoring.runs.learning import symptom
+from hpcscientist.authoring.learning_curves import symptom
 from hpcscientist.feedback.causes import NOTHING, Evidence
 from hpcscientist.files import log
-from hpcscientist.files.handed.regular import open_regular, read_regular
+from hpcscientist.files.handed import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history.standing import IdeaState, TrialState
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.models.chat import Call
 from hpcscientist.models.structured import Unusable, parse
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.experiment import AnalysisReply, Symptom
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, trial_name
+from hpcscientist.records.trial import Scored, Stage, trial_name
 
 _PREDICTIONS = 4 << 20  # bytes; larger files are not compared
 _ANALYSE = b'"stage":"analyse"'

@@ -12,10 +12,10 @@ from functools import partial
 from hpcscientist.config.settings import Settings
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.feedback.effort import correction, schedule_of
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
-from hpcscientist.records.found.finding import Finding
+from hpcscientist.records.findings import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
 

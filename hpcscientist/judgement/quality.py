@@ -23,7 +23,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hpcscientist.feedback.statistics import CONFIDENCE, wilson
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.base import Record
 

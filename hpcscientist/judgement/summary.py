@@ -13,18 +13,17 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import SECONDS_PER_HOUR, read_state, tampering
+from hpcscientist.judgement.baseline_drift import drifted
 from hpcscientist.judgement.confirmed import Confirmed, confirmed, tally
 from hpcscientist.judgement.duplicates import repeated, said
 from hpcscientist.judgement.judging import judge, rule_of
-from hpcscientist.judgement.missing import Missing, missing
 from hpcscientist.judgement.quality import Quality, measure
-from hpcscientist.judgement.steadiness import drifted
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import IdeaEnded
-from hpcscientist.records.found.finding import Comparison, Finding, ResultRow, Verdict
+from hpcscientist.records.findings import Comparison, Finding, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation, MetricSpec
@@ -33,6 +32,71 @@ from hpcscientist.results.aggregate import Overview, overview
 SELF_REPORTED_NOTE = (
     "metrics are self-reported: the code of ideas computes them, so nothing is confirmed or claimed"
 )
+# Results that the journal knows and the result files lack, or tell otherwise.
+#
+# A result that is written and not journalled yet is none of them: a campaign that runs has such.
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """By idea, how many scored trials of the journal have no result file with that value."""
+
+    validation: Mapping[str, int]
+    test: Mapping[str, int]
+
+    def finding(self, idea_id: str) -> bool:
+        """Whether an idea can have no finding: its results, or the baseline's, are missing."""
+        return bool(self.validation.get(idea_id) or self.validation.get(BASELINE_ID))
+
+    def confirmation(self, idea_id: str) -> bool:
+        """The same of its confirmation on the test split."""
+        return bool(self.test.get(idea_id) or self.test.get(BASELINE_ID))
+
+    @property
+    def count(self) -> int:
+        """How many trials they are."""
+        return sum(self.validation.values()) + sum(self.test.values())
+
+    @property
+    def warning(self) -> str:
+        """What a reader must know of it; "" where nothing is missing."""
+        if not self.count:
+            return ""
+        what = "their ideas have no finding"
+        if self.validation.get(BASELINE_ID):
+            what = "the baseline's are among them, so no idea has a finding"
+        elif self.test.get(BASELINE_ID):
+            what += "; the baseline's on the test split are among them, so nothing is confirmed"
+        return (
+            f"{self.count} results of scored trials are gone or were changed since they were "
+            f"journalled; {what}; `hpcsci resume` writes them again"
+        )
+
+
+def missing(state: CampaignState, found: Overview, metric: str) -> Missing:
+    """Hold the result files against the journal, for the baseline and ideas that have ended."""
+    standing = [(BASELINE_ID, BASELINE_ATTEMPT)]
+    standing += [
+        (i.idea_id, i.ended.attempt) for i in state.in_order() if i.ended and i.ended.attempt
+    ]
+    return Missing(
+        validation={
+            idea_id: len(
+                state.scores(idea_id, attempt, metric).items()
+                - found.validation.of(idea_id, attempt).items()
+            )
+            for idea_id, attempt in standing
+        },
+        test={
+            idea_id: len(
+                state.test_scores(idea_id, attempt, metric).items()
+                - found.test.of(idea_id, attempt).items()
+            )
+            for idea_id, attempt in state.confirming
+        },
+    )
+
+
 _REASON = 120  # characters of why an idea failed
 _SCORED = {
     Verdict.IMPROVEMENT: "improved",

@@ -27,21 +27,20 @@ from hpcscientist.errors import (
     Interrupted,
     RunDirectoryError,
 )
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.hashing import package_hash
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen, status
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
-from hpcscientist.launching import likeness
-from hpcscientist.launching.halting import conduct, unheard
-from hpcscientist.launching.serving.beside import Beside, beside, serves
+from hpcscientist.launching import embedder_choice
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar, beside, serves
+from hpcscientist.launching.shutdown import conduct, unheard
 from hpcscientist.launching.wiring import Wired, restore, wire
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Embedder, Tell
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,
@@ -149,7 +148,7 @@ def _take_up(session: Session, hold: _Hold, tell: Tell) -> None:
         for variable in KEY_VARIABLES:
             os.environ.pop(variable, None)  # the clients have them; workers need not
         _record_start(session)
-        if note := likeness.note(wired.config, wired.embedder):
+        if note := embedder_choice.note(wired.config, wired.embedder):
             journal.record(note)
         if plane is None:
             _run(paths, wired, journal, generation, None)
@@ -191,7 +190,7 @@ def _run(
     wired: Wired,
     journal: Journal,
     generation: int,
-    plane: Beside | None,
+    plane: DriverSidecar | None,
     on_answer: Callable[[], None] = lambda: None,
 ) -> None:
     try:

@@ -1,4 +1,4 @@
-"""Launching a campaign: everything is checked, and nothing touched. `furnishing` comes next."""
+"""Launching a campaign: everything is checked, and nothing touched. `create_run_dir` comes next."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hpcscientist.campaign import stages
-from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.campaign.proposals import campaign_library, earlier
+from hpcscientist.config import model_size
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.execution.sandbox import isolation
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import remains
+from hpcscientist.history import stale_launch
 from hpcscientist.judgement.summary import SELF_REPORTED_NOTE
-from hpcscientist.launching import likeness
-from hpcscientist.launching.checked import Checked
-from hpcscientist.launching.serving import inside, nodes, sharing
+from hpcscientist.launching import embedder_choice
+from hpcscientist.launching.launch_plan import LaunchPlan
+from hpcscientist.launching.serving import colocated_trials, nodes, sharing
 from hpcscientist.launching.serving import models as serving
-from hpcscientist.launching.serving.inside import Division
-from hpcscientist.launching.sites.placement import place
+from hpcscientist.launching.serving.colocated_trials import Division
+from hpcscientist.launching.sites.choosing import place
 from hpcscientist.models.embedding.sentences import open_embedder
 from hpcscientist.models.open import open_models, parse_spec, role_specs
 from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting import drafting
 from hpcscientist.recipe.load import Recipe, find, is_shipped, load
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 
 QUICKSTART = "digits"
 _NODES_OWN = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
-def check(settings: Settings, folder: Path) -> Checked:
+def check(settings: Settings, folder: Path) -> LaunchPlan:
     """Check a launch from a working directory, without touching anything.
 
     Raises UsageError (recipe, model, site, sandbox, run directory), EndpointError, ServingError
@@ -63,13 +64,16 @@ def check(settings: Settings, folder: Path) -> Checked:
         else _found(role_specs(settings, spec, stages.roles()), folder)
     )
     ours = tuple(serving.folder_of(own, folder) for own in serving.specs(specs))
-    divided = inside.check(settings, placement.site, recipe.spec.resources, ours)
+    divided = colocated_trials.check(settings, placement.site, recipe.spec.resources, ours)
     spec = _found({"ideation": spec}, folder)["ideation"] if specs else spec
     probed = asyncio.run(_probe(specs, recipe, settings)) if specs else _Probed("search")
+    settings, small = model_size.fitted(settings, specs)
+    if small:
+        placement = replace(placement, notes=(*placement.notes, small))
     trusted = all(own == "playbook" and is_shipped(path) for own in specs.values())
     isolation.require_permission(placement.isolation, trusted, settings.allow_unsandboxed)
     _check_control(settings, parsed.kind == "search", recipe)
-    found = Checked(
+    found = LaunchPlan(
         settings=settings,
         recipe=recipe,
         model_spec=spec,
@@ -78,7 +82,9 @@ def check(settings: Settings, folder: Path) -> Checked:
         model_assumed=not settings.model,
         placement=placement,
         run_dir=_run_dir(settings, recipe, folder),
-        steps=stages.applied(settings, shelf.has_library(settings, recipe), probed.recorded)
+        steps=stages.applied(
+            settings, campaign_library.has_library(settings, recipe), probed.recorded
+        )
         if specs
         else (),
         proposals=probed.proposals,
@@ -112,7 +118,9 @@ def settle(settings: Settings, folder: Path) -> Settings:
     if settings.data:
         data = str((folder / expanded(settings.data)).absolute())
         settings = settings.model_copy(update={"data": data})
-    return shelf.settle(likeness.settle(earlier.settle(settings, folder), folder), folder)
+    return campaign_library.settle(
+        embedder_choice.settle(earlier.settle(settings, folder), folder), folder
+    )
 
 
 def without_confirmation(settings: Settings) -> Settings:
@@ -143,7 +151,7 @@ def _found(specs: dict[Role, str], folder: Path) -> dict[Role, str]:
     return {role: found.get(spec, spec) for role, spec in specs.items()}
 
 
-def _beside_models(found: Checked, folders: tuple[Path, ...], divided: Division) -> Checked:
+def _beside_models(found: LaunchPlan, folders: tuple[Path, ...], divided: Division) -> LaunchPlan:
     """Return it with how models will be laid out, what they share with trials, and as many ideas in
     flight as keep them busy.
 
@@ -225,7 +233,7 @@ def _run_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
     return path
 
 
-def _unseen(found: Checked) -> str:
+def _unseen(found: LaunchPlan) -> str:
     """Say so of a run directory that compute nodes hardly see."""
     near = [place for place in _NODES_OWN if found.run_dir.is_relative_to(place)]
     if not near or found.placement.backend != "slurm":
@@ -244,8 +252,12 @@ def _named_dir(settings: Settings, recipe: Recipe, folder: Path) -> Path:
         for place in (path, *path.parents):
             if (place.exists() or place.is_symlink()) and not place.is_dir():
                 raise UsageError(f"{place}: is no folder; give another --run-dir")
-        if path.is_dir() and any(path.iterdir()) and not remains.are_there(RunPaths(path)):
-            raise remains.taken(path) if remains.is_being_made(RunPaths(path)) else not_empty(path)
+        if path.is_dir() and any(path.iterdir()) and not stale_launch.are_there(RunPaths(path)):
+            raise (
+                stale_launch.taken(path)
+                if stale_launch.is_being_made(RunPaths(path))
+                else not_empty(path)
+            )
         return path
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return (folder / "scratch" / f"{recipe.spec.name}-{stamp}-{secrets.token_hex(2)}").absolute()

@@ -16,8 +16,8 @@ from hpcscientist.execution import trial
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.launching.sites.choosing import image_of
 from hpcscientist.launching.sites.machine import ThisMachine
-from hpcscientist.launching.sites.placement import image_of
 from hpcscientist.recipe import data
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.idea import BASELINE_ID

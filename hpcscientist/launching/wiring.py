@@ -6,53 +6,50 @@ from dataclasses import dataclass, replace
 
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.agents import Agents, control_agents, model_agents, with_control
+from hpcscientist.campaign.campaign_rules import rules_of
 from hpcscientist.campaign.claims import Claims
-from hpcscientist.campaign.compaction import Compactor
 from hpcscientist.campaign.conductor import Conductor
 from hpcscientist.campaign.confirmation import Confirming
+from hpcscientist.campaign.dispatcher import Dispatcher, journalled
 from hpcscientist.campaign.integrity import Integrity
 from hpcscientist.campaign.performers import Performers
-from hpcscientist.campaign.proposals import earlier, shelf
+from hpcscientist.campaign.proposals import campaign_library, earlier
 from hpcscientist.campaign.proposals.admission import Admission
-from hpcscientist.campaign.proposals.batches import Batches
-from hpcscientist.campaign.proposals.grounding import Grounding
-from hpcscientist.campaign.proposals.knowledge import Knowledge
-from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.campaign.proposals.proposal_context import (
+    Batches,
+    Grounding,
+    Knowledge,
+    ProposalContext,
+)
+from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.effort import Effort
-from hpcscientist.campaign.pursuit.together import pursuit
-from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.result_files import ResultFiles
-from hpcscientist.campaign.ruling import rules_of
-from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
-from hpcscientist.campaign.running.due import DueTrials
-from hpcscientist.campaign.running.trials import TrialRunner
-from hpcscientist.campaign.running.waiting import Runs
+from hpcscientist.campaign.pursuit.idea_runner import idea_runner
+from hpcscientist.campaign.result_files import Compactor, ResultFiles
 from hpcscientist.campaign.session import Session
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.trial_runner import DueTrials, TrialRunner
+from hpcscientist.campaign.waiting import Runs
 from hpcscientist.conduct.rules import Rules
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.execution.sandbox.interpreter import of_candidates
+from hpcscientist.execution.sandbox.isolation import of_candidates
 from hpcscientist.files import vault
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
-from hpcscientist.ideation.bank import Bank
-from hpcscientist.ideation.changes import defined
+from hpcscientist.ideation.bank import Bank, defined
 from hpcscientist.ideation.directions import DIRECTIONS
+from hpcscientist.judgement.baseline_drift import BaselineDrift
 from hpcscientist.judgement.evidence import Evidences
-from hpcscientist.judgement.steadiness import Steadiness
-from hpcscientist.launching import likeness
-from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching import embedder_choice
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import NO_ENGINES
 from hpcscientist.launching.sites import choosing
-from hpcscientist.launching.sites.allocation import Allocation
-from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.launching.sites.cluster import Allocation, Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
 from hpcscientist.literature.survey import SURVEY
 from hpcscientist.models.open import open_models, role_specs
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Embedder, Model
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation, Split
@@ -98,7 +95,7 @@ def restore(session: Session) -> None:
     Claims(paths, config, recipe, state).write_all()
 
 
-def wire(session: Session, plane: Beside | None = None) -> Wired:
+def wire(session: Session, plane: DriverSidecar | None = None) -> Wired:
     """Put a campaign together from its run directory; `plane` serves the models of its own.
 
     Raises RunDirectoryError when the recipe or the embedder is not the one it was launched
@@ -138,10 +135,10 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
             served=plane.served() if plane else None,
             replies=stages.replies(),
         )
-        embedder = likeness.reopen(config, session.embedder)
+        embedder = embedder_choice.reopen(config, session.embedder)
         library = None
         if stages.reads_library(config.steps):
-            library = shelf.reopen(config, paths, session.teller("literature"), embedder)
+            library = campaign_library.reopen(config, paths, session.teller("literature"), embedder)
         python = of_candidates(config.isolation, config.image, config.python)
         agents = model_agents(roles, config, recipe, session, roles.windows, library, python)
         if config.settings.control:
@@ -151,7 +148,7 @@ def wire(session: Session, plane: Beside | None = None) -> Wired:
 
 
 def _backend(
-    config: CampaignConfig, recipe: Recipe, session: Session, plane: Beside | None
+    config: CampaignConfig, recipe: Recipe, session: Session, plane: DriverSidecar | None
 ) -> Dispatcher:
     site, engines = choosing.of(config), plane.engines if plane else NO_ENGINES
     if isinstance(site, ThisMachine) and plane is not None:
@@ -174,15 +171,15 @@ def assemble(
     """Put a conductor together from chosen adapters; without an embedder keywords are compared."""
     rules, specs = rules_of(config, recipe, agents), SpecFactory(config, recipe, session.paths)
     integrity = integrity or Integrity.of(session.paths, session.journal, session.state, config)
-    tryout = Tryout(session.paths, session.journal, session.state, specs, integrity)
+    attempt_store = AttemptStore(session.paths, session.journal, session.state, specs, integrity)
     performers = Performers(
         rules=rules,
         state=session.state,
-        admission=_admission(rules, recipe, session, agents, tryout, embedder),
-        pursuit=pursuit(rules, session, agents, tryout),
+        admission=_admission(rules, recipe, session, agents, attempt_store, embedder),
+        idea_runner=idea_runner(rules, session, agents, attempt_store),
         effort=Effort(config.settings, specs, session.journal, session.state),
         trials=_trials(specs, session, backend, integrity),
-        steadiness=Steadiness(recipe.spec, config.settings, session.journal, session.state),
+        baseline_drift=BaselineDrift(recipe.spec, config.settings, session.journal, session.state),
         confirming=Confirming(
             session.paths, session.journal, session.state, specs, integrity, config.settings
         ),
@@ -201,7 +198,7 @@ def _admission(
     recipe: Recipe,
     session: Session,
     agents: Agents,
-    tryout: Tryout,
+    attempt_store: AttemptStore,
     embedder: Embedder | None,
 ) -> Admission:
     bank = Bank(_threshold(rules.settings.loop), embedder)
@@ -209,12 +206,12 @@ def _admission(
         extent=rules.extent,
         paths=session.paths,
         journal=session.journal,
-        knowledge=_knowledge(rules.settings, recipe, session, tryout),
-        integrity=tryout.integrity,
+        knowledge=_knowledge(rules.settings, recipe, session, attempt_store),
+        integrity=attempt_store.integrity,
         proposer=agents.proposer,
         control=agents.control,
         bank=earlier.seeded(bank, session.paths),
-        outlook=_outlook(rules, recipe, session, agents, tryout.integrity),
+        context=_proposal_context(rules, recipe, session, agents, attempt_store.integrity),
         reconsider=agents.reconsider,
         names=defined(recipe.reference, recipe.spec.editable),
     )
@@ -235,7 +232,9 @@ def _trials(specs: SpecFactory, session: Session, backend: Runs, integrity: Inte
     return DueTrials(specs, trials, session.state, integrity)
 
 
-def _knowledge(settings: Settings, recipe: Recipe, session: Session, tryout: Tryout) -> Knowledge:
+def _knowledge(
+    settings: Settings, recipe: Recipe, session: Session, attempt_store: AttemptStore
+) -> Knowledge:
     loop = settings.loop
     return Knowledge(
         paths=session.paths,
@@ -246,7 +245,7 @@ def _knowledge(settings: Settings, recipe: Recipe, session: Session, tryout: Try
         archive_size=loop.archive,
         tells=loop.feedback,
         seeds=recipe.spec.seeds,
-        evidence=Evidences(session.paths, session.state, recipe.spec, tryout.curve).of,
+        evidence=Evidences(session.paths, session.state, recipe.spec, attempt_store.curve).of,
     )
 
 
@@ -255,9 +254,9 @@ def _threshold(loop: LoopSettings) -> float:
     return loop.similarity if loop.independence else 1.0
 
 
-def _outlook(
+def _proposal_context(
     rules: Rules, recipe: Recipe, session: Session, agents: Agents, integrity: Integrity
-) -> Outlook:
+) -> ProposalContext:
     settings = rules.settings
     surveyor, finder = agents.stages.get(SURVEY), agents.stages.get(DIRECTIONS)
     grounding = batches = None
@@ -272,4 +271,4 @@ def _outlook(
             *(rules.extent, finder, settings.proposing.batch, session.paths, agents.model),
             integrity,
         )
-    return Outlook(settings.proposing, grounding, batches, agents.model)
+    return ProposalContext(settings.proposing, grounding, batches, agents.model)

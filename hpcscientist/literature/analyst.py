@@ -16,19 +16,26 @@ from typing import TypeVar
 
 from hpcscientist.config.settings import LiteratureSettings, Settings
 from hpcscientist.literature import material
-from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.materials import from_the_end, lines_from_the_end, of_template
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.literature.material import together
+from hpcscientist.models.prompting.fitting import from_the_end, lines_from_the_end, of_template
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.sample import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.known.literature import FormulaHit, Hit, SymbolHit
-from hpcscientist.records.known.survey import Concept, ConceptRecord, ConceptsReply, ProfileReply
+from hpcscientist.records.literature import (
+    Concept,
+    ConceptRecord,
+    ConceptsReply,
+    FormulaHit,
+    Hit,
+    ProfileReply,
+    SymbolHit,
+)
 
 T = TypeVar("T")
 
@@ -54,7 +61,7 @@ class Analyst:
     """Profiles the concepts of an idea; `review` is the model that judges."""
 
     def __init__(
-        self, review: Voice, library: Library | None, settings: LiteratureSettings
+        self, review: RoleClient, library: Library | None, settings: LiteratureSettings
     ) -> None:
         self._voice, self._library, self._most = review, library, settings.concepts
 

@@ -1,19 +1,23 @@
 """Texts of papers and code as prompts show them: material by strangers, bounded and tamed.
 
 A text cannot leave its fence, for fences are longer than any inside
-(`models.prompting.prompts.fence`), and `models.prompting.quoting` takes out what else could
+(`models.prompting.prompts.fence`), and `models.prompting.prompts` takes out what else could
 act on a model or on a terminal.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import TypeVar
 
-from hpcscientist.models.prompting.materials import GONE, Part, lines_from_the_end
-from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.prompting.fitting import GONE, Part, lines_from_the_end
+from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.known.literature import Hit
+from hpcscientist.records.literature import Hit
 
 TITLE = 300  # characters
 ABSTRACT = 4000  # characters; abstracts have some 1,500, so a longer one is something else
@@ -77,3 +81,73 @@ def papers(name: str, hits: Sequence[Hit]) -> Part:
         return (*shown[:whole], *((title, "") for title, _ in shown[whole:named]))
 
     return Part(name, 2 * count, at)
+
+
+# One order out of the hits of several searches.
+
+CONSTANT = 60  # of the paper
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A paper and the queries that found it, in the order in which they were asked."""
+
+    hit: Hit
+    queries: tuple[str, ...]
+
+
+def reciprocal(ranks: Iterable[int]) -> float:
+    """Return what reciprocal rank fusion gives a paper that searches found at these ranks.
+
+    It is the sum of 1 / (60 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009), and
+    the same in any order.
+    """
+    return fsum(1 / (CONSTANT + rank) for rank in ranks)
+
+
+def merge(searches: Mapping[str, Sequence[Hit]]) -> tuple[Found, ...]:
+    """Return the papers of several searches, each once, the best first.
+
+    Scores of different searches cannot be compared, ranks can: see `reciprocal`. Ties go to the
+    better best rank, then to the smaller id, so the order of the searches does not matter.
+    """
+    hits: dict[str, Hit] = {}
+    ranks: dict[str, dict[str, int]] = {}
+    for query, found in searches.items():
+        for rank, hit in enumerate(found, start=1):
+            hits.setdefault(hit.paper_id, hit)
+            ranks.setdefault(hit.paper_id, {}).setdefault(query, rank)
+
+    def order(paper_id: str) -> tuple[float, int, str]:
+        of = ranks[paper_id].values()
+        return -reciprocal(of), min(of), paper_id
+
+    return tuple(Found(hits[p], tuple(ranks[p])) for p in sorted(hits, key=order))
+
+
+# How many requests the stages of this room send side by side.
+
+R = TypeVar("R")
+
+SIDE_BY_SIDE = 32  # requests; a model bounds its own besides, this bounds the prompts in memory
+
+
+async def together(
+    tasks: Sequence[Callable[[], Awaitable[R]]], width: int = SIDE_BY_SIDE
+) -> tuple[R, ...]:
+    """Run tasks, at most `width` at once, and return their results in the tasks' order.
+
+    The first that fails cancels the others, and its exception is raised as it is.
+    """
+    room = asyncio.Semaphore(width)
+
+    async def run(task: Callable[[], Awaitable[R]]) -> R:
+        async with room:
+            return await task()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(run(task)) for task in tasks]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return tuple(task.result() for task in running)

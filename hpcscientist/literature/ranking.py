@@ -22,15 +22,14 @@ from typing import Protocol, TypeAlias
 
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
-from hpcscientist.literature.asking import together
-from hpcscientist.models.embedding.words import telling
-from hpcscientist.models.prompting.materials import of_template
-from hpcscientist.models.prompting.quoting import line
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.literature.material import together
+from hpcscientist.models.embedding.keywords import telling
+from hpcscientist.models.prompting.fitting import of_template
+from hpcscientist.models.prompting.prompts import line
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
-from hpcscientist.records.known.literature import Hit
-from hpcscientist.records.known.survey import RankReply, TaskAttributes
+from hpcscientist.records.literature import Hit, RankReply, TaskAttributes
 
 Vector: TypeAlias = Mapping[str, float]  # weight by word
 
@@ -84,7 +83,7 @@ class Ranker(Protocol):
 class ModelRanker:
     """Asks a model about each paper by itself, so that no abstract can tell of another."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: RoleClient) -> None:
         self._voice = voice
 
     async def rank(
@@ -183,7 +182,7 @@ class WordRanker:
 
     Topic (its title) and attributes (all of them) are each compared with title and abstract as
     vectors of weighted words. Words are the library's index terms without those that tell nothing
-    (`models.embedding.words`); each counts once and weighs ln((n + 1/2) / df), where df of the n
+    (`models.embedding.keywords`); each counts once and weighs ln((n + 1/2) / df), where df of the n
     papers have it, so what sets papers apart counts. Few papers use the very words of the
     attributes, so the vectors are widened by the papers' own: the mean of the nearest fifth is
     added (Rocchio, 1971, with blind feedback), which brings in data sets, measures and other names

@@ -8,33 +8,64 @@ neighbours. Whatever a model gets wrong on the way has a plain substitute, and a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hpcscientist.config.settings import LiteratureSettings, Settings
 from hpcscientist.errors import ModelError
 from hpcscientist.files.text import one_line
 from hpcscientist.literature import material
-from hpcscientist.literature.merging import Found, merge
+from hpcscientist.literature.material import Found, merge
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker, kept, quantiles
-from hpcscientist.literature.unaided import distinct, own_attributes, own_queries
 from hpcscientist.models.embedding.keywords import terms
-from hpcscientist.models.prompting.materials import of_template
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.fitting import of_template
+from hpcscientist.models.prompting.prompts import line
 from hpcscientist.models.reply_limits import Limit
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.recipe.schema import Topic
 from hpcscientist.records.idea import SURVEY_ID
-from hpcscientist.records.known.literature import Hit
-from hpcscientist.records.known.survey import (
+from hpcscientist.records.literature import (
+    Hit,
     QueriesReply,
     RankedPaper,
     RankReply,
     Survey,
     TaskAttributes,
 )
+
+# What a survey starts from and asks for where no model says it: the recipe's own words.
+
+_QUERY = 200  # characters
+
+
+def own_attributes(topic: Topic) -> TaskAttributes:
+    """Return what the recipe itself says of the task."""
+    return TaskAttributes(
+        inputs=topic.inputs.strip() or "not stated",
+        outputs=topic.outputs.strip() or "not stated",
+        other=tuple(text.strip() for text in topic.attributes if text.strip()),
+    )
+
+
+def own_queries(topic: Topic, attributes: TaskAttributes | None = None) -> tuple[str, ...]:
+    """Return queries that need no model: the title, then the attributes."""
+    of = attributes or own_attributes(topic)
+    return distinct([topic.title, *of.other, of.outputs, of.inputs])
+
+
+def distinct(queries: Iterable[str], asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return queries, cleaned, each once and none that was asked; those without words go."""
+    seen = {query.casefold() for query in asked}
+    kept = []
+    for text in queries:
+        query = line(text, _QUERY)
+        if terms(query) and query.casefold() not in seen:
+            seen.add(query.casefold())
+            kept.append(query)
+    return tuple(kept)
+
 
 _PHRASE, _OTHERS = 300, 10  # characters, how many
 _ATTRIBUTES = 10  # as the prompt says
@@ -55,8 +86,8 @@ class Surveyor:
 
     def __init__(
         self,
-        ideation: Voice | None,
-        review: Voice | None,
+        ideation: RoleClient | None,
+        review: RoleClient | None,
         library: Library | None,
         settings: LiteratureSettings,
         ranker: Ranker | None = None,

@@ -6,11 +6,15 @@ marks of all known models are looked for here too; one within a JSON object is p
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from hpcscientist.records.model_calls import Message
 
 _NAME = r"(?:[\w-]+[:_])?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis)"
 # Ends a thought even if none has begun: chat templates put the opening mark into the prompt.
@@ -167,3 +171,19 @@ def _resumed(text: str, start: int) -> int:
 
 def _joined(parts: list[str]) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+# Small text helpers shared by the adapters: token estimates, hashes of prompts.
+
+_CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code
+
+
+def prompt_hash(prompt: Sequence[Message]) -> str:
+    """Return the hash of a prompt: what an idea's record names, and what a reply answers."""
+    text = json.dumps([message.model_dump() for message in prompt])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has; 0 for an empty one."""
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)

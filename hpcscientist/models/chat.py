@@ -14,15 +14,12 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import DiskFull, RunDirectoryError
 from hpcscientist.files import log, vault
-from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import LARGEST_TEXT, open_regular
-from hpcscientist.files.space import NO_SPACE
-from hpcscientist.models.text import prompt_hash
-from hpcscientist.records.asked.model import Message, ModelReply
-from hpcscientist.records.base import Record
-from hpcscientist.records.bounds import bounded
+from hpcscientist.files.atomic import NO_SPACE, write_atomic
+from hpcscientist.files.handed import LARGEST_TEXT, open_regular
+from hpcscientist.models.answers import prompt_hash
+from hpcscientist.records.base import NumberOdds, Record, bounded
 from hpcscientist.records.idea import PromptRef
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.model_calls import Message, ModelReply
 
 _SEAL = b',"seal":"'
 

@@ -18,7 +18,7 @@ from itertools import accumulate
 from typing import Any
 
 from hpcscientist.models.answers import find_objects, is_mended
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.base import NumberOdds
 
 _DIGITS = 6  # of a probability
 _FLAT = 0.1  # added to a squared distance, which may be 0

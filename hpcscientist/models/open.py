@@ -12,12 +12,11 @@ from pathlib import Path
 from hpcscientist.config.settings import ClientSettings, Settings
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.models.endpoint.wire import check_base_url
-from hpcscientist.models.prompting.counting import Counter, counter_of
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Counter, Window, counter_of
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import Role
+from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Role
 from hpcscientist.system import plugins
 
 _CONTROL_ARM = "search is the control arm and no language model; run it by itself"

@@ -15,11 +15,17 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.errors import ModelSpecError, PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.text import one_line
-from hpcscientist.models.text import estimate_tokens
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry, unknown_stage
+from hpcscientist.models.answers import estimate_tokens
+from hpcscientist.records.model_calls import (
+    LARGEST,
+    Call,
+    ModelReply,
+    ModelRequest,
+    PlaybookEntry,
+    unknown_stage,
+)
 
 _MANY = 10_000
 _NUMBER = re.compile(r"[0-9]+\Z")

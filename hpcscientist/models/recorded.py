@@ -21,13 +21,13 @@ from pydantic import ValidationError
 from hpcscientist.errors import HpcsciError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import IdeaPaths
 from hpcscientist.files.text import one_line
+from hpcscientist.models.answers import prompt_hash
 from hpcscientist.models.chat import Call, Chat
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.text import prompt_hash
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
+from hpcscientist.ports import Model
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import PromptRef
+from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
 
 T = TypeVar("T", bound=Record)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files import log
-from hpcscientist.files.handed.regular import open_regular
+from hpcscientist.files.handed import open_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.chat import Call
-from hpcscientist.records.asked.playbook import PlaybookEntry
-from hpcscientist.records.bounds import bounded
+from hpcscientist.records.base import bounded
 from hpcscientist.records.idea import CAMPAIGN_ID, SURVEY_ID
+from hpcscientist.records.model_calls import PlaybookEntry
 
 _IDEA = re.compile(r"idea-([0-9]{4,})")
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
+from hpcscientist.config.extent import Versions
+from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ReplyError
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest, Role
+from hpcscientist.ports import Model
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.idea import Idea
+from hpcscientist.records.model_calls import ModelReply, ModelRequest, Role
+from hpcscientist.records.proposing import ProposalTask
 
 
 class Roles:
-    """One model for each role, many roles for a model; implements `ports.model.Model`.
+    """One model for each role, many roles for a model; implements `ports.Model`.
 
     `windows` are the models' contexts as each role sees them; they learn from the replies
     that come by here.
@@ -76,3 +83,43 @@ class Roles:
 
     def _distinct(self) -> Iterator[Model]:
         yield from {id(model): model for model in self._models.values()}.values()
+
+
+# An idea midway through a campaign, by which prompts are weighed before anything is run.
+
+# Characters of a proposal's parts, and of a failed trial's output: a traceback and what came
+# before it.
+TITLE_SIZE, PART_SIZE, SUMMARY_SIZE, LOG_SIZE = 60, 500, 300, 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An idea, its proposer's task and its coder's brief; `stages` are the campaign's, by name."""
+
+    recipe: Recipe
+    settings: Settings
+    stages: Collection[str]
+    versions: Versions
+    idea: Idea
+    task: ProposalTask
+
+    @property
+    def brief(self) -> Brief:
+        """What a coder is shown."""
+        return Brief(idea=self.idea)
+
+
+def filler(size: int) -> str:
+    """Return a text of so many characters."""
+    return "x" * size
+
+
+def traceback(recipe: Recipe) -> str:
+    """Return what Python prints where the last line of the entry script fails."""
+    entry = recipe.spec.entry
+    lines = recipe.reference[entry].rstrip().split("\n")
+    return (
+        "Traceback (most recent call last):\n"
+        f'  File "/code/{entry}", line {len(lines)}, in <module>\n    {lines[-1].strip()}\n'
+        "RuntimeError: x\n"
+    )

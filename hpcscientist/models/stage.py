@@ -13,19 +13,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import Versions
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.structured import REPAIRS
-from hpcscientist.models.voice import Voice
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Notify, logged
+from hpcscientist.ports import Library, Model, Notify, logged
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.vetting import Verdict
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea
+from hpcscientist.records.proposing import Verdict
 from hpcscientist.system.interpreter import Interpreter
 
 T = TypeVar("T")
@@ -81,10 +79,10 @@ class Means:
     notify: Notify = logged
     python: Interpreter | None = None
 
-    def voice(self, role: str) -> Voice:
+    def voice(self, role: str) -> RoleClient:
         """Return the model of a role, to be asked for replies of a type."""
         own, seed = self.settings.role(role), self.settings.seed
-        return Voice(self.model, role, own, seed, self.windows.get(role))
+        return RoleClient(self.model, role, own, seed, self.windows.get(role))
 
     def idle(self, role: str) -> int:
         """Return how many requests more a role's model would answer at once; 0: nobody knows."""

@@ -11,26 +11,23 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hpcscientist.errors import ContextOverflow, ReplyError
-from hpcscientist.files.handed.nesting import is_too_deep
+from hpcscientist.files.handed import is_too_deep
 from hpcscientist.files.text import one_line
 from hpcscientist.models.answers import (
     LONGEST_REPLY,
     find_objects,
+    prompt_hash,
     split_reasoning,
     strip_reasoning,
 )
 from hpcscientist.models.odds import by_field
-from hpcscientist.models.prompting.fitting import Fitted, Window
-from hpcscientist.models.prompting.materials import Prompt, fixed, shortened
+from hpcscientist.models.prompting.fitting import Fitted, Prompt, Window, fixed, shortened
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits, in_forms, narrowed
-from hpcscientist.models.text import prompt_hash
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.base import place_of
-from hpcscientist.records.bounds import misfit
+from hpcscientist.ports import Model
+from hpcscientist.records.base import Scored, misfit, place_of
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.scores import Scored
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -80,7 +77,7 @@ async def ask(
             }
         )
         try:
-            reply = await _complete(model, call, now, window)
+            reply = await complete(model, call, now, window)
         except ReplyError as error:
             if not repair:
                 raise
@@ -129,10 +126,13 @@ def _schema(reply_type: type[BaseModel]) -> dict[str, Any]:
     return reply_type.model_json_schema()
 
 
-async def _complete(
+async def complete(
     model: Model, request: ModelRequest, prompt: Prompt, window: Window
 ) -> ModelReply:
-    """Ask what fits, and once more what fits by the server's own count."""
+    """Ask as much of a prompt as fits, and once more what fits by the server's own count.
+
+    Raises ReplyError where the shortest prompt does not fit, and what `model` raises.
+    """
     call = f"{request.subject}: {request.key}"
     request = request.model_copy(update={"question": prompt_hash(prompt.at(0))})
     fitted = await window.fit(prompt, request.max_tokens, call)

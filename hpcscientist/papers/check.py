@@ -22,7 +22,7 @@ from hpcscientist.papers.walls.scopes.wall import ScopeWall
 from hpcscientist.papers.walls.sentences import Flat, Sentence, flatten, sentences
 from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import Fact, FactSheet, Statistic, TrialRow
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import (
     Citation,
     Defect,

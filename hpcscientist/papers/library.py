@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcscientist.campaign.proposals.shelf import open_library
+from hpcscientist.campaign.proposals.campaign_library import open_library
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.ports.library import Library
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.ports import Library
+from hpcscientist.records.literature import Paper
 
 
 class NoLibrary:

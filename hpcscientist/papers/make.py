@@ -16,7 +16,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.models.voice import UNANSWERED
+from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.papers.check import check
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.figures.data import Campaign as Drawable
@@ -34,7 +34,7 @@ from hpcscientist.papers.writing.brief import brief_of, subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.paper import Campaign, Desk, Layout, Tally, open_writers
 from hpcscientist.papers.writing.writer import Written
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.idea import CAMPAIGN_ID
 from hpcscientist.records.manuscript import Defect, Manuscript

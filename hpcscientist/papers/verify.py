@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen

@@ -23,16 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.errors import ConfigError, DiskFull, RecipeError, UsageError
-from hpcscientist.files.atomic import write_json
-from hpcscientist.files.handed.place import resolved
+from hpcscientist.files.atomic import NO_SPACE, write_json
+from hpcscientist.files.handed import resolved
 from hpcscientist.files.hashing import hash_file, hash_tree, tree_files
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import given as given_files
 from hpcscientist.recipe import staging as staging_folders
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Split
-from hpcscientist.system.tied import tied
+from hpcscientist.system.parent_death import tied
 
 _MANIFEST = "manifest.json"  # written last, below the private root: the data are complete
 

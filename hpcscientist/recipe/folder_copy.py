@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcscientist.files.atomic import write_atomic, write_json
-from hpcscientist.files.handed.regular import open_regular, read_regular
+from hpcscientist.files.handed import open_regular, read_regular
 from hpcscientist.files.hashing import hash_file, hash_files, hash_named, tree_files
 from hpcscientist.recipe import staging
 

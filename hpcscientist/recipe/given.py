@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError, UsageError
-from hpcscientist.files.handed.regular import open_regular
+from hpcscientist.files.handed import open_regular
 from hpcscientist.files.hashing import hash_named
 
 _LINE = re.compile(r"(-|[0-9a-fA-F]+) [ *](.+)")

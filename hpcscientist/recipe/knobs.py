@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.python import is_newer, readable_part, syntax_tree
+from hpcscientist.files.python_source import is_newer, readable_part, syntax_tree
 from hpcscientist.recipe.schema import Knob
 from hpcscientist.records.idea import KnobValue
 

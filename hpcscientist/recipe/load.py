@@ -12,8 +12,8 @@ import tomli_w
 
 import hpcscientist
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files import handed
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.hashing import hash_file, hash_texts, hash_tree, tree_files
 from hpcscientist.recipe import knobs
 from hpcscientist.recipe.checks.document import read_document, with_setup
@@ -153,7 +153,7 @@ def copy(origin: Path, target: Path, setup: str = "") -> None:
     copy_tree(origin, target, None if isinstance(spec, list) else spec.image)
     if setup:
         file = target / RECIPE_FILE
-        document = with_setup(toml.parse(file.read_text(encoding="utf-8")), setup)
+        document = with_setup(handed.parse(file.read_text(encoding="utf-8")), setup)
         file.write_text(tomli_w.dumps(document), encoding="utf-8")
         if not isinstance(spec, list):
             given = {f"{REFERENCE}/{spec.entry}": spec.constants, PREPARE: spec.prepare}

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from hpcscientist.files.handed.python import UNREADABLE, is_newer, syntax_tree
+from hpcscientist.files.python_source import UNREADABLE, is_newer, syntax_tree
 
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([^\W\d]\w*)", re.MULTILINE)
 # What packages are called where they are installed, if not as where they are imported.

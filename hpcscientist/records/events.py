@@ -13,8 +13,7 @@ from pydantic import Field
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import Arm, AttemptKind, KnobValue
-from hpcscientist.records.runs import RunId
-from hpcscientist.records.trial import Stage, TrialReport
+from hpcscientist.records.trial import RunId, Stage, TrialReport
 
 
 class _OnceAnIdea(Record):

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from hpcscientist.records.base import Prose, Record
-from hpcscientist.records.scores import Scored
+from hpcscientist.records.base import Prose, Record, Scored
 
 Mark = Annotated[int, Field(ge=1, le=5)]  # correctness as of Scientist-Bench
 Implemented = Literal["implemented", "partial", "missing"]

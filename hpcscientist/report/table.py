@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from hpcscientist.files.text import printable
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 
 PLAIN_WIDTH: Final = 120  # columns of a table that goes to a file or a pipe
 

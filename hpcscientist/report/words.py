@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcscientist.files.text import one_line, printable
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.views.campaign import best_row
 
 _TITLE = 60  # characters

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from hpcscientist.campaign.claims import encode
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
-from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.records.events import CampaignStarted
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 
 OUTCOME, CLAIM = "reproduction.json", "claim.json"
 

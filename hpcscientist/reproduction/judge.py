@@ -9,11 +9,18 @@ from typing import Literal
 from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.replication import Agreement, agreement, is_same, shows
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.records.found.claim import Claim, Evidence, Measured
-from hpcscientist.records.found.finding import Comparison, Verdict
-from hpcscientist.records.found.reproduction import Effect, Holding, Reproduction, SeedAgain
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import Split, TrialReport
+from hpcscientist.records.findings import (
+    Claim,
+    Comparison,
+    Effect,
+    Evidence,
+    Holding,
+    Measured,
+    Reproduction,
+    SeedAgain,
+    Verdict,
+)
+from hpcscientist.records.trial import MachineFailed, Scored, Split, TrialReport
 
 
 @dataclass(frozen=True, slots=True)

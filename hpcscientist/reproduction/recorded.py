@@ -8,19 +8,18 @@ from pydantic import ValidationError
 
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state
 from hpcscientist.records.events import SplitSpent
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import SELF_REPORTED, Split
+from hpcscientist.records.trial import SELF_REPORTED, Scored, Split
 
 _SHOWN = 10
 

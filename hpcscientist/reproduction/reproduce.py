@@ -5,22 +5,29 @@ Of a claim in its campaign, or of an idea's folder alone.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcscientist.errors import RunDirectoryError
+from hpcscientist.config.settings import LoopSettings
+from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution.sandbox import isolation
+from hpcscientist.feedback.confirmation import judge as confirm
+from hpcscientist.feedback.replication import shows
 from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed import resolved
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.reproduction import Holding, Reproduction
-from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.again import Again
-from hpcscientist.reproduction.ground import Wanted, config_here
+from hpcscientist.ports import Tell
+from hpcscientist.recipe.load import find, load
+from hpcscientist.records.findings import Claim, Holding, Reproduction, Verdict
+from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.reproduction import folder, recorded, verify_bundle
+from hpcscientist.reproduction.claim_integrity import Wholeness, examine, package_notes
+from hpcscientist.reproduction.environment import Wanted, config_here, config_of
 from hpcscientist.reproduction.judge import Said, judge
 from hpcscientist.reproduction.recorded import Recorded
-from hpcscientist.reproduction.whole import Wholeness, examine
+from hpcscientist.reproduction.rerun import Again
 
 
 def reproduce(
@@ -91,4 +98,140 @@ def _unheld(known: Recorded, found: Wholeness, more: list[str]) -> Reproduction:
         outcome=Holding.NOT,
         reasons=(*found.problems, *more),
         notes=tuple(found.notes),
+    )
+
+
+# Reproducing a claim of which there is the idea's folder alone: what lies in it is laid out in a
+# fresh place, held against itself, and run as in its campaign.
+
+
+def reproduce_alone(
+    directory: Path, wanted: Wanted, recipe: str, out: Path | None, tell: Tell
+) -> Reproduction:
+    """Run a claim again as `reproduce` does, from an idea's folder; see `verify_bundle`.
+
+    `recipe` is the name or folder of the recipe that it was measured with, "" for the one in
+    recipe.tar. Raises what `reproduce` raises; UsageError too where the folder cannot be used, and
+    where something in it would run in no container without `wanted.consent`.
+    """
+    _refuse_configuration(directory, wanted.folder)
+    claim = verify_bundle.read_claim(directory)
+    with tempfile.TemporaryDirectory(prefix="hpcsci-reproduce-") as temporary:
+        room, notes = RunPaths(Path(temporary)), list(verify_bundle.notes(claim))
+        notes += package_notes(claim.package_version, claim.package_hash)
+        problems = verify_bundle.lay_out(directory, claim, recipe, room)
+        found = load(room.recipe) if not problems else None
+        if found is not None:
+            problems += verify_bundle.differences(claim, found)
+        if problems or found is None:
+            return _unheld_alone(claim, problems, notes)
+        own = bool(recipe) and not resolved(find(recipe)).is_relative_to(resolved(directory))
+        risky = _uncontained(claim, own)
+        if risky and not wanted.consent:
+            raise UsageError(f"{directory}: {risky}")
+        _look_at_image(claim, wanted)
+        tell(f"prepare.py and score.py of recipe {claim.recipe!r} run as you do, in no container")
+        said, lax = said_by(claim, wanted.settings.loop)
+        notes += [lax] if lax else []
+        config = config_here(config_of(claim, wanted), found, wanted)
+        if isinstance(config, str):
+            return _unheld_alone(claim, [config], notes)
+        for note in notes:
+            tell(f"note: {note}")
+        place = folder.choose(RunPaths(directory), claim, out)
+        verify_bundle.settle(room, claim, place)
+    known = recorded.of_claim(place, claim, config)
+    asked = f"hpcsci reproduce {directory}" + (f" --recipe {recipe}" if recipe else "")
+    asked += " --allow-unsandboxed" * bool(risky)
+    again = Again(known, claim, load(place.recipe), config, place, tell, asked=asked)
+    return run(again, said, notes, alone=True)
+
+
+def _refuse_configuration(directory: Path, here: Path) -> None:
+    """A stranger's hpcsci.toml is not the caller's because the caller went to see the folder."""
+    file = here / "hpcsci.toml"
+    if resolved(here).is_relative_to(resolved(directory)) and file.exists():
+        raise UsageError(
+            f"{file}: came with the folder, and would be your configuration; call this from a "
+            "folder of your own"
+        )
+
+
+def _uncontained(claim: Claim, own: bool) -> str:
+    """Say what came with the folder and would run as the caller does, and the mend; "" if none.
+
+    `own`: the recipe did not come with it.
+    """
+    accept = "accept the risk with --allow-unsandboxed on the command line"
+    if claim.isolation is Isolation.NONE:
+        scripts = "" if own else ", and so would prepare.py and score.py of its recipe"
+        return (
+            f"was measured without a container, so its code would run as you do{scripts}; read "
+            f"them, and {accept}"
+        )
+    if own:
+        return ""
+    return (
+        "prepare.py and score.py of its recipe would run as you do, in no container; give your "
+        f"own copy of the recipe with --recipe, or read them, and {accept}"
+    )
+
+
+def _look_at_image(claim: Claim, wanted: Wanted) -> None:
+    """See that the path of a stranger's claim is a file before all that lies there is hashed."""
+    if claim.isolation is Isolation.NONE or wanted.image:
+        return
+    image = Path(claim.image or "")
+    if not image.is_absolute() or not image.is_file():
+        raise UsageError(
+            f"{claim.image}: there is no such image file; say with --image where the image lies now"
+        )
+
+
+def said_by(claim: Claim, own: LoopSettings) -> tuple[Said, str]:
+    """What the recorded seeds show by themselves, and a note where the claim would have it laxer.
+
+    `own` are the caller's: whoever wrote a claim does not set the level that it is held to.
+    """
+    theirs = claim.q if claim.q is not None else LoopSettings().q
+    q, by_mean = min(theirs, own.q), claim.decision == "point" == own.decision
+    searched, level = claim.evidence[Split.VALIDATION].comparison, None if by_mean else q
+    verdicts = (Verdict.IMPROVEMENT, Verdict.DECLINE)
+    shown = (v for v in verdicts if shows(searched, v, claim.metric, level))
+    said = Said(next(shown, Verdict.MAINTENANCE), _confirmed(claim, q), q, by_mean)
+    point = "the point rule, by which any difference of means counts"
+    held = f"the recorded seeds are held to a one-sided test at q = {q:g}"
+    if by_mean:
+        lax = f"claim.json was decided by {point}, and so is this, by your loop.decision"
+    elif claim.decision == "point":
+        lax = f"claim.json was decided by {point}; by your loop.decision {held}"
+    elif theirs > own.q:
+        lax = f"claim.json was decided at q = {theirs:g}, laxer than your loop.q; {held}"
+    else:
+        return said, ""
+    tested = {None: "", True: ", confirmed on the test split", False: ", not confirmed"}
+    return said, f"{lax}: they show {said.finding}{tested[said.confirmed]}"
+
+
+def _confirmed(claim: Claim, q: float) -> bool | None:
+    evidence = claim.evidence.get(Split.TEST)
+    if evidence is None:
+        return None
+    baseline, idea = (
+        {trial.seed: trial.metrics[claim.metric.name] for trial in side}
+        for side in (evidence.baseline, evidence.idea)
+    )
+    return confirm(baseline, idea, claim.metric, q).confirmed
+
+
+def _unheld_alone(claim: Claim, problems: Sequence[str], notes: Sequence[str]) -> Reproduction:
+    return Reproduction(
+        campaign_id=claim.campaign_id,
+        idea_id=claim.idea_id,
+        attempt=claim.attempt,
+        metric=claim.metric.name,
+        outcome=Holding.NOT,
+        reasons=tuple(problems),
+        notes=tuple(notes),
+        alone=True,
     )

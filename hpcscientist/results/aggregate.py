@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.outcome import LARGEST
-from hpcscientist.records.trial import Split, Stage
+from hpcscientist.records.trial import LARGEST, Split, Stage
 from hpcscientist.results.scan import Measurements, scan
 
 SEED_STAGES = (Stage.BASELINE, Stage.SEEDS)

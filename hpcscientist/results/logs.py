@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hpcscientist.errors import RunDirectoryError
-from hpcscientist.files.handed.regular import open_regular, read_regular
+from hpcscientist.files.handed import open_regular, read_regular
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.results.scan import regular_files
 

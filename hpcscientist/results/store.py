@@ -17,18 +17,20 @@ import pyarrow as pa
 
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.bounds import bounded
-from hpcscientist.records.outcome import (
+from hpcscientist.records.base import bounded
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    TrialReport,
+    TrialSpec,
+    Usage,
 )
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results.schema import SCHEMA, VERSION, conform, refuse_newer, version_of
 
 _SEAL = b"seal"

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from hpcscientist.errors import UsageError
 from hpcscientist.files.atomic import write_json
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.records.base import Record
 from hpcscientist.records.reviews import Calibrated, Measure, Review
 

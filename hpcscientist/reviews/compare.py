@@ -25,12 +25,12 @@ from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.atomic import write_json, write_text
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.materials import of_template
+from hpcscientist.literature.material import together
+from hpcscientist.models.prompting.fitting import of_template
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.base import Prose, Record
+from hpcscientist.ports import Tell
+from hpcscientist.records.base import Prose, Record, Scored
 from hpcscientist.records.reviews import (
     AspectResult,
     JudgeResult,
@@ -39,7 +39,6 @@ from hpcscientist.records.reviews import (
     PaperComparison,
     Sample,
 )
-from hpcscientist.records.scores import Scored
 from hpcscientist.reviews import page
 from hpcscientist.reviews.opening import desk, open_judge
 from hpcscientist.reviews.paper import PaperText
@@ -173,7 +172,7 @@ async def _judge(
 
 
 async def _shown(
-    voice: Voice, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
+    voice: RoleClient, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
 ) -> tuple[Shown, Shown]:
     """Return both papers as they fit beside each other; the longer one is read by parts first."""
     both = {1: Shown(first.text), 2: Shown(second.text)}
@@ -208,7 +207,7 @@ def _ask(first: Shown, second: Shown) -> Ask:
 
 
 async def _sample(
-    voice: Voice, subject: Subject, shown: tuple[Shown, Shown], number: int
+    voice: RoleClient, subject: Subject, shown: tuple[Shown, Shown], number: int
 ) -> Sample | str:
     """Return one comparison; those of even numbers have the papers in the other order."""
     swapped = number % 2 == 0

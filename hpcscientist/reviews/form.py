@@ -16,11 +16,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError, create_model, model_validator
 
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.regular import read_regular
-from hpcscientist.models.prompting.quoting import line
-from hpcscientist.records.base import Prose, Record, place_of
+from hpcscientist.files.handed import read_regular
+from hpcscientist.models.prompting.prompts import line
+from hpcscientist.records.base import Prose, Record, Scored, place_of
 from hpcscientist.records.reviews import Mark, MemberReview
-from hpcscientist.records.scores import Scored
 
 DEFAULT: Final = "ai-scientist"
 _HOME: Final = Path(__file__).resolve().parent / "forms"

@@ -11,10 +11,10 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import ReviewPaths, RunPaths
 from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import Voice
 from hpcscientist.recipe.checks.files import REVIEWS_PLAYBOOK
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.reviews import Effort
 
 ROLE: Final = "review"
@@ -71,7 +71,7 @@ class Tally:
 class Desk:
     """One judge at one folder: its voice, warm enough for several to differ, and its tally."""
 
-    voice: Voice
+    voice: RoleClient
     tally: Tally
     recorded: RecordedModel
 
@@ -81,5 +81,5 @@ def desk(roles: Roles, paths: ReviewPaths, settings: Settings, temperature: floa
     tally = Tally()
     recorded = RecordedModel(roles, paths, tally.add)
     own: RoleSettings = settings.review.model_copy(update={"temperature": temperature})
-    voice = Voice(recorded, ROLE, own, settings.seed, roles.windows.get(ROLE))
+    voice = RoleClient(recorded, ROLE, own, settings.seed, roles.windows.get(ROLE))
     return Desk(voice, tally, recorded)

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from hpcscientist.errors import LibraryError, UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.text import visible
 from hpcscientist.literature.sources import lines as text_lines
 from hpcscientist.literature.sources import sniff
-from hpcscientist.literature.sources.latex import head as latex_head
-from hpcscientist.literature.sources.latex import references as latex_references
+from hpcscientist.literature.sources.latex import document as latex_document
 from hpcscientist.literature.sources.latex.files import (
     BEGIN,
     END,
@@ -37,13 +36,19 @@ from hpcscientist.literature.sources.latex.macros import Expander, definitions
 from hpcscientist.literature.sources.pdf import front, headings
 from hpcscientist.literature.sources.pdf.body import body_type
 from hpcscientist.literature.sources.pdf.document import Document, Unreadable
-from hpcscientist.literature.sources.pdf.lines.layout import Piece, read_order
-from hpcscientist.literature.sources.pdf.lines.pages import Line, PageText, page_text
-from hpcscientist.literature.sources.pdf.lines.prose import Spelled, mended
-from hpcscientist.models.prompting.quoting import line, tame
-from hpcscientist.records.known.literature import Section
+from hpcscientist.literature.sources.pdf.lines import (
+    Line,
+    PageText,
+    Piece,
+    Spelled,
+    mended,
+    page_text,
+    read_order,
+)
+from hpcscientist.models.prompting.prompts import line, tame
+from hpcscientist.records.literature import Section
 from hpcscientist.records.reviews import Finding
-from hpcscientist.reviews import hidden_latex, hidden_pdf, instructions
+from hpcscientist.reviews import hidden_text, instructions
 
 _QUOTE: Final = 400  # characters of what a finding quotes
 _MOST_BYTES: Final = 64 * 2**20
@@ -172,7 +177,7 @@ def _finding(place: str, said: str, why: str, inside: Sequence[str]) -> Finding:
 
 def _pdf(path: Path) -> PaperText:
     data = read_regular(path, _MOST_BYTES)
-    hidden = hidden_pdf.look(path)
+    hidden = hidden_text.look(path)
     try:
         opened = Document(path)
         if opened.encrypted:
@@ -204,7 +209,7 @@ def _pdf(path: Path) -> PaperText:
     return _screened(_name_of(path), title, sections, digest, findings, troubles)
 
 
-def _asides(asides: Iterable[hidden_pdf.Aside]) -> Iterator[Finding]:
+def _asides(asides: Iterable[hidden_text.Aside]) -> Iterator[Finding]:
     """Tell what metadata, notes and bookmarks ask for; no reviewer is shown any of them."""
     seen = set[str]()
     for aside in asides:
@@ -217,9 +222,9 @@ def _asides(asides: Iterable[hidden_pdf.Aside]) -> Iterator[Finding]:
                 )
 
 
-def _take_out(pages: Sequence[PageText], words: Iterable[hidden_pdf.HiddenWord]) -> None:
+def _take_out(pages: Sequence[PageText], words: Iterable[hidden_text.HiddenWord]) -> None:
     """Take hidden words out of the lines that they stand in."""
-    by_page: dict[int, list[hidden_pdf.HiddenWord]] = defaultdict(list)
+    by_page: dict[int, list[hidden_text.HiddenWord]] = defaultdict(list)
     for word in words:
         by_page[word.page].append(word)
     for number, of_page in by_page.items():
@@ -231,7 +236,7 @@ def _take_out(pages: Sequence[PageText], words: Iterable[hidden_pdf.HiddenWord])
             page.blocks = [kept for b in page.blocks if (kept := [r for r in b if r.text])]
 
 
-def _without(row: Line, words: Sequence[hidden_pdf.HiddenWord]) -> str:
+def _without(row: Line, words: Sequence[hidden_text.HiddenWord]) -> str:
     here = Counter(
         unicodedata.normalize("NFKC", word.text) for word in words if _inside(row, word.box)
     )
@@ -247,7 +252,7 @@ def _without(row: Line, words: Sequence[hidden_pdf.HiddenWord]) -> str:
     return " ".join(kept)
 
 
-def _inside(row: Line, box: hidden_pdf.Box) -> bool:
+def _inside(row: Line, box: hidden_text.Box) -> bool:
     x, y = (box[0] + box[2]) / 2 * _EIGHTHS, (box[1] + box[3]) / 2 * _EIGHTHS
     slack = _EIGHTHS
     return row.x0 - slack <= x <= row.x1 + slack and row.y0 - slack <= y <= row.y1 + slack
@@ -332,12 +337,12 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
     body = expander.expand(rest[0] if rest else head)
     body = END.split(filled(files, main, body), maxsplit=1)[0]
     head = expander.expand(head) if rest else ""
-    white = hidden_latex.whites(whole)
-    shown, hidden = hidden_latex.without(body, white)
-    _, of_head = hidden_latex.without(head, white)
-    title = latex_head.title(head) or latex_head.title(body) or path.stem
+    white = hidden_text.whites(whole)
+    shown, hidden = hidden_text.without(body, white)
+    _, of_head = hidden_text.without(head, white)
+    title = latex_document.title_of(head) or latex_document.title_of(body) or path.stem
     sections = _tex_sections(shown.replace(r"\maketitle", ""))
-    cited = latex_references.references(files, main, without_comments(whole))
+    cited = latex_document.references(files, main, without_comments(whole))
     if cited and r"\bibitem" not in shown:
         sections.append(Section(heading="References", text="\n".join(cited)))
     findings = list(_unseen(hidden, "source"))
@@ -349,7 +354,7 @@ def _latex(path: Path, files: Files, main: str) -> PaperText:
         if name != main and name.endswith(sniff.LATEX_SUFFIXES)
     )
     for text in (raw, *texts):
-        findings += _unseen(hidden_latex.comments(text), "comment", 10**6)
+        findings += _unseen(hidden_text.comments(text), "comment", 10**6)
     digest = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()
     return _screened(_name_of(path), title, sections, digest, findings, missing)
 
@@ -367,7 +372,7 @@ def _tex_sections(body: str) -> list[Section]:
     """Return a document's sections as LaTeX, tables and formulas as they are written."""
     edges = [(0, 0, "")]
     for found in _TEX_HEADING.finditer(body):
-        end = hidden_latex.group_end(body, found.end())
+        end = hidden_text.group_end(body, found.end())
         edges.append((found.start(), end + 1, body[found.end() : end].strip()))
     pieces = []
     for place, (_, end, heading) in enumerate(edges):

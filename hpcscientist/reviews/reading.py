@@ -19,10 +19,10 @@ from pydantic import BaseModel, Field
 
 from hpcscientist.errors import ReplyError
 from hpcscientist.files.atomic import write_json
-from hpcscientist.files.handed.regular import read_regular
-from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.materials import Prompt, of_template
-from hpcscientist.models.voice import Call, Voice
+from hpcscientist.files.handed import read_regular
+from hpcscientist.literature.material import together
+from hpcscientist.models.prompting.fitting import Prompt, of_template
+from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.reviews.paper import PaperText
 
@@ -66,7 +66,7 @@ class Reader:
     on later reads the same ones, whatever was learnt of the model's counting since.
     """
 
-    def __init__(self, voice: Voice, subject: Subject, record: Path, first: int = 1) -> None:
+    def __init__(self, voice: RoleClient, subject: Subject, record: Path, first: int = 1) -> None:
         self._voice, self._subject, self._record, self._first = voice, subject, record, first
 
     async def shown(self, paper: PaperText, ask: Callable[[Shown], Ask]) -> Shown:

@@ -22,14 +22,14 @@ from pydantic import ValidationError
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_json, write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.files.text import one_line
-from hpcscientist.literature.asking import together
+from hpcscientist.literature.material import together
+from hpcscientist.models.role_client import UNANSWERED
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import UNANSWERED
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record, place_of
 from hpcscientist.records.reviews import Before, Calibrated, Review
 from hpcscientist.reviews import page, paper

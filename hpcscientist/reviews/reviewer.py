@@ -19,9 +19,9 @@ from typing import Any, Final
 from hpcscientist.errors import ReplyError
 from hpcscientist.feedback.statistics import CONFIDENCE
 from hpcscientist.files.text import one_line
-from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.materials import Prompt, from_the_end, of_template
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
+from hpcscientist.literature.material import together
+from hpcscientist.models.prompting.fitting import Prompt, from_the_end, of_template
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
 from hpcscientist.records.reviews import Interval, Mark, Measure, MemberReview, Spread
 from hpcscientist.reviews.form import Form, FormReply
 from hpcscientist.reviews.paper import PaperText
@@ -61,7 +61,7 @@ class Reviewed:
 class Reviewers:
     """Reviews papers by a form; reviewer M is stage `review-FORM`, ordinal M, sample M."""
 
-    def __init__(self, voice: Voice, form: Form, panel: Panel) -> None:
+    def __init__(self, voice: RoleClient, form: Form, panel: Panel) -> None:
         self._voice, self._form, self._panel = voice, form, panel
 
     async def review(self, paper: PaperText, subject: Subject, reader: Reader) -> Reviewed:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from hpcscientist.files.handed.python import Fault, fault, is_newer
+from hpcscientist.files.python_source import Fault, fault, is_newer
 
 HERE = sys.version_info[:2]
 _TIMEOUT_S = 60.0  # a container that is started for the first time on a slow file system

@@ -34,8 +34,8 @@ _PR_GET_CHILD_SUBREAPER = 37
 CAMPAIGN_MARK = "HPCSCI_CAMPAIGN"
 TRIAL_MARK = "HPCSCI_TRIAL"
 
-# This asks a namespace's first process to end all others of it: see `bounds.apart`. Schedulers send
-# none of the real-time signals.
+# This asks a namespace's first process to end all others of it: see `bounds.pid_namespace`.
+# Schedulers send none of the real-time signals.
 END_ALL = signal.SIGRTMIN
 
 _PATIENT_AFTER_S = 0.2
@@ -136,7 +136,7 @@ def kill_trees(roots: Iterable[int]) -> int:
     return len(found)
 
 
-class Brood:
+class ProcessTree:
     """All processes that this one starts, directly or not, from now on until `end`.
 
     Meanwhile orphans below this process are its to reap, and afterwards again whose they were.
@@ -304,3 +304,32 @@ def _is_marked(process: psutil.Process, campaign_id: str, trial_id: str | None) 
     if trial_id is not None and environment.get(TRIAL_MARK) != trial_id:
         return False
     return TRIAL_MARK in environment and is_alive(process.pid)
+
+
+# Who listens at a port of this machine.
+
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTENS = "0A"
+# What a connection to 127.0.0.1 may be answered by, as the tables write it: each 32 bits of an
+# address as this machine's order of bytes has them.
+_LITTLE, _BIG = "0100007F", "7F000001"
+_ANY = "00000000"
+
+
+def users(port: int) -> set[int]:
+    """Return the users (uids) who listen at a port where 127.0.0.1 leads; empty: none is known."""
+    found: set[int] = set()
+    for table in _TABLES:
+        if found:  # beside who listens there, one of IPv6 alone may have the same port
+            break
+        with contextlib.suppress(OSError):
+            for line in table.read_text().splitlines()[1:]:
+                fields = line.split()
+                address, _, hexadecimal = fields[1].rpartition(":")
+                if fields[3] == _LISTENS and int(hexadecimal, 16) == port and _is_here(address):
+                    found.add(int(fields[7]))
+    return found
+
+
+def _is_here(address: str) -> bool:
+    return address.endswith((_LITTLE, _BIG)) or address == _ANY * (len(address) // len(_ANY))

@@ -21,18 +21,17 @@ from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state, status
 from hpcscientist.history.upcasting import Line
 from hpcscientist.history.waiting import Waiting
-from hpcscientist.judgement import arms
-from hpcscientist.judgement.arms import Contest
+from hpcscientist.judgement import arm_comparison
+from hpcscientist.judgement.arm_comparison import Contest
 from hpcscientist.judgement.summary import Summary, read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.launching.costs.spending import CostLines, Counted, Spending
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.trial import SELF_REPORTED, MetricSpec
-from hpcscientist.views.ideas import IdeaView, ideas_of
-from hpcscientist.views.progress import Best, best_so_far
+from hpcscientist.views.ideas import Best, IdeaView, best_so_far, ideas_of
 from hpcscientist.views.resources import (
     Failure,
     StageTokens,
@@ -118,7 +117,7 @@ def read(paths: RunPaths, folder: str = "") -> CampaignView:
         spending=spending.spent(costly.all(), counted),
         contest=None
         if config.model_spec == "search"  # events of earlier versions do not tell whose idea it is
-        else arms.compare(summary.rows, state),
+        else arm_comparison.compare(summary.rows, state),
         ideas=ideas,
         trials=trials,
         best=best_so_far(recipe.primary, found.get(BASELINE_ID), ideas, trials, timeline),

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import IdeaPaths, RunPaths
 from hpcscientist.files.text import printable, visible
-from hpcscientist.records.asked.vetting import FeasibilityVerdict, NoveltyVerdict
 from hpcscientist.records.base import Record
 from hpcscientist.records.experiment import CodeReview
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID, Idea
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
+from hpcscientist.records.proposing import FeasibilityVerdict, NoveltyVerdict
 from hpcscientist.records.trial import Stage
 from hpcscientist.results import logs
 from hpcscientist.views.campaign import CampaignView

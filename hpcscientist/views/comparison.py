@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from hpcscientist.feedback.statistics import wilson
-from hpcscientist.judgement.arms import search_hours, within
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.judgement.arm_comparison import search_hours, within
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.views.campaign import CampaignView, best_row
 
 

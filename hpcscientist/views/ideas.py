@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hpcscientist.feedback.statistics import noise
 from hpcscientist.files.text import printable
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import Arm
+from hpcscientist.records.trial import Direction, MetricSpec
 from hpcscientist.views.timeline import AttemptMade, Timeline, TrialSpan
 
 
@@ -105,3 +107,107 @@ def _attempt(made: AttemptMade, trials: Sequence[TrialSpan]) -> AttemptView:
         outcome = "scored"
     cause = failed.cause if failed else ""
     return AttemptView(made.number, made.parent, made.kind, outcome, cause)
+
+
+# The best so far, over ideas, time and cost, with the band that noise alone would fill.
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A scored idea. `seconds`: since the campaign began; `hours`, `tokens`: what the campaign had
+    spent by then; `test` is its difference to the baseline on the test split.
+    """
+
+    idea_id: str
+    number: int
+    seconds: float
+    hours: float
+    tokens: int
+    mean: float
+    delta: float | None
+    test: float | None
+    finding: str | None
+    confirmed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Points in the order in which ideas ended. `unit`: of `hours`, GPU-hours where any trial used
+    one. `baseline` is its mean; `band` the half-width of the 95% interval of the difference of two
+    runs of the baseline's code, None where it has too few seeds. `by_number` and `by_time` hold
+    the places in `points` at which a new best improvement was found, in those orders.
+    """
+
+    points: tuple[Point, ...]
+    unit: Literal["CPU-hours", "GPU-hours"]
+    baseline: float | None
+    band: float | None
+    by_number: tuple[int, ...]
+    by_time: tuple[int, ...]
+
+
+def best_so_far(
+    metric: MetricSpec,
+    baseline: ResultRow | None,
+    ideas: Sequence[IdeaView],
+    trials: Sequence[TrialSpan],
+    timeline: Timeline,
+) -> Best:
+    """Return the best so far of a campaign's ideas that have a mean and have ended."""
+    on_gpus = any(span.gpu_s for span in trials)
+    start = timeline.first or 0.0
+    spent = sorted(
+        (span.ended, span.gpu_s if on_gpus else span.cpu_s) for span in trials if span.ended
+    )
+    replies = timeline.replies
+    points, hours, tokens, trial, reply = [], 0.0, 0, 0, 0
+    scored = [(idea.ended, idea) for idea in ideas if idea.ended is not None and idea.row]
+    for ended, idea in sorted(scored, key=lambda pair: (pair[0], pair[1].number)):
+        while trial < len(spent) and (spent[trial][0] or 0.0) <= ended:
+            hours += spent[trial][1] / _HOUR_S
+            trial += 1
+        while reply < len(replies) and replies[reply].at <= ended:
+            tokens += replies[reply].read + replies[reply].written
+            reply += 1
+        row = idea.row
+        if row is None or row.mean is None:
+            continue
+        points.append(
+            Point(
+                idea_id=idea.idea_id,
+                number=idea.number,
+                seconds=max(0.0, ended - start),
+                hours=hours,
+                tokens=tokens,
+                mean=row.mean,
+                delta=row.delta,
+                test=row.test_delta,
+                finding=row.finding,
+                confirmed=row.confirmed,
+            )
+        )
+    known = baseline is not None and baseline.std is not None and baseline.n is not None
+    return Best(
+        points=tuple(points),
+        unit="GPU-hours" if on_gpus else "CPU-hours",
+        baseline=baseline.mean if baseline else None,
+        band=noise(baseline.std, baseline.n) if known else None,  # type: ignore[union-attr,arg-type]
+        by_number=_records(
+            points, sorted(range(len(points)), key=lambda i: points[i].number), metric
+        ),
+        by_time=_records(points, range(len(points)), metric),
+    )
+
+
+def _records(points: Sequence[Point], order: Sequence[int], metric: MetricSpec) -> tuple[int, ...]:
+    """The places at which a better improvement came than all before."""
+    sign = 1.0 if metric.direction is Direction.MAXIMIZE else -1.0
+    found, best = [], float("-inf")
+    for place in order:
+        point = points[place]
+        if point.finding == Verdict.IMPROVEMENT and sign * point.mean > best:
+            best = sign * point.mean
+            found.append(place)
+    return tuple(found)

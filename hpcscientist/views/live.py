@@ -18,12 +18,12 @@ from hpcscientist.history.status import read_state
 from hpcscientist.history.waiting import Waiting
 from hpcscientist.judgement.confirmed import confirmed
 from hpcscientist.judgement.judging import judge
-from hpcscientist.launching.jobs.tail import JournalTail
-from hpcscientist.models.serving.news import plane_state
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.launching.jobs.follow import JournalTail
+from hpcscientist.models.serving.lease import plane_state
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.records.events import Event
-from hpcscientist.records.found.finding import Comparison, Verdict
+from hpcscientist.records.findings import Comparison, Verdict
 from hpcscientist.records.trial import Direction, Stage
 from hpcscientist.views.timeline import Timeline, TrialSpan
 

@@ -27,8 +27,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored, is_measured
-from hpcscientist.records.trial import Stage, Usage
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, Stage, Usage, is_measured
 
 Phase = Literal["queued", "running", "scored", "idea_failed", "machine_failed", "stopped"]
 _FAILED: Final = 20

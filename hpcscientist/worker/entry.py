@@ -17,8 +17,8 @@ from types import FrameType
 from hpcscientist import __version__
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import presence, spec_file, trial
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.records.trial import TrialSpec
 from hpcscientist.results.store import read_result, write_result
 

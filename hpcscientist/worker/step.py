@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from hpcscientist.execution.backends.steps.process import STEP_FILE
+from hpcscientist.execution.backends.steps import STEP_FILE
 from hpcscientist.files.atomic import write_text
 from hpcscientist.system.lean import without
 

@@ -10,10 +10,10 @@ from typing import Any
 from hpcscientist.errors import PlaybookExhausted
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.asked.authoring import Brief
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import ExperimentPlan
 from hpcscientist.records.idea import Idea, KnobValue, Proposal, idea_id_of
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 CODE = "RATE = 0.1\nSTEPS = 10\n\n\ndef main():\n    print(RATE * STEPS)\n\n\nmain()\n"
 REFERENCE = {"experiment.py": CODE, "helper.py": "WIDTH = 8  # units\n"}

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from hpcscientist.authoring.review import verdicts
 from hpcscientist.authoring.review.advisor import ROUND, Advisor
-from hpcscientist.authoring.review.evidence import MOST, Evidence
 from hpcscientist.authoring.review.verdicts import (
+    MOST,
+    Evidence,
     Wanted,
     judgement,
     meant,
@@ -27,13 +28,13 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.models.voice import Voice
-from hpcscientist.records.asked.authoring import Brief
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.base import NumberOdds
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, ExperimentPlan, ReviewReply
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.known.survey import ConceptRecord
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.literature import ConceptRecord
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 REFERENCE = toy_recipe().reference
 CODE = '''RATE = 0.1
@@ -90,8 +91,8 @@ def reply(*checks: dict[str, Any], toy: bool = False, mark: int = 4, **more: Any
 RATED = check("Learning rate", first=13, last=13)
 
 
-def voice(model: Any, settings: RoleSettings = REVIEW) -> Voice:
-    return Voice(model, "review", settings, 7, Window())
+def voice(model: Any, settings: RoleSettings = REVIEW) -> RoleClient:
+    return RoleClient(model, "review", settings, 7, Window())
 
 
 async def reviewed(
@@ -462,7 +463,7 @@ async def test_a_long_prompt_loses_what_tells_least() -> None:
     recipe = toy_recipe()
     recipe.reference["big.py"] = files["big.py"]
     model = ScriptedModel({"advise/101": reply(check(), RATED)})
-    asked = Voice(model, "review", REVIEW, 7, Window(8000))
+    asked = RoleClient(model, "review", REVIEW, 7, Window(8000))
     brief = Brief(idea=idea(), concepts=(long, RATE))
     review = await Advisor(asked, recipe, 1).review(brief, 1, files, False)
     text = model.asked[0].messages[0].content

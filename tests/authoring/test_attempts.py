@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hpcscientist.authoring import attempts
 from hpcscientist.files.hashing import hash_texts, hash_tree
 from hpcscientist.files.rundir import IdeaPaths
-from hpcscientist.records.asked.authoring import Draft
+from hpcscientist.records.authoring import Draft
 
 OLD = {"experiment.py": "RATE = 0.1\nprint(RATE)\n", "helper.py": "HELP = 1\n"}
 NEW = {

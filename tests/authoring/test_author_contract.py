@@ -9,12 +9,11 @@ import pytest
 from authoring_kit import CODE, PLAN, REFERENCE, ScriptedModel, edit, idea, toy_recipe
 
 from hpcscientist.authoring import checks
-from hpcscientist.authoring.arms import TwoArms
 from hpcscientist.authoring.coder import ModelAuthor
-from hpcscientist.authoring.knobs import KnobAuthor
+from hpcscientist.authoring.knobs import KnobAuthor, TwoArms
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.ports.author import Author
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.ports import Author
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -26,7 +25,7 @@ from hpcscientist.records.asked.authoring import (
     Variant,
 )
 from hpcscientist.records.experiment import CodeReview, FurtherRun
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 CHANGES = [edit("STEPS = 10", "STEPS = 20")]
 REPLIES = {

@@ -15,14 +15,12 @@ from hpcscientist.config.settings import AuthoringSettings
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import GONE
-from hpcscientist.ports.author import Author
+from hpcscientist.models.prompting.fitting import GONE, Estimate, Window
+from hpcscientist.ports import Author
 from hpcscientist.recipe.load import load, shipped_folder
-from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
+from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import Proposal, idea_id_of
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 GOOD = {"note": "Doubled.", "edits": [edit("RATE = 0.1", "RATE = 0.2")]}
 DOUBLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}

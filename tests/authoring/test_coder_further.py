@@ -23,9 +23,8 @@ from hpcscientist.authoring.revising import GIVEN_BACK, REPEATS, UNCHANGED
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -37,8 +36,8 @@ from hpcscientist.records.asked.authoring import (
     Variant,
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck, FurtherRun
-from hpcscientist.records.known.survey import ConceptRecord
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.literature import ConceptRecord
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 DOUBLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 TRIPLED = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")}

@@ -11,9 +11,9 @@ from hpcscientist.authoring.debugging import Debugger
 from hpcscientist.authoring.edits.forms import Forms
 from hpcscientist.config.settings import CODE, AuthoringSettings
 from hpcscientist.errors import EndpointError
-from hpcscientist.models.prompting.materials import GONE
-from hpcscientist.records.asked.authoring import FixTask
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.models.prompting.fitting import GONE
+from hpcscientist.records.authoring import FixTask
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 FILES = {
     "experiment.py": (

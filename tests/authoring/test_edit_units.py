@@ -11,7 +11,7 @@ from newer_python import NEWER
 
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.units import Unit, find_unit, unit_at, unit_like, units_of
-from hpcscientist.records.asked.replies import Edit, UnitEdit
+from hpcscientist.records.authoring import Edit, UnitEdit
 
 FILE = '''"""What it does."""
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.edits import EditError, apply
-from hpcscientist.records.asked.replies import Edit
+from hpcscientist.records.authoring import Edit
 
 CODE = "import math\n\n\ndef area(r):\n    return math.pi * r * r\n\n\nRATE = 0.1\n"
 FILES = {"experiment.py": CODE, "helper.py": "HELP = 1\n"}

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hpcscientist.authoring.edits import Applied, EditError, apply, apply_noted
-from hpcscientist.records.asked.replies import Edit
+from hpcscientist.records.authoring import Edit
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 NAMES = (

@@ -12,7 +12,7 @@ from mess_kit import sample
 from messy_kit import FOLDER
 
 from hpcscientist.authoring.edits import Applied, EditError, apply, apply_noted
-from hpcscientist.records.asked.replies import Edit
+from hpcscientist.records.authoring import Edit
 
 SOURCES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.py.txt"))}
 WRAPS: dict[str, Callable[[str], str]] = {

@@ -6,7 +6,7 @@ import messy_kit
 import pytest
 
 from hpcscientist.authoring.edits import Applied, EditError, apply_noted
-from hpcscientist.records.asked.replies import Edit
+from hpcscientist.records.authoring import Edit
 
 CASES = messy_kit.cases()
 LEAST = 0.95  # share of the edits that can be applied which are, exactly

@@ -3,10 +3,10 @@ from __future__ import annotations
 from authoring_kit import CODE, brief, idea, toy_recipe
 
 from hpcscientist.authoring.knobs import KnobAuthor
-from hpcscientist.ports.author import Author
-from hpcscientist.records.asked.authoring import CompleteTask, Draft, ExtendTask, FixTask, GaveUp
+from hpcscientist.ports import Author
+from hpcscientist.records.authoring import CompleteTask, Draft, ExtendTask, FixTask, GaveUp
 from hpcscientist.records.experiment import CodeReview, FurtherRun
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 
 async def test_knobs_are_set_in_their_files_and_nothing_else_changes() -> None:

@@ -10,16 +10,14 @@ from newer_python import BROKEN, NEWER, python
 
 from hpcscientist.authoring.checks import check
 from hpcscientist.authoring.edits import apply
-from hpcscientist.authoring.review.signs import find
+from hpcscientist.authoring.review.red_flags import find
 from hpcscientist.authoring.revising import Question, Reviser
 from hpcscientist.authoring.structure import local_structure, outline
 from hpcscientist.authoring.tracebacks.log import frames
 from hpcscientist.config.settings import CODE as SETTINGS
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import fixed
-from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.model import Message
-from hpcscientist.records.asked.replies import Edit
+from hpcscientist.models.prompting.fitting import Window, fixed
+from hpcscientist.records.authoring import Draft, Edit, GaveUp
+from hpcscientist.records.model_calls import Message
 from hpcscientist.system.interpreter import Interpreter
 
 LATER = f"{CODE}\n\n{NEWER[0]}\n"

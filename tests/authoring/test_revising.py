@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -23,11 +24,9 @@ from hpcscientist.authoring.revising import (
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt, fixed
-from hpcscientist.records.asked.authoring import Draft, GaveUp
-from hpcscientist.records.asked.model import Message
-from hpcscientist.records.asked.replies import FixReply
+from hpcscientist.models.prompting.fitting import Prompt, Window, fixed
+from hpcscientist.records.authoring import Draft, FixReply, GaveUp
+from hpcscientist.records.model_calls import Message
 
 NOW = {**REFERENCE, "experiment.py": CODE.replace("0.1", "0.2")}
 PROMPT = fixed((Message(role="user", content="Change it."),))
@@ -210,6 +209,62 @@ async def test_the_second_repair_shows_the_unit_at_fault_alone() -> None:
     assert schema is not None
     offered = schema["properties"]["edits"]["items"]["properties"]["unit"]["enum"]
     assert offered == [f"experiment.py: {name}" for name in ("RATE", "imports", "settings")]
+
+
+async def by_parts(*replies: tuple[str, str]) -> tuple[Draft | GaveUp, ScriptedModel]:
+    model = ScriptedModel(dict(replies))
+    found = await Reviser(model, toy_recipe(), SETTINGS, Window(), form="parts").revise(FIVE)
+    return found, model
+
+
+def change(*parts: str) -> str:
+    changes = [{"part": f"experiment.py: {part}", "change": "More."} for part in parts]
+    return json.dumps({"note": "More.", "changes": changes})
+
+
+async def test_parts_are_named_and_then_written_from_their_first_line_on() -> None:
+    found, model = await by_parts(
+        ("complete/4", change("RATE")), ("complete-part/4", " 0.3\n\nOTHER = 1\n```")
+    )
+    assert isinstance(found, Draft)
+    assert found.files["experiment.py"] == NOW["experiment.py"].replace("0.2", "0.3")
+    assert found.note == "More."
+    named, written = model.asked
+    changes = (named.reply_schema or {})["properties"]["changes"]["items"]
+    offered = changes["properties"]["part"]["enum"]
+    assert "experiment.py: RATE" in offered
+    assert written.reply_schema is None
+    assert written.begun == "```python\nRATE ="
+
+
+async def test_a_part_that_cannot_be_used_is_asked_for_again_by_itself() -> None:
+    found, model = await by_parts(
+        ("complete/4", change("RATE")),
+        ("complete-part/4", " RATES[0]\n```"),
+        ("complete-part/1004", " 0.3\n```"),
+    )
+    assert isinstance(found, Draft)
+    assert model.keys[:2] == ["complete/4", "complete-part/4"]
+    assert model.keys[-1] == "complete-part/1004"
+    assert "RATES" in model.asked[-1].messages[0].content
+
+
+async def test_what_a_part_uses_and_nobody_defines_is_asked_for() -> None:
+    found, model = await by_parts(
+        ("complete/4", change("RATE")),
+        ("complete-part/4", " BASE * 3\n```"),
+        ("complete-part/4/draft4", " 0.1\n```"),
+    )
+    assert isinstance(found, Draft)
+    assert "BASE = 0.1\n" in found.files["experiment.py"]
+    assert model.asked[2].begun == "```python\nBASE ="
+
+
+async def test_code_that_nothing_calls_is_no_answer() -> None:
+    idle = {"unit": "experiment.py: RATE", "action": "add", "code": "def helper():\n    return 3"}
+    found, model = await revise({"complete/4": code(idle), "complete/1004": code(rate("0.3"))})
+    assert isinstance(found, Draft)
+    assert "helper is never called" in model.asked[1].messages[-1].content
 
 
 async def test_the_form_that_is_applied_more_often_is_offered() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.authoring.notebook.lineage import picture
+from hpcscientist.authoring.notebook import picture
 from hpcscientist.authoring.tree import Bounds, Expansion, Node, NodeState, Tree, best, choose
 from hpcscientist.records.trial import Direction
 

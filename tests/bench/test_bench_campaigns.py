@@ -20,7 +20,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 
 RAN = Ran("x", 10, 8, improvements=4, confirmed=2, trials=60, tokens=100, cpu_hours=1, seconds=8.0)
 LOOP_ARMS = ("whole", "no-debugging")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.campaigns import claims
 from benchmarks.campaigns.claims import Claim, Judged
 
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

@@ -11,8 +11,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 from campaigns import TinyCampaign, hpcsci
 
-from hpcscientist.bench.model.measure import PARTS, Pair
-from hpcscientist.bench.model.reading import STEPS, Measured, StageCost, read, stage_costs
+from hpcscientist.bench.model.measure import (
+    PARTS,
+    STEPS,
+    Measured,
+    Pair,
+    StageCost,
+    read,
+    stage_costs,
+)
 from hpcscientist.bench.model.table import figures, half_width
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import Settings

@@ -26,9 +26,8 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.vault import ROOT_VARIABLE
-from hpcscientist.records.found.claim import Claim
-from hpcscientist.records.found.reproduction import Holding, Reproduction
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.records.findings import Claim, Holding, Reproduction
+from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.results.compact import compact
 
 FIRST, SECOND = "idea-0001", "idea-0002"

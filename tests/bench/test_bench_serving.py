@@ -20,13 +20,13 @@ from checkpoint_kit import write_model
 from hpcscientist.bench.serving import arms, cold, cores, figures, first, prompts
 from hpcscientist.bench.serving.alone import Taken
 from hpcscientist.bench.serving.measured import Measured
-from hpcscientist.cli.benches import cluster as command
+from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import IDEATION, ServingSettings, Settings
 from hpcscientist.errors import HpcsciError, ServingError, UsageError
 from hpcscientist.models.serving.checking.interpreter import Engine
 from hpcscientist.models.serving.order import ServedModel
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.site import ServingSite, Site
 from hpcscientist.system import processes
 

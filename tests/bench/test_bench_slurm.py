@@ -16,15 +16,14 @@ from slurm_kit import Cluster
 from hpcscientist.bench.figure import Measured
 from hpcscientist.bench.slurm import bare, driver, figures, instant, ours
 from hpcscientist.bench.slurm.ground import Ground
-from hpcscientist.campaign.running.gathering import make_batch
-from hpcscientist.cli.benches import cluster as command
+from hpcscientist.campaign.dispatcher import make_batch
+from hpcscientist.cli import bench as command
 from hpcscientist.cli.main import run
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
 from hpcscientist.execution.sandbox.container import Places, apptainer_command
-from hpcscientist.records.outcome import Scored
 from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Scored, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.entry import run_trial
 

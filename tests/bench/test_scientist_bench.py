@@ -14,7 +14,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files import vault
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.roles import Roles
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.reviews import (
     AspectResult,
     JudgeResult,

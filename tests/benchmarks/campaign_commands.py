@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from hpcscientist.cli.benches.output import dir_option, json_option, show, tell
+from hpcscientist.cli.bench import dir_option, json_option, show, tell
 from hpcscientist.cli.shared.options import settings_from, site_options
 from hpcscientist.files.text import printable
 from hpcscientist.records.site import BackendKind

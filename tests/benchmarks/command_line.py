@@ -15,8 +15,7 @@ import click
 
 from benchmarks import campaign_commands, decision_commands
 from hpcscientist.cli import main
-from hpcscientist.cli.benches.bench import Benchmarks
-from hpcscientist.cli.benches.output import dir_option, json_option, show, tell
+from hpcscientist.cli.bench import Benchmarks, dir_option, json_option, show, tell
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.cli.shared.signals import interruptible
 

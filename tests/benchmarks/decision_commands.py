@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hpcscientist.cli.benches.output import F, json_option, show, tell
+from hpcscientist.cli.bench import F, json_option, show, tell
 
 _POWER_SEEDS = (3, 5, 10)
 

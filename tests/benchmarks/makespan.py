@@ -26,7 +26,7 @@ from hpcscientist import __version__
 from hpcscientist.bench.figure import Figure
 from hpcscientist.campaign.agents import model_agents
 from hpcscientist.campaign.conductor import warm_up
-from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.hashing import package_hash
@@ -34,7 +34,7 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement.steadiness import reruns_at_most
+from hpcscientist.judgement.baseline_drift import reruns_at_most
 from hpcscientist.launching.wiring import assemble
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import Recipe, load

@@ -20,11 +20,11 @@ from unittest.mock import patch
 
 import hpcscientist
 from hpcscientist.bench.figure import Figure
-from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.waiting import Entry
+from hpcscientist.campaign.dispatcher import Dispatcher
+from hpcscientist.campaign.waiting import Entry
 from hpcscientist.execution.backends import local
-from hpcscientist.execution.backends.crowd import CrowdBackend
-from hpcscientist.records.runs import Answer, Batch
+from hpcscientist.execution.backends.process_backend import ProcessBackend
+from hpcscientist.records.trial import Answer, Batch
 
 ROOT = Path(hpcscientist.__file__).parent
 MODULES = 300
@@ -78,13 +78,13 @@ def figures() -> list[Figure]:
 @contextmanager
 def _tracing(trace: Trace) -> Iterator[None]:
     """Note what is entered, and how deep the stack is where trials are handed on."""
-    put, submit = Dispatcher._put, CrowdBackend.submit
+    put, submit = Dispatcher._put, ProcessBackend.submit
 
     def spied_put(self: Dispatcher, entry: Entry) -> None:
         trace.acted = max(trace.acted, _depth())
         put(self, entry)
 
-    async def spied_submit(self: CrowdBackend, batch: Batch) -> Answer:
+    async def spied_submit(self: ProcessBackend, batch: Batch) -> Answer:
         trace.submitted = max(trace.submitted, _depth())
         return await submit(self, batch)
 
@@ -95,7 +95,7 @@ def _tracing(trace: Trace) -> Iterator[None]:
 
     with (
         patch.object(Dispatcher, "_put", spied_put),
-        patch.object(CrowdBackend, "submit", spied_submit),
+        patch.object(ProcessBackend, "submit", spied_submit),
         patch.object(local, "Job", SpiedJob),
     ):
         sys.setprofile(trace.enter)

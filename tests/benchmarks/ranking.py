@@ -25,16 +25,15 @@ from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.ranking import Fit, ModelRanker, Ranker, WordRanker
 from hpcscientist.literature.survey import Surveyor
-from hpcscientist.models.voice import Voice
-from hpcscientist.ports.telling import Tell
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.ports import Tell
 from hpcscientist.recipe import schema
-from hpcscientist.records.asked.model import Role
-from hpcscientist.records.known.literature import Hit
-from hpcscientist.records.known.survey import TaskAttributes
+from hpcscientist.records.literature import Hit, TaskAttributes
+from hpcscientist.records.model_calls import Role
 
 if TYPE_CHECKING:
     from hpcscientist.models.roles import Roles
-    from hpcscientist.ports.library import Library
+    from hpcscientist.ports import Library
 
 SEEDS = (10, 11, 12, 13, 14)  # of libraries; none on which WordRanker was made
 # What table 4 shows: of the papers that name a task, 71 of 153 named another than classification
@@ -124,10 +123,10 @@ async def survey(
     return Surveyed(topic.task, topical, [paper.paper_id for paper in made.kept])
 
 
-def _voice(role: Role, settings: Settings, roles: Roles | None) -> Voice | None:
+def _voice(role: Role, settings: Settings, roles: Roles | None) -> RoleClient | None:
     if roles is None:
         return None
-    return Voice(roles, role, getattr(settings, role), settings.seed, roles.windows[role])
+    return RoleClient(roles, role, getattr(settings, role), settings.seed, roles.windows[role])
 
 
 class _Observed:

@@ -14,7 +14,6 @@ import pyarrow.dataset as ds
 
 from hpcscientist.bench.figure import Call, Figure, Measured, measure
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.outcome import Scored
 from hpcscientist.records.trial import (
     Budget,
     Direction,
@@ -22,6 +21,7 @@ from hpcscientist.records.trial import (
     Limits,
     MetricSpec,
     Provenance,
+    Scored,
     Sources,
     Split,
     Stage,

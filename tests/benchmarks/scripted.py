@@ -17,12 +17,18 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from hpcscientist.execution.backends.crowd import CrowdBackend
+from hpcscientist.execution.backends.process_backend import ProcessBackend
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.trial import (
+    Ended,
+    EndState,
+    Scored,
+    TrialReport,
+    TrialSpec,
+    Usage,
+    run_of,
+)
 from hpcscientist.results import store
 
 _WORKERS = 2
@@ -91,7 +97,7 @@ def workers() -> Iterator[Executor]:
         yield processes
 
 
-class ScriptedBackend(CrowdBackend):
+class ScriptedBackend(ProcessBackend):
     """Trials that last as long as they are told, on a number of slots, first come first served.
 
     What their workers do at their end, which is a part of that, is done by `processes`.

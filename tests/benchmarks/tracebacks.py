@@ -26,7 +26,7 @@ from pathlib import Path
 from hpcscientist.authoring.structure import local_structure
 from hpcscientist.authoring.tracebacks.log import Frame, frames
 from hpcscientist.bench.figure import Figure
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 BROKEN = Path(__file__).parents[1] / "data" / "broken"
 LIMIT_S = 60.0

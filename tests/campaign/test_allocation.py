@@ -15,9 +15,8 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import Event, SeedsDecided, TrialQueued
-from hpcscientist.records.found.finding import ResultRow, Verdict
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.findings import ResultRow, Verdict
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Stage, TrialSpec
 
 NOISE = (0.004, -0.006, 0.005, -0.002, 0.001, -0.005, 0.006, -0.004, 0.002, -0.001)
 OTHER = (-0.001, 0.002, 0.003, -0.004, 0.001, 0.002, -0.003, 0.004, -0.002, 0.001)

@@ -16,14 +16,14 @@ import pytest
 from benchmarks.campaigns import loop
 from test_grounded import Grounded, Jittery, playbook
 
-from hpcscientist.campaign.proposals import shelf
+from hpcscientist.campaign.proposals import campaign_library
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.models.chat import Call
 from hpcscientist.recipe.load import load, shipped_folder
 from hpcscientist.records.events import AttemptReviewed, AttemptWritten
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
 
 IDEAS = 9  # one look-alike and one that needs mending are among them
 ABLATED = [arm for arm in loop.ARMS if arm not in (loop.WHOLE, "search")]
@@ -86,7 +86,7 @@ def proposals(paths: RunPaths) -> list[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Did]:
     """Run the campaign of an arm, once."""
     recipe = load(shipped_folder() / "digits")
-    made = shelf.furnish(Settings(), recipe, RunPaths(tmp_path_factory.mktemp("shelf")))
+    made = campaign_library.furnish(Settings(), recipe, RunPaths(tmp_path_factory.mktemp("shelf")))
 
     @cache
     def of(arm: str) -> Did:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from hpcscientist.campaign.proposals.batches import Batches
+from hpcscientist.campaign.proposals.proposal_context import Batches
 from hpcscientist.config.extent import Extent
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import BatchTask, ProposalTask
-from hpcscientist.records.asked.vetting import Direction
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
+from hpcscientist.records.proposing import BatchTask, Direction, ProposalTask
 
 EXTENT = Extent(ideas=4, rounds=0, in_flight=4, lag=4, model_name="m", seed=1)
 

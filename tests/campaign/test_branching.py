@@ -23,12 +23,12 @@ from tree_campaign import (
 from hpcscientist.authoring import attempts
 from hpcscientist.authoring.revising import REPEATS
 from hpcscientist.campaign.stages import Opened
-from hpcscientist.conduct.strategy.line import NOTHING_DONE
+from hpcscientist.conduct.strategy.linear import NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.events import (
     AttemptWritten,
     AuthorGaveUp,
@@ -36,8 +36,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.experiment import CodeReview, ConceptCheck
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Stage
 
 IDEA = "idea-0001"
 

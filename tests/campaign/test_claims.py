@@ -15,16 +15,24 @@ from hpcscientist.campaign.specs import trial_seeds
 from hpcscientist.files.hashing import hash_file, hash_tree
 from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.recipe.archive import packed
-from hpcscientist.recipe.archive.packed import Packed, read
+from hpcscientist.recipe import archive
+from hpcscientist.recipe.archive import Packed, read
 from hpcscientist.records.events import (
     IdeaEnded,
     SplitSpent,
     TrialEnded,
 )
-from hpcscientist.records.found.claim import Claim
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
+from hpcscientist.records.findings import Claim
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Outcome,
+    Split,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 FAILED = IdeaFailed(failure=IdeaFailure.ERROR, detail="no")
 
@@ -105,7 +113,7 @@ async def test_the_recipe_comes_before_the_claim_and_where_it_cannot_the_claim_d
     changed = bench.config.model_copy(update={"recipe_hash": "other"})
     Claims(bench.paths, changed, bench.recipe, state).write("idea-0001")
     assert wrote[2:] == ["claim.json"]
-    monkeypatch.setattr(packed, "LIMIT", 100)
+    monkeypatch.setattr(archive, "LIMIT", 100)
     Claims(bench.paths, bench.config, bench.recipe, state).write("idea-0001")
     assert wrote[3:] == ["claim.json"]
 

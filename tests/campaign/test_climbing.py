@@ -20,15 +20,15 @@ from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.load import load
 from hpcscientist.records.events import BudgetDecided, Event, SeedsDecided
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.outcome import (
+from hpcscientist.records.findings import Verdict
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
+    TrialSpec,
 )
-from hpcscientist.records.trial import TrialSpec
 from hpcscientist.reproduction.recorded import read as read_recorded
 
 NOISE = (0.004, -0.006, 0.005, -0.002, 0.001)

@@ -1,4 +1,4 @@
-"""Compaction beside a campaign that goes on: see `campaign.compaction`."""
+"""Compaction beside a campaign that goes on: see `campaign.result_files`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign import compaction
+from hpcscientist.campaign import result_files
 from hpcscientist.history import frozen
 
 
@@ -28,7 +28,7 @@ async def test_no_campaign_is_left_by_a_compaction_of_its_own(
         over.set()
 
     stopped = asyncio.Event()
-    monkeypatch.setattr(compaction, "compact", compact)
+    monkeypatch.setattr(result_files, "compact", compact)
     bench = CampaignBench(tmp_path, 3, compact_after=3)
     bench.config = bench.config.model_copy(update={"in_flight": 1})
     frozen.write(bench.paths, bench.config)

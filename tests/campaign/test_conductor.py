@@ -27,17 +27,18 @@ from hpcscientist.history.status import status
 from hpcscientist.ideation.search import STARTUP_TRIALS
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import ResultsCompacted
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    Stage,
+    TrialSpec,
 )
-from hpcscientist.records.trial import Stage, TrialSpec
 from hpcscientist.results import compact as compaction
 from hpcscientist.results import store
 from hpcscientist.results.scan import part_files

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.proposals.knowledge import Knowledge
+from hpcscientist.campaign.proposals.proposal_context import Knowledge
 from hpcscientist.campaign.specs import fresh_seeds
 from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Split, Stage, TrialSpec
+from hpcscientist.records.proposing import ProposalTask, Proposed
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Split, Stage, TrialSpec
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 TRUE, LUCKY, NOTHING = "idea-0001", "idea-0002", "idea-0003"

@@ -17,9 +17,8 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ReplyError, RunDirectoryError, UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.bank import Bank, Banked
-from hpcscientist.launching import furnishing, launch
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.launching import create_run_dir, launch
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, TrialSpec
 
 BETTER = "draw the weights from a normal law"
 WORSE = "train on half of the images alone"
@@ -173,6 +172,6 @@ def test_a_launch_keeps_what_earlier_campaigns_bring(tmp_path: Path) -> None:
     given = {"backend": "local", "model": "playbook", "run_dir": "run"}
     read, _ = resolve({**given, "loop.bank": (str(bench.paths.root),)}, {}, tmp_path)
     planned = launch.check(read, tmp_path)
-    claimed = furnishing.claim(planned)
-    furnishing.furnish(planned, claimed)
+    claimed = create_run_dir.claim(planned)
+    create_run_dir.furnish(planned, claimed)
     assert len(earlier.seeded(Bank(), claimed.paths)) == 3

@@ -11,11 +11,10 @@ from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scor
 
 from hpcscientist.campaign import conductor
 from hpcscientist.campaign.conductor import _Held
-from hpcscientist.campaign.running.waiting import OnEnd, OnStart
+from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.errors import EndpointError
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.proposing import ProposalTask, Proposed
+from hpcscientist.records.trial import Outcome, TrialSpec
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota")
 GONE = EndpointError("the endpoint is gone")

@@ -21,7 +21,7 @@ from jinja2 import Template
 from hpcscientist import __version__
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.agents import model_agents
-from hpcscientist.campaign.proposals import shelf
+from hpcscientist.campaign.proposals import campaign_library
 from hpcscientist.campaign.session import Session
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import EndpointError, RunDirectoryError
@@ -35,12 +35,11 @@ from hpcscientist.models.chat import Call
 from hpcscientist.models.open import ROLES
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import AttemptWritten
 from hpcscientist.records.idea import SURVEY_ID, Idea
-from hpcscientist.records.known.survey import Survey
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Isolation, Split, TrialSpec
+from hpcscientist.records.literature import Survey
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Isolation, Outcome, Split, TrialSpec
 
 IDEAS = 22
 REJECTED = {
@@ -70,7 +69,7 @@ def recipe() -> Recipe:
 @pytest.fixture(scope="module")
 def library(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     paths = RunPaths(tmp_path_factory.mktemp("shelf"))
-    return Path(shelf.furnish(Settings(), recipe, paths))
+    return Path(campaign_library.furnish(Settings(), recipe, paths))
 
 
 @dataclass
@@ -181,7 +180,7 @@ class Grounded:
         self.generation += 1
         kept = Journal(self.paths.journal, self.state.apply)
         session = Session(self.paths, kept, self.state, self.generation)
-        shelved = shelf.open_library(self.library)
+        shelved = campaign_library.open_library(self.library)
         agents = model_agents(model, config, self.recipe, session, None, shelved)
         wired = assemble(config, self.recipe, session, agents, Faulty(self.paths))
 
@@ -450,12 +449,12 @@ def test_a_library_that_was_changed_since_launch_is_told(
 ) -> None:
     first, paths = whole[0], RunPaths(tmp_path / "run")
     notes: list[str] = []
-    same = shelf.open_library(first.library).fingerprint
+    same = campaign_library.open_library(first.library).fingerprint
     config = frozen.read(first.paths).model_copy(update={"library_hash": same})
-    assert shelf.reopen(config, paths, notes.append) is not None
+    assert campaign_library.reopen(config, paths, notes.append) is not None
     assert notes == []
     other = config.model_copy(update={"library_hash": "another"})
-    assert shelf.reopen(other, paths, notes.append) is not None
+    assert campaign_library.reopen(other, paths, notes.append) is not None
     (note,) = notes
     assert "was changed since launch" in note
 

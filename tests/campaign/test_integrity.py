@@ -16,7 +16,7 @@ import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
 from hpcscientist.campaign.integrity import make_way
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_tree
@@ -26,16 +26,19 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.history.status import tampering
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.records.events import Event, TamperingFound, TrialEnded
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
+    Isolation,
     MachineFailed,
     MachineFailure,
     Outcome,
+    Split,
+    Stage,
+    TrialSpec,
 )
-from hpcscientist.records.trial import Isolation, Split, Stage, TrialSpec
 
 WORDS = ("one two", "three four", "five six")
 FIRST, EVIL, LAST = "idea-0001", "idea-0002", "idea-0003"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scored
 
-from hpcscientist.bench.model.reading import read
+from hpcscientist.bench.model.measure import read
 from hpcscientist.cli.main import run
 from hpcscientist.history import journal
 from hpcscientist.history.state import fold
@@ -16,7 +16,7 @@ from hpcscientist.history.status import status
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.recipe.knobs import set_constants
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.authoring import Brief, Draft, GaveUp
+from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.report.table import table
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, scored
 
-from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS
+from hpcscientist.campaign.proposals.proposal_context import IN_PROGRESS
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Outcome, TrialSpec
 
 SAME = "a cosine schedule with warm restarts and a longer tail"
 

@@ -10,11 +10,10 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, scor
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.upcasting import Line
-from hpcscientist.records.asked.authoring import Brief, Draft, GaveUp
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed
+from hpcscientist.records.authoring import Brief, Draft, GaveUp
 from hpcscientist.records.events import Event, IdeaBriefed, IdeaEnded, TrialEnded, TrialQueued
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.proposing import ProposalTask, Proposed
+from hpcscientist.records.trial import Outcome, TrialSpec
 
 WORDS = tuple(f"{a}0 {a}1 {a}2 {a}3" for a in "abcdef")
 

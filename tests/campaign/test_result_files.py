@@ -17,8 +17,7 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.judgement.summary import Summary, read_rows
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, TrialSpec
 from hpcscientist.results.scan import part_files
 from hpcscientist.results.store import read_result
 

@@ -10,9 +10,9 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.history import journal
 from hpcscientist.history.state import fold
-from hpcscientist.records.asked.proposing import ProposalTask, Proposed, Repeated
 from hpcscientist.records.events import IdeaAdmitted, IdeaProposed, IdeaRevised
 from hpcscientist.records.idea import Idea, Proposal
+from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 
 SAME = "a cosine schedule with warm restarts and a longer tail"
 OTHER = "averages the weights of the last epochs"

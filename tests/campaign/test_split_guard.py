@@ -12,12 +12,12 @@ from event_kit import idea_proposed, trial_queued
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.campaign.running.trials import TrialRunner
 from hpcscientist.campaign.specs import SpecFactory, fresh_seeds, trial_seeds
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import SplitGuarded
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.judgement import duplicates, spent
+from hpcscientist.judgement import duplicates, test_split_guard
 from hpcscientist.records.events import (
     AttemptWritten,
     IdeaEnded,
@@ -26,8 +26,16 @@ from hpcscientist.records.events import (
     TrialEnded,
 )
 from hpcscientist.records.idea import BASELINE_ID, Arm, Attempt, Idea, Proposal
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Scored
-from hpcscientist.records.trial import Split, Stage, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    Scored,
+    Split,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 SEEDS = (11, 12, 13)
 USAGE = Usage(started_at=1.0, ended_at=2.0)
@@ -92,20 +100,20 @@ def test_nobody_sees_the_test_split_before_the_journal_says_so(tmp_path: Path) -
     theirs = specs.confirm_baseline(0, SEEDS[0])
     mine = SplitSpent(idea_id="idea-0001", attempt=2, seeds=SEEDS)
     for spec in (own, theirs):
-        spent.check(spec, state_with(mine))
+        test_split_guard.check(spec, state_with(mine))
         with pytest.raises(SplitGuarded, match="journal"):
-            spent.check(spec, state_with())
+            test_split_guard.check(spec, state_with())
     for other in ({"idea_id": "idea-0002"}, {"attempt": 1}, {"seeds": (12, 13)}):
         with pytest.raises(SplitGuarded, match="idea-0001-a2-confirm-0"):
-            spent.check(own, state_with(mine.model_copy(update=other)))
-    spent.check(theirs, state_with(mine.model_copy(update={"idea_id": "idea-0002"})))
+            test_split_guard.check(own, state_with(mine.model_copy(update=other)))
+    test_split_guard.check(theirs, state_with(mine.model_copy(update={"idea_id": "idea-0002"})))
     baseline = state_with(SplitSpent(idea_id=BASELINE_ID, attempt=1, seeds=SEEDS))
-    spent.check(theirs, baseline)
+    test_split_guard.check(theirs, baseline)
     with pytest.raises(SplitGuarded, match="journal"):
-        spent.check(own, baseline)
+        test_split_guard.check(own, baseline)
     for changed in ({"stage": Stage.SEEDS}, {"split": Split.VALIDATION}):
         with pytest.raises(SplitGuarded, match="may not run"):
-            spent.check(own.model_copy(update=changed), state_with(mine))
+            test_split_guard.check(own.model_copy(update=changed), state_with(mine))
 
 
 def test_a_trial_that_is_guarded_is_neither_queued_nor_run(tmp_path: Path) -> None:

@@ -20,9 +20,17 @@ from hpcscientist.records.events import (
     TrialEnded,
     TrialStarted,
 )
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Outcome
-from hpcscientist.records.runs import Intent, RunId
-from hpcscientist.records.trial import Stage, TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import (
+    Intent,
+    MachineFailed,
+    MachineFailure,
+    Outcome,
+    RunId,
+    Stage,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 
 PROPOSED = idea_proposed()
 QUEUED = trial_queued("t", "idea-0001", Stage.PILOT)

@@ -16,10 +16,9 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import fold
 from hpcscientist.history.status import status
 from hpcscientist.history.upcasting import VERSION
-from hpcscientist.launching.jobs.tail import JournalTail
+from hpcscientist.launching.jobs.follow import JournalTail
 from hpcscientist.records.events import NoteTaken, ReplyRecorded
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.trial import Outcome, Stage, TrialSpec
 
 # What the first version's lines lacked. Some of it came in its course, so lines differ.
 LACKED = {

@@ -9,9 +9,9 @@ from random import Random
 
 from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedTrials, scored
 
-from hpcscientist.campaign.running.waiting import OnEnd, OnStart
+from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.history import journal
-from hpcscientist.records.asked.authoring import (
+from hpcscientist.records.authoring import (
     Brief,
     CompleteTask,
     Draft,
@@ -23,8 +23,7 @@ from hpcscientist.records.asked.authoring import (
 )
 from hpcscientist.records.events import AttemptWritten, AuthorGaveUp
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Stage, TrialSpec
 
 CRASH = IdeaFailed(failure=IdeaFailure.ERROR, detail="ValueError: x")
 CAUGHT = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="it wrote result.arrow")

@@ -14,7 +14,7 @@ from hpcscientist.cli.shared.progress import header
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import SiteError
 from hpcscientist.launching import launch
-from hpcscientist.launching.rendering import scripts
+from hpcscientist.launching.launch_plan import scripts
 from hpcscientist.recipe.load import shipped_folder
 
 SITE = """\

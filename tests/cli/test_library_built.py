@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.cli.libraries.progress import Progress
+from hpcscientist.cli.library import Progress
 from hpcscientist.cli.main import run
 from hpcscientist.literature.library.indexing import Step
 

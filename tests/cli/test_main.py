@@ -27,7 +27,7 @@ def test_help_imports_nothing_heavy() -> None:
 RUNNING = (
     *("submitit", "psutil", "asyncio", "sklearn", "scipy.stats", "optuna", "httpx", "jinja2"),
     *("pyarrow", "rich"),
-    *("hpcscientist.models.endpoint.client", "hpcscientist.campaign.running.trials"),
+    *("hpcscientist.models.endpoint.client", "hpcscientist.campaign.trial_runner"),
 )
 
 

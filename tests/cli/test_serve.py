@@ -16,9 +16,8 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.launching.serving import reach, serve_job, standalone
-from hpcscientist.models.serving.order import Address, Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.launching.serving import serve_job, standalone
+from hpcscientist.models.serving.order import Address, Endpoint, ServingPaths
 
 QUEUE = """\
 #!/bin/sh
@@ -306,7 +305,7 @@ def test_no_key_is_shown_and_the_lines_are_whole(folder: Path) -> None:
     paths = ServingPaths(folder / "my plane")
     paths.root.mkdir()
     paths.key.write_text("secret" * 10)
-    lines = reach.card(paths, ENDPOINT, request.login, "me", "41")
+    lines = serve_job.card(paths, ENDPOINT, request.login, "me", "41")
     text = "\n".join(lines)
     assert "secret" not in text
     assert "ssh -N -L 20008:127.0.0.1:20008 me@n1" in text

@@ -29,8 +29,7 @@ import pytest
 from tiny_models import make_random
 
 from hpcscientist.models.serving import ports, secrets
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
 
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(1800)]

@@ -8,12 +8,11 @@ import pytest
 from drawn_campaigns import draw
 from rich.cells import cell_len
 
-from hpcscientist.cli.shared.progress import Progress
-from hpcscientist.cli.shared.status_line import StatusLine, clock, fitted, parts, status_line
+from hpcscientist.cli.shared.progress import Progress, StatusLine, clock, fitted, parts, status_line
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.recipe.load import load
 from hpcscientist.views import campaign
 

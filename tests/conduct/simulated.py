@@ -25,9 +25,9 @@ from hpcscientist.conduct.actions import (
     Stop,
     Take,
 )
+from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
     Climb,
@@ -39,7 +39,7 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
 )
 from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies, TreeSearch
-from hpcscientist.conduct.trials import Memory
+from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.feedback.effort import Schedule
@@ -71,15 +71,19 @@ from hpcscientist.records.events import (
 )
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    Direction,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
+    MetricSpec,
     Outcome,
     Scored,
+    Stage,
+    TrialReport,
+    Usage,
 )
-from hpcscientist.records.trial import Direction, MetricSpec, Stage, TrialReport, Usage
 
 METRIC = MetricSpec(name="m", direction=Direction.MAXIMIZE)
 RUN = FurtherRun(kind="ablation", title="t", purpose="p", change="c")
@@ -215,7 +219,7 @@ class World:
 
         busy: dict[str, Action] = {}
         done: set[str] = set()  # what is recorded of them is all, and nobody has noticed yet
-        memory = Memory()
+        memory = AgendaCache()
         now = 1000.0 * generation
         if generation == 1:
             record(CampaignStarted(campaign_id="c"))

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from simulated import CONFIRMED, Luck, Shape, World, drive
 
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.judgement.steadiness import rerun_with
+from hpcscientist.judgement.baseline_drift import rerun_with
 from hpcscientist.records.events import SplitSpent, TrialEnded
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import MachineFailed, Scored, Stage
 
 SHAPES = st.builds(
     Shape,

@@ -7,12 +7,18 @@ from event_kit import driver_started, trial_queued
 from simulated import Shape, rules_of
 
 from hpcscientist.conduct.actions import RunTrial
-from hpcscientist.conduct.trials import Wanted
+from hpcscientist.conduct.agenda import Agenda
 from hpcscientist.history.state import fold
 from hpcscientist.records.events import TrialEnded, TrialStarted
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
-from hpcscientist.records.trial import Stage, TrialReport, Usage, trial_name
+from hpcscientist.records.trial import (
+    MachineFailed,
+    MachineFailure,
+    Stage,
+    TrialReport,
+    Usage,
+    trial_name,
+)
 
 NAME = trial_name(BASELINE_ID, 1, Stage.BASELINE, 0)
 ENDED = 1000.0
@@ -42,7 +48,7 @@ def test_a_pause_is_waited_for_and_no_clock_that_was_put_back(
             TrialEnded(idea_id=BASELINE_ID, report=report, at=ENDED),
         ]
     )
-    wanted = Wanted(state, rules_of(Shape()), now)
+    wanted = Agenda(state, rules_of(Shape()), now)
     assert wanted.rules.pause_s == 2
     wanted.run(BASELINE_ID, 1, Stage.BASELINE, 0)
     assert [a.run for a in wanted.found if isinstance(a, RunTrial)] == (

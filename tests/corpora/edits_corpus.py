@@ -16,7 +16,7 @@ from corpus_kit import Case
 from hpcscientist.authoring.checks import syntax_problems
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.models.structured import Unusable, parse
-from hpcscientist.records.asked.replies import CodeReply, Edit
+from hpcscientist.records.authoring import CodeReply, Edit
 
 REFUSED = "refused"
 

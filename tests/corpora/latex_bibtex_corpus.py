@@ -16,7 +16,7 @@ from corpus_kit import Case
 from hpcscientist.literature.sources.base import Trouble
 from hpcscientist.literature.sources.latex import document
 from hpcscientist.literature.sources.records import bibtex
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 # What is compared: title, authors, year, venue, DOI, arXiv id, abstract; an empty one is left out.
 Fields = dict[str, object]

@@ -19,7 +19,7 @@ from typing import Any
 from corpus_kit import FOLDER, Case
 
 from hpcscientist.models.serving.checking.shape import read_shape
-from hpcscientist.models.serving.checking.tokenizer import faults, thinks
+from hpcscientist.models.serving.checking.weights import faults, thinks
 
 _DATA = FOLDER / "model_configs"
 

@@ -20,8 +20,8 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.structured import ask
-from hpcscientist.records.asked.model import Message, ModelRequest
-from hpcscientist.records.asked.replies import CodeReply
+from hpcscientist.records.authoring import CodeReply
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 sys.path.insert(0, str(FOLDER.parent))
 

@@ -18,10 +18,9 @@ from corpus_kit import FOLDER, Case
 from hpcscientist.config.site import resolve_site
 from hpcscientist.errors import ConfigError, SiteError
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, need_of_limits
-from hpcscientist.execution.backends.slurm.jobs.submit import script
-from hpcscientist.records.runs import RunId
+from hpcscientist.execution.backends.slurm.submit import script
 from hpcscientist.records.site import Site
-from hpcscientist.records.trial import Limits
+from hpcscientist.records.trial import Limits, RunId
 
 _PROFILES = FOLDER / "site_profiles"
 _USUAL = {"cpus": 1, "memory_mb": 4096, "gpus": 0, "pilot_s": 60, "full_s": 3600}

@@ -13,7 +13,7 @@ import pytest
 
 from hpcscientist.cli.main import run
 from hpcscientist.config.settings import Settings
-from hpcscientist.doctor import model, partitions, places
+from hpcscientist.doctor import model, slurm, storage
 from hpcscientist.doctor.check import State
 from hpcscientist.doctor.compute.records import NodeReport, Scratch
 from hpcscientist.models.serving.checking.interpreter import INSTALL, Engine, command
@@ -100,7 +100,7 @@ def report(**given: object) -> NodeReport:
 def states(
     checkpoint: Checkpoint, name: str, found: NodeReport | None = None, nodes: int = 0
 ) -> dict[str, tuple[State, str]]:
-    where = places.places_of(partitions.parse(SCONTROL, SINFO), name, found)
+    where = storage.places_of(slurm.parse(SCONTROL, SINFO), name, found)
     lines = model.fits([checkpoint], where, Settings(nodes=nodes))
     return {line.name: (line.state, line.found + line.mend) for line in lines}
 
@@ -152,7 +152,7 @@ def test_more_nodes_than_there_are(large: Checkpoint) -> None:
 
 
 def test_this_machine_with_and_without_gpus(large: Checkpoint) -> None:
-    bare = places.here(Site())
+    bare = storage.here(Site())
     (line,) = model.fits([large], [bare], Settings())
     assert (line.name, line.state) == ("m on this machine", State.OK)
     assert "CPU engine" in line.found
@@ -271,7 +271,7 @@ def test_hub_name_that_is_nowhere(folder: Path, capfd: pytest.CaptureFixture[str
 def test_models_of_several_roles_are_laid_out_together(large: Checkpoint) -> None:
     """Each alone has all GPUs; together they share them, or do not fit."""
     other = large.model_copy(update={"folder": "/models/other"})
-    where = places.places_of(partitions.parse(SCONTROL, SINFO), "gpu", None)
+    where = storage.places_of(slurm.parse(SCONTROL, SINFO), "gpu", None)
     lines = {line.name: line for line in model.fits([large, other], where, Settings(nodes=1))}
     line = lines["m, other on gpu (4 a100 a node)"]
     assert line.state is State.OK
@@ -291,19 +291,19 @@ def test_what_a_launch_would_do_is_said_of_the_job_s_own_nodes(large: Checkpoint
         slurm=SlurmSite(gres="gpu:a100:{gpus}"),
         controller=ControllerSite(cpus=8, gpus=2, memory_mb=64_000),
     )
-    (line,) = model.fits([large], [places.of_the_job(site, 2, None)], Settings(nodes=2))
+    (line,) = model.fits([large], [storage.of_the_job(site, 2, None)], Settings(nodes=2))
     assert (line.name, line.state) == ("m on the job of --nodes", State.OK)
     assert "of 4 GPUs" in line.found
     assert "the least of their kind" in line.found
     there = report(gpus=("NVIDIA A10",), gpu_memory_mb=(8192,))
-    (line,) = model.fits([large], [places.of_the_job(site, 2, there)], Settings(nodes=2))
+    (line,) = model.fits([large], [storage.of_the_job(site, 2, there)], Settings(nodes=2))
     assert line.state is State.MISSING
 
 
 def test_nodes_on_which_a_model_fits_with_16_bits_alone_are_a_warning(large: Checkpoint) -> None:
     for memory_mb, state in ((24_000, State.WARNING), (64_000, State.OK)):
         site = Site(controller=ControllerSite(cpus=8, memory_mb=memory_mb))
-        (line,) = model.fits([large], [places.of_the_job(site, 2, None)], Settings(nodes=2))
+        (line,) = model.fits([large], [storage.of_the_job(site, 2, None)], Settings(nodes=2))
         assert line.state is state
         assert "fits with --nodes 2" in line.found
         assert ("cores without AVX-512 need float32" in line.found) is (state is State.WARNING)

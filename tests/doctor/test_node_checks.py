@@ -8,8 +8,8 @@ from hpcscientist import __version__
 from hpcscientist.doctor.check import Check, State
 from hpcscientist.doctor.compute import node
 from hpcscientist.doctor.compute.records import Inside, NodeReport, Rehearsed, Request, Scratch
-from hpcscientist.records.outcome import MachineFailed, MachineFailure, Outcome, Scored
 from hpcscientist.records.site import Host
+from hpcscientist.records.trial import MachineFailed, MachineFailure, Outcome, Scored
 
 GOOD = Inside(
     python="3.11.2",

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from hpcscientist.doctor import partitions
+from hpcscientist.doctor import slurm
 from hpcscientist.doctor.check import State
-from hpcscientist.doctor.partitions import Partition
+from hpcscientist.doctor.slurm import Partition
 
 # As Slurm 22.05 and 23.11 write it, shortened.
 SCONTROL = """\
@@ -43,7 +43,7 @@ odd line
 
 @pytest.fixture
 def found() -> dict[str, Partition]:
-    return {p.name: p for p in partitions.parse(SCONTROL, SINFO)}
+    return {p.name: p for p in slurm.parse(SCONTROL, SINFO)}
 
 
 def test_limits_are_read(found: dict[str, Partition]) -> None:
@@ -58,17 +58,17 @@ def test_limits_are_read(found: dict[str, Partition]) -> None:
 
 
 def test_description_names_what_is_limited(found: dict[str, Partition]) -> None:
-    said = partitions.describe(found["low"])
+    said = slurm.describe(found["low"])
     for words in ("default", "up", "4 nodes (4 usable)", "2 CPUs", "1-00:00:00", "requeue"):
         assert words in said
-    said = partitions.describe(found["gpu"])
+    said = slurm.describe(found["gpu"])
     for words in ("gpu:a100:4", "at most 2 nodes a job", "accounts physics,chemistry only"):
         assert words in said
     assert "preemption" not in said
 
 
 def states(found: dict[str, Partition], name: str) -> dict[str, State]:
-    return {c.name: c.state for c in partitions.checks(list(found.values()), name)}
+    return {c.name: c.state for c in slurm.partition_checks(list(found.values()), name)}
 
 
 def test_only_the_chosen_partition_has_to_be_usable(found: dict[str, Partition]) -> None:
@@ -81,7 +81,7 @@ def test_only_the_chosen_partition_has_to_be_usable(found: dict[str, Partition])
 
 
 def test_unknown_partition_is_missing_and_others_are_named(found: dict[str, Partition]) -> None:
-    (first, *_) = partitions.checks(list(found.values()), "hgih")
+    (first, *_) = slurm.partition_checks(list(found.values()), "hgih")
     assert first.state is State.MISSING
     assert "'hgih'" in first.found
     assert "low, gpu, old" in first.found
@@ -95,7 +95,7 @@ def test_of_a_list_all_have_to_be_there_and_one_has_to_be_usable(
         "partition gpu": State.OK,
         "partition old": State.WARNING,
     }
-    (first, *rest) = partitions.checks(list(found.values()), "low,hgih,nowhere")
+    (first, *rest) = slurm.partition_checks(list(found.values()), "low,hgih,nowhere")
     assert (first.name, first.state) == ("partition", State.MISSING)
     assert "'hgih', 'nowhere'" in first.found
     assert "low" not in first.found.partition(";")[0]
@@ -103,22 +103,22 @@ def test_of_a_list_all_have_to_be_there_and_one_has_to_be_usable(
 
 
 def test_each_of_several_lists_has_to_be_usable(found: dict[str, Partition]) -> None:
-    checks = partitions.checks(list(found.values()), "low,gpu", "old")
+    checks = slurm.partition_checks(list(found.values()), "low,gpu", "old")
     assert {c.name: c.state for c in checks}["partition old"] is State.MISSING
 
 
 def test_cluster_without_a_default_partition(found: dict[str, Partition]) -> None:
-    (first, *_) = partitions.checks([found["gpu"]], "")
+    (first, *_) = slurm.partition_checks([found["gpu"]], "")
     assert (first.state, first.mend) == (State.MISSING, "give --partition")
 
 
 def test_partition_without_usable_nodes() -> None:
     sinfo = SINFO.replace("1/3/0/4", "0/0/4/4")
-    (first, *_) = partitions.checks(partitions.parse(SCONTROL, sinfo), "low")
+    (first, *_) = slurm.partition_checks(slurm.parse(SCONTROL, sinfo), "low")
     assert first.state is State.MISSING
     assert "sinfo -R" in first.mend
 
 
 def test_large_counts_are_understood() -> None:
-    (partition,) = partitions.parse("PartitionName=p Default=YES State=UP", "p|1K/1.5K/0/2.5K|1|1|")
+    (partition,) = slurm.parse("PartitionName=p Default=YES State=UP", "p|1K/1.5K/0/2.5K|1|1|")
     assert partition.usable == 2560

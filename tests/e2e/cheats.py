@@ -35,7 +35,7 @@ if theirs.exists():
 FORGE = """
 import json, sys
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 trials = Path(args.out).parent.parent

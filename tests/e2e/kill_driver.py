@@ -25,7 +25,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.launching import drive
 from hpcscientist.models import chat
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 
 def main() -> int:

@@ -19,8 +19,7 @@ from controlled import Controlled
 from slurm_kit import Cluster
 
 from hpcscientist.files.rundir import SURVEY, RunPaths
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.records.events import Event, PlaneStarted, PlaneStopped, ReplyRecorded
 
 Done = subprocess.CompletedProcess[str]

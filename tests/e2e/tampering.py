@@ -99,7 +99,7 @@ for path in others("trials/*"):
 """,
     "a result that nobody measured": """
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
 from hpcscientist.results import store
 for path in others("trials/*/spec.json"):

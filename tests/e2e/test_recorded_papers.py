@@ -24,9 +24,9 @@ from hpcscientist.papers.writing.brief import subjects
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.paper import Desk, Layout, open_writers
 from hpcscientist.papers.writing.writer import Written
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.idea import CAMPAIGN_ID
 from hpcscientist.records.manuscript import Defect, FigureRef, Manuscript, lines, walk, written
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 pytestmark = pytest.mark.e2e
 

@@ -17,7 +17,7 @@ from hpcscientist.campaign.claims import encode
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.rundir import IdeaPaths
-from hpcscientist.records.found.claim import Claim
+from hpcscientist.records.findings import Claim
 from hpcscientist.records.trial import Split
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

@@ -25,9 +25,9 @@ from served_campaign import (
     write_site,
 )
 
-from hpcscientist.records.asked.vetting import NoveltyVerdict
 from hpcscientist.records.events import Event, IdeaEnded, ReplyRecorded, TrialEnded
-from hpcscientist.records.known.survey import Survey
+from hpcscientist.records.literature import Survey
+from hpcscientist.records.proposing import NoveltyVerdict
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slurm, pytest.mark.serving, pytest.mark.timeout(1800)]
 

@@ -22,7 +22,7 @@ from served_campaign import (
 )
 
 from hpcscientist.history import journal
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
 from hpcscientist.records.events import IdeaEnded, PlaneStopped, ReplyRecorded, TrialEnded
 

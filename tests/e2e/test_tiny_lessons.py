@@ -12,7 +12,7 @@ from hpcscientist.authoring.edits import apply
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.models.structured import parse
 from hpcscientist.recipe.load import load
-from hpcscientist.records.asked.replies import CodeReply, FixReply
+from hpcscientist.records.authoring import CodeReply, FixReply
 from hpcscientist.records.idea import Proposal
 
 

@@ -18,8 +18,7 @@ from tiny_recipe import edit
 
 from hpcscientist.history import journal
 from hpcscientist.records.events import AttemptWritten, TrialEnded
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, TrialSpec
+from hpcscientist.records.trial import Scored, Stage, TrialSpec
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 

@@ -27,13 +27,12 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.feedback.summary import IdeaNote, summarise
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.asked.authoring import Brief, FixTask
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
-from hpcscientist.records.asked.replies import CodeReply, Edit, FixReply
-from hpcscientist.records.found.finding import Comparison, Finding, Verdict
+from hpcscientist.records.authoring import Brief, CodeReply, Edit, FixReply, FixTask
+from hpcscientist.records.findings import Comparison, Finding, Verdict
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 DRAW = "draw.random() < ERROR_RATE"
 # (title, summary, search, replace): one that helps, one that helps less, one mended from its

@@ -19,9 +19,8 @@ from trialkit import Bench, contained
 
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.recipe import load
-from hpcscientist.records.outcome import IdeaFailed, Scored
 from hpcscientist.records.site import Host
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, Scored, TrialReport, TrialSpec
 
 TRUTH = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3)
 DEADLINE_S, MEMORY_MB, OUTPUT_MB = 60, 512, 8  # of whoever says nothing else

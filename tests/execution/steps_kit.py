@@ -17,7 +17,7 @@ import pytest
 from slurm_kit import Cluster, beside_the_nodes
 
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.steps.command import Allocation, find_allocation
+from hpcscientist.execution.backends.steps import Allocation, find_allocation
 
 JOB = "4711"
 SRUN = f"""\

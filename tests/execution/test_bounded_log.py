@@ -5,7 +5,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import BoundedLog
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 30), st.integers(0, 30))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.execution.sandbox.candidate import command, environment
+from hpcscientist.execution.sandbox.host import command, environment
 
 
 def test_command(bench: Bench) -> None:

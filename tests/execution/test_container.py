@@ -9,6 +9,7 @@ from trialkit import CAMPAIGN, Bench, contained
 
 from hpcscientist.execution import trial
 from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.failures import classify
 from hpcscientist.execution.sandbox.container import (
     BEGUN,
     Places,
@@ -19,9 +20,8 @@ from hpcscientist.execution.sandbox.container import (
     unbindable,
     unreadable,
 )
-from hpcscientist.execution.verdict import classify
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed
 from hpcscientist.records.site import Host
+from hpcscientist.records.trial import IdeaFailed, MachineFailed
 
 INSIDE = [
     f"HPCSCI_CAMPAIGN={CAMPAIGN}",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
-from hpcscientist.execution.backends.slurm.jobs.controller_job import ControllerJob
+from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
 from hpcscientist.records.site import ControllerSite, PartitionChoice, Site, SlurmSite
 
 

@@ -29,9 +29,8 @@ from hostile_listener import listening, own_addresses
 from trialkit import assert_nothing_runs
 
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import Scored
 from hpcscientist.records.site import Host
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import Scored, TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker import entry
 

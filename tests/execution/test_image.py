@@ -15,11 +15,10 @@ from trialkit import Bench, contained
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import folders, trial
-from hpcscientist.execution.sandbox import image
+from hpcscientist.execution.sandbox import container
 from hpcscientist.files.hashing import hash_file
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
 from hpcscientist.records.site import Host
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import MachineFailed, MachineFailure, TrialSpec
 
 USE = """
 import sys, threading
@@ -27,7 +26,7 @@ from pathlib import Path
 from hpcscientist.execution.sandbox import image
 from hpcscientist.records.trial import TrialSpec
 spec = TrialSpec.model_validate_json(Path(sys.argv[1]).read_bytes())
-with image.on_node(spec, threading.Event()) as found:
+with container.on_node(spec, threading.Event()) as found:
     print(found.path, found.trouble, flush=True)
     sys.stdin.read()
 """
@@ -55,8 +54,8 @@ def of(bench: Bench, shared: Path, node: Path, **host: Any) -> TrialSpec:
     return spec.model_copy(update={"provenance": provenance, "host": known})
 
 
-def use(spec: TrialSpec) -> image.Image:
-    with image.on_node(spec, threading.Event()) as found:
+def use(spec: TrialSpec) -> container.Image:
+    with container.on_node(spec, threading.Event()) as found:
         return found
 
 
@@ -65,7 +64,7 @@ def images(node: Path) -> list[str]:
 
 
 def test_without_the_wish_the_shared_image_is_used(bench: Bench, shared: Path, node: Path) -> None:
-    assert use(of(bench, shared, node, copy_image=False)) == image.Image(str(shared))
+    assert use(of(bench, shared, node, copy_image=False)) == container.Image(str(shared))
     assert images(node) == []
 
 
@@ -80,19 +79,19 @@ def test_a_shared_image_is_looked_at_once_a_node_until_it_changes(
         return real(data)
 
     monkeypatch.setattr(hashlib, "sha256", counted)
-    assert [use(spec) for _ in range(3)] == [image.Image(str(shared))] * 3
+    assert [use(spec) for _ in range(3)] == [container.Image(str(shared))] * 3
     assert len(looked) == 1
     (known,) = node.rglob("*.known")
     assert (known.stat().st_mode & 0o777, known.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     shared.write_bytes(b"another")
     for _ in range(2):
-        with pytest.raises(image.WrongImage, match=r"changed since launch: restore"):
+        with pytest.raises(container.WrongImage, match=r"changed since launch: restore"):
             use(spec)
     other = shared.with_name("restored")
     other.write_bytes(content)
     other.replace(shared)
     looked.clear()
-    assert [use(spec) for _ in range(2)] == [image.Image(str(shared))] * 2
+    assert [use(spec) for _ in range(2)] == [container.Image(str(shared))] * 2
     assert len(looked) == 1
 
 
@@ -107,19 +106,19 @@ def test_an_image_is_looked_at_where_nothing_can_be_kept(
     with known.open() as lock:
         if trouble == "locked":
             fcntl.flock(lock, fcntl.LOCK_EX)
-            monkeypatch.setattr(image, "WAIT_S", 0.0)
+            monkeypatch.setattr(container, "WAIT_S", 0.0)
         else:
             known.parent.chmod(0o755)
-        assert use(spec) == image.Image(str(shared))
+        assert use(spec) == container.Image(str(shared))
         shared.write_bytes(b"another")
-        with pytest.raises(image.WrongImage):
+        with pytest.raises(container.WrongImage):
             use(spec)
 
 
 def test_looking_at_an_image_can_be_stopped(bench: Bench, shared: Path, node: Path) -> None:
     spec, stop = of(bench, shared, node, copy_image=False), threading.Event()
     stop.set()
-    with pytest.raises(Interrupted), image.on_node(spec, stop):
+    with pytest.raises(Interrupted), container.on_node(spec, stop):
         pass
 
 
@@ -178,7 +177,7 @@ def test_an_image_that_changed_since_launch_is_not_run(
 ) -> None:
     spec = of(bench, shared, node)
     shared.write_bytes(b"another")
-    with pytest.raises(image.WrongImage, match="recorded at launch"):
+    with pytest.raises(container.WrongImage, match="recorded at launch"):
         use(spec)
     assert images(node) == []
 
@@ -220,7 +219,7 @@ def test_a_copy_that_cannot_be_written(
 
     monkeypatch.setattr(Path, "rename", full)
     found = use(of(bench, shared, node))
-    assert found == image.Image(
+    assert found == container.Image(
         str(shared), "the image was not copied to this node: No space left on device"
     )
     assert images(node) == []
@@ -239,7 +238,7 @@ def test_unused_images_make_room_for_new_ones(
         os.utime(next(lock), (number, number))  # the order they were used in
     free = {3: 0.0, 2: 1000.0}
     monkeypatch.setattr(folders, "free_mb", lambda _: free.get(len(images(node)), 0.0))
-    with image.on_node(others[0], threading.Event()) as used:
+    with container.on_node(others[0], threading.Event()) as used:
         os.utime(next(node.rglob(f"{others[0].provenance.image_hash}.lock")), (0, 0))
         found = use(spec)
         assert Path(used.path).exists()  # the oldest, but in use
@@ -257,11 +256,11 @@ def test_a_hanging_copier_is_waited_for_only_so_long(
     folder.mkdir(parents=True, mode=0o700)
     with (folder / f"{spec.provenance.image_hash}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        monkeypatch.setattr(image, "WAIT_S", 0.0)
+        monkeypatch.setattr(container, "WAIT_S", 0.0)
         assert "has been copying it" in use(spec).trouble
         stop = threading.Event()
         stop.set()
-        with pytest.raises(Interrupted), image.on_node(spec, stop):
+        with pytest.raises(Interrupted), container.on_node(spec, stop):
             pass
 
 

@@ -15,22 +15,21 @@ import psutil
 import pytest
 from trialkit import CAMPAIGN, Bench, assert_ended, assert_nothing_runs
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import presence
-from hpcscientist.execution.backends import local, stopping
+from hpcscientist.execution.backends import local, process_backend
 from hpcscientist.execution.backends.local import LocalBackend, sweep
 from hpcscientist.execution.presence import Presence
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended, EndState
+from hpcscientist.records.trial import Ended, EndState, Scored
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
 from hpcscientist.worker import MODULE as WORKER_MODULE
 
 DRIVER = """
 import asyncio, pathlib, sys
-from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.trial import TrialSpec
@@ -101,7 +100,7 @@ async def test_what_killed_drivers_left_of_ended_jobs_is_removed(
     assert [folder.name for folder in bench.run.submission.iterdir()] == ["alive-1"]
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     sweep(bench.run)
-    stopping.clear_submission(bench.run)
+    process_backend.clear_submission(bench.run)
     assert list(bench.run.submission.iterdir()) == []
     assert list((tmp_path / "scratch").iterdir()) == []
 
@@ -149,7 +148,7 @@ async def test_the_deadline_of_a_worker_that_stands_still_is_kept_by_the_driver(
 ) -> None:
     for name in ("_OVERTIME_S", "_HELD_S"):
         monkeypatch.setattr(local, name, 0.5)
-    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(process_backend, "_PATIENCE_S", 0.1)
     # The worker would keep a deadline too, while it runs: only the driver knows of this one.
     spec = bench.trial("linger('main')", deadline_s=1e6)
     limits = spec.limits.model_copy(update={"deadline_s": 5.0})
@@ -210,7 +209,7 @@ async def suspend(paths: TrialPaths) -> None:
 async def test_a_worker_that_does_not_listen_is_killed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(process_backend, "_PATIENCE_S", 0.5)
     spec = bench.trial("linger('main')")
     paths = bench.run.trial(spec.trial_id)
     backend = Dispatcher(LocalBackend(bench.run, 1, WORKER_MODULE))
@@ -226,7 +225,7 @@ async def test_a_worker_that_does_not_listen_is_killed(
 async def test_a_worker_that_hangs_is_given_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(process_backend, "_PATIENCE_S", 0.1)
     hangs = False
     # Its time is up when it hangs, and not before.
     monkeypatch.setattr(local, "_longest_s", lambda trial: -1e6 if hangs else 600.0)

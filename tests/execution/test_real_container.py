@@ -19,9 +19,16 @@ from trialkit import CAMPAIGN, Bench, assert_nothing_runs, contained
 
 from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
-from hpcscientist.execution.sandbox.interpreter import of_candidates
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
-from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec
+from hpcscientist.execution.sandbox.isolation import of_candidates
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    Isolation,
+    MachineFailed,
+    Outcome,
+    Scored,
+    TrialReport,
+    TrialSpec,
+)
 from hpcscientist.system import processes
 
 pytestmark = needs_container

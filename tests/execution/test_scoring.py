@@ -10,7 +10,7 @@ from hpcscientist.execution import scoring
 from hpcscientist.execution.bounds.supervise import Ended, Reason
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Outcome, Scored
 
 
 def score(

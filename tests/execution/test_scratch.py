@@ -11,9 +11,8 @@ from trialkit import Bench
 
 from hpcscientist.execution import scratch, trial
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import MachineFailed, Scored
 from hpcscientist.records.site import Host
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import MachineFailed, Scored, TrialSpec
 
 HOLD = """
 import sys, time

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.execution.backends.slurm.jobs import serving_job
-from hpcscientist.execution.backends.slurm.jobs.serving_job import ServingJob
+from hpcscientist.execution.backends.slurm import controller_job
+from hpcscientist.execution.backends.slurm.controller_job import ServingJob
 from hpcscientist.records.site import ControllerSite, Site, SlurmSite
 
 
@@ -32,7 +32,7 @@ def test_script_in_full() -> None:
         ),
     }
     assert (
-        serving_job.script(job(**site))
+        controller_job.serving_script(job(**site))
         == """\
 #!/bin/bash
 #SBATCH --job-name=hpcsci-plane-1a2b-serve
@@ -57,7 +57,7 @@ exec /opt/python -P -u -m hpcscientist.cli.main serve --as-submitted --dir /data
 
 
 def test_odd_folder_survives_the_shell() -> None:
-    script = serving_job.script(job("""/data/my model's "100%" \\dir"""))
+    script = controller_job.serving_script(job("""/data/my model's "100%" \\dir"""))
     last = script.splitlines()[-1].replace("exec /opt/python", "printf '%s\\n'")
     shown = subprocess.run(["bash", "-c", last], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == """/data/my model's "100%" \\dir"""
@@ -66,4 +66,4 @@ def test_odd_folder_survives_the_shell() -> None:
 @pytest.mark.parametrize("python", ["/opt/python", "apptainer exec image.sif python3"])
 def test_python_may_be_a_command(python: str) -> None:
     given = ServingJob("p", Path("/f"), Path("/f/l"), 1, Site(), python)
-    assert f"exec {python} -P -u -m hpcscientist" in serving_job.script(given)
+    assert f"exec {python} -P -u -m hpcscientist" in controller_job.serving_script(given)

@@ -9,8 +9,7 @@ from container_kit import image, needs_container
 from trialkit import Bench, contained
 
 from hpcscientist.execution import trial
-from hpcscientist.records.outcome import IdeaFailed, Outcome, Scored
-from hpcscientist.records.trial import ProcessSpec, Split
+from hpcscientist.records.trial import IdeaFailed, Outcome, ProcessSpec, Scored, Split
 
 CODED = (
     ProcessSpec(name="fit", sees=("train",), file="model", max_bytes=100),

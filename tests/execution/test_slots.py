@@ -6,8 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpcscientist.execution.backends.machine import gpu_names, memory_mb
-from hpcscientist.execution.backends.slots import Need, Slots
+from hpcscientist.execution.backends.slots import Need, Slots, gpu_names, memory_mb
 
 
 async def settle() -> None:

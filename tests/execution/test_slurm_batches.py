@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
     BatchFolder,
@@ -17,8 +17,8 @@ from hpcscientist.execution.backends.slurm.batches import (
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import unshadowed
-from hpcscientist.execution.backends.slurm.jobs.submit import script
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
+from hpcscientist.execution.backends.slurm.submit import script
 from hpcscientist.records.site import Site, SlurmSite
 from hpcscientist.records.trial import TrialSpec
 

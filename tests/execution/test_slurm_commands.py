@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm import sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
-from hpcscientist.execution.backends.slurm.jobs import sweep
 from hpcscientist.execution.backends.slurm.watching.queue import accounted, queue_table
 from hpcscientist.records.site import Site, SlurmSite
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase
 from hpcscientist.execution.backends.slurm.watching.queue import accounted, queued, task_numbers
-from hpcscientist.execution.backends.slurm.watching.states import Phase
-from hpcscientist.records.runs import EndState
+from hpcscientist.records.trial import EndState
 
 
 class Said(Slurm):

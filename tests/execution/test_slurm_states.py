@@ -7,7 +7,7 @@ import pytest
 from hpcscientist.config.partitions import minutes
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
 from hpcscientist.execution.backends.slurm.commands import failure
-from hpcscientist.execution.backends.slurm.watching.states import (
+from hpcscientist.execution.backends.slurm.watching.ledger import (
     STATES,
     Phase,
     can_never_run,
@@ -16,7 +16,7 @@ from hpcscientist.execution.backends.slurm.watching.states import (
     patience_s,
     phase,
 )
-from hpcscientist.records.runs import EndState
+from hpcscientist.records.trial import EndState
 
 
 @pytest.mark.parametrize(

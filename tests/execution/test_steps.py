@@ -13,16 +13,20 @@ from pathlib import Path
 import pytest
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.errors import SchedulerRefused
-from hpcscientist.execution.backends.steps.backend import StepsBackend
-from hpcscientist.execution.backends.steps.command import Allocation, command, worker_line
-from hpcscientist.execution.backends.steps.gpus import NodeGpus, Pool, shown
-from hpcscientist.execution.backends.steps.process import STEP_FILE
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended
+from hpcscientist.execution.backends import steps
+from hpcscientist.execution.backends.steps import (
+    STEP_FILE,
+    Allocation,
+    NodeGpus,
+    Pool,
+    StepsBackend,
+    shown,
+    worker_line,
+)
 from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import Limits, TrialSpec
+from hpcscientist.records.trial import Ended, Limits, Scored, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.step import MODULE
 
@@ -35,7 +39,7 @@ def limits(**given: object) -> Limits:
 
 
 def asked(site: SlurmSite, allocation: Allocation = NODES, **given: object) -> list[str]:
-    return command(Site(slurm=site), allocation, "n2", limits(**given), "name", "true")
+    return steps(Site(slurm=site), allocation, "n2", limits(**given), "name", "true")
 
 
 class TestCommand:

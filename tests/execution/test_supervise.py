@@ -12,12 +12,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from alone_kit import Alone, supervised_alone
+from pid_namespace_kit import Alone, supervised_alone
 from trialkit import assert_gone, count_from, tell_of_memory
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.system.processes import Brood, children
+from hpcscientist.execution.bounds.supervise import (
+    BoundedLog,
+    Bounds,
+    Ended,
+    Place,
+    Reason,
+    supervise,
+)
+from hpcscientist.system.processes import ProcessTree, children
 
 DAEMON = """
 import os, signal, sys, time
@@ -147,7 +153,7 @@ def test_a_look_that_outlasts_the_deadline_is_not_waited_for(
     """As among a thousand processes that all want to run, where one look takes minutes."""
     censuses = []
 
-    class Slow(Brood):
+    class Slow(ProcessTree):
         def census(
             self, enough: float = math.inf, give_up: Callable[[], bool] = lambda: False
         ) -> tuple[list[int], int]:
@@ -157,7 +163,7 @@ def test_a_look_that_outlasts_the_deadline_is_not_waited_for(
             censuses.append(give_up())
             return super().census()
 
-    monkeypatch.setattr("hpcscientist.execution.bounds.supervise.Brood", Slow)
+    monkeypatch.setattr("hpcscientist.execution.bounds.supervise.ProcessTree", Slow)
     # With more memory in use than is allowed: the deadline is what ends it all the same.
     ended, _ = run(tmp_path, "import time; time.sleep(600)", Bounds(1, 1, 8))
     assert ended.reason is Reason.DEADLINE
@@ -187,8 +193,8 @@ def test_what_was_killed_with_its_namespace_has_its_processor_time_counted(
 LIMITS = """
 import io, os, sys, threading
 from pathlib import Path
-from hpcscientist.execution.bounds import apart
-from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds import pid_namespace
+from hpcscientist.execution.bounds.supervise import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 from hpcscientist.system.processes import prctl
 if int(sys.argv[1]):
@@ -200,7 +206,8 @@ log, bounds = io.BytesIO(), Bounds(600, 512, 8, processes=320, apart=True)
 show = "ulimit -u 2>/dev/null || ulimit -p; cat /proc/sys/kernel/pid_max"
 ended = supervise(["sh", "-c", show], Place(Path("/"), dict(os.environ)), bounds, threading.Event(),
     BoundedLog(log))
-print(int(apart.is_possible()), int(apart.counts_own_processes()), log.getvalue().decode())
+print(int(pid_namespace.is_possible()), int(pid_namespace.counts_own_processes()))
+print(log.getvalue().decode())
 """
 
 
@@ -269,7 +276,7 @@ def test_stop_ends_it(tmp_path: Path) -> None:
 WORKER = """
 import io, sys, threading
 from pathlib import Path
-from hpcscientist.execution.bounds.bounded import BoundedLog
+from hpcscientist.execution.bounds.supervise import BoundedLog
 from hpcscientist.execution.bounds.supervise import Bounds, Place, supervise
 log, stop, bounds = BoundedLog(io.BytesIO()), threading.Event(), Bounds(float(sys.argv[3]), 512, 8)
 command = [sys.executable, "-c", sys.argv[2]]

@@ -25,12 +25,19 @@ from hpcscientist.errors import Interrupted
 from hpcscientist.execution import trial
 from hpcscientist.execution.bounds import supervise
 from hpcscientist.execution.bounds.supervise import Ended, Reason
+from hpcscientist.execution.failures import classify
 from hpcscientist.execution.sandbox import running as sandbox
-from hpcscientist.execution.verdict import classify
 from hpcscientist.files.hashing import hash_tree
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Outcome, Scored
 from hpcscientist.records.site import Host
-from hpcscientist.records.trial import Isolation, TrialReport, TrialSpec
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    Isolation,
+    MachineFailed,
+    Outcome,
+    Scored,
+    TrialReport,
+    TrialSpec,
+)
 
 
 def run(bench: Bench, body: str, **changes: Any) -> TrialReport:

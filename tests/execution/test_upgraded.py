@@ -8,14 +8,13 @@ import sys
 
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.dispatcher import Dispatcher
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import CampaignStarted
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Scored, TrialSpec
 from hpcscientist.worker import MODULE as WORKER_MODULE
 
 

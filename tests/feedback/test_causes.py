@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.feedback.causes import NOTHING, Evidence, likely_causes
 from hpcscientist.feedback.decision import Rule, findings
-from hpcscientist.records.found.finding import Finding, Verdict
+from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 UP = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE, minimum_effect=0.01)

@@ -9,7 +9,7 @@ from scipy.stats import false_discovery_control
 
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.feedback.decision import Rule, findings, gain
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 UP = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

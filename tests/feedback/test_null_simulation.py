@@ -7,7 +7,7 @@ import pytest
 
 from hpcscientist.feedback.decision import Rule, findings
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

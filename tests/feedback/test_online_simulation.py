@@ -16,7 +16,7 @@ from scipy import stats
 
 from hpcscientist.feedback import online
 from hpcscientist.feedback.decision import Rule, findings
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import nctdtr, stdtrit
 
-from hpcscientist.feedback.baseline.power import pairs_needed, power_of, smallest_effect
+from hpcscientist.feedback.selfcheck import pairs_needed, power_of, smallest_effect
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 5, 10, 40])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.feedback.replication import agreement, is_same, shows
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 ACCURACY = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE, minimum_effect=0.01)

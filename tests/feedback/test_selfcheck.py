@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.baseline.selfcheck import NOISY, check, mend, statement, warnings
+from hpcscientist.feedback.selfcheck import NOISY, check, mend, statement, warnings
 from hpcscientist.records.trial import Direction, MetricSpec
 
 ACCURACY = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE, minimum_effect=0.005)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.place import expanded, resolved
+from hpcscientist.files.handed import expanded, resolved
 
 
 def test_a_home_folder_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import threading
 import pytest
 from newer_python import BROKEN, NEWER
 
-from hpcscientist.files.handed.python import fault, is_newer, readable_part, syntax_tree
+from hpcscientist.files.python_source import fault, is_newer, readable_part, syntax_tree
 
 SOURCE = "\n".join(f"def f{i}(a):\n    return [x + {i} for x in a if x > {i}]\n" for i in range(60))
 

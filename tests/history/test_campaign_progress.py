@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.config.extent import Extent
-from hpcscientist.history.progress import Frontier, Progress
+from hpcscientist.history.state import Frontier, Progress
 
 NUMBERS = st.integers(1, 30)
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from hpcscientist.errors import CampaignBusy, DiskFull, RunDirectoryError
 from hpcscientist.history import journal
 from hpcscientist.history.journal import Journal
-from hpcscientist.launching.jobs.tail import JournalTail
+from hpcscientist.launching.jobs.follow import JournalTail
 from hpcscientist.records.events import CampaignStarted, Event, NoteTaken, TrialEnded
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.records.trial import Scored, TrialReport, Usage
 
 NOTES = [NoteTaken(name=f"note {i}", text=f"wörds\n{i}") for i in range(4)]
 

@@ -15,10 +15,9 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import journal
-from hpcscientist.history.chain import Chain
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.status import read_state
-from hpcscientist.history.upcasting import Line, group, text_of
+from hpcscientist.history.upcasting import Chain, Line, group, text_of
 from hpcscientist.records.events import CampaignStarted, Event, NoteTaken
 
 EVENTS: list[Event] = [

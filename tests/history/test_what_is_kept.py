@@ -9,10 +9,9 @@ from pathlib import Path
 
 from event_kit import idea_proposed, trial_queued
 
-from hpcscientist.history.chain import Chain
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.history.upcasting import Line, group, text_of
+from hpcscientist.history.upcasting import Chain, Line, group, text_of
 from hpcscientist.records.events import (
     AttemptWritten,
     Event,
@@ -21,8 +20,7 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import idea_id_of
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, TrialReport, Usage
+from hpcscientist.records.trial import Scored, Stage, TrialReport, Usage
 
 TRIALS = 2000
 AN_IDEA = 4

@@ -18,8 +18,7 @@ from try_out import tried
 from hpcscientist.launching import wiring
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import shipped_folder
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Outcome, TrialSpec
 
 HERE = ("--allow-unsandboxed", "--backend", "local")
 # Ideas are proposed and written, and nothing in between.

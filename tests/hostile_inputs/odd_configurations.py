@@ -15,7 +15,7 @@ from odd_values import INSIDE, NUMBERS, ODD_FILES, REWRITTEN, STRINGS, TOML_VALU
 from pydantic import BaseModel
 from try_out import ground, tried
 
-from hpcscientist.config.keys import defaults
+from hpcscientist.config.layers import defaults
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.site import Site
 

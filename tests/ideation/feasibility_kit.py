@@ -7,7 +7,7 @@ from typing import Any
 from proposing_kit import Scripted, an_idea, digits, review
 
 from hpcscientist.ideation.feasibility import FeasibilityJudge
-from hpcscientist.records.asked.vetting import FeasibilityVerdict
+from hpcscientist.records.proposing import FeasibilityVerdict
 
 FITS: dict[str, Any] = {"seconds": 4.0, "memory_mb": 200, "fits": True, "reason": "Twice as slow."}
 NUMPY_ALONE = "there is numpy, the standard library, and nothing can be installed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.models.embedding.keywords import terms
-from hpcscientist.records.known.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
+from hpcscientist.records.literature import FormulaHit, Hit, Paper, SearchBy, SymbolHit
 
 SHELF = {
     "arxiv:1": ("Wider networks", "We double the width of a network."),

@@ -10,12 +10,12 @@ from typing import Any
 from hpcscientist.config.settings import IDEATION, REVIEW
 from hpcscientist.errors import ReplyError
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
-from hpcscientist.ports.model import Model
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.ports import Model
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, Leader, ProposalTask, Reference
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.proposing import ArchiveEntry, Leader, ProposalTask, Reference
 
 PROPOSAL: dict[str, Any] = {
     "title": "Wider",
@@ -82,12 +82,12 @@ def digits() -> Recipe:
     return load(shipped_folder() / "digits")
 
 
-def ideation(model: Model, window: Window | None = None) -> Voice:
-    return Voice(model, "ideation", IDEATION, 5, window)
+def ideation(model: Model, window: Window | None = None) -> RoleClient:
+    return RoleClient(model, "ideation", IDEATION, 5, window)
 
 
-def review(model: Model, window: Window | None = None) -> Voice:
-    return Voice(model, "review", REVIEW, 5, window)
+def review(model: Model, window: Window | None = None) -> RoleClient:
+    return RoleClient(model, "review", REVIEW, 5, window)
 
 
 def proposal(**changes: Any) -> Proposal:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from proposing_kit import digits
 
-from hpcscientist.ideation.bank import Bank
-from hpcscientist.ideation.changes import defined, touched
+from hpcscientist.ideation.bank import Bank, defined, touched
 from hpcscientist.records.idea import Proposal
 
 REFERENCE = {

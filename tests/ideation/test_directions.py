@@ -14,12 +14,10 @@ from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.directions import DirectionFinder, choose, ratings
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.odds import by_field
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.records.asked.proposing import BatchTask
-from hpcscientist.records.asked.vetting import ConvergeReply, Direction, Judgement
+from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.records.base import NumberOdds
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.proposing import BatchTask, ConvergeReply, Direction, Judgement
 
 NAMED = [
     ("Shifted images", "Move each training image by one pixel in a random direction."),

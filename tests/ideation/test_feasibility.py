@@ -10,11 +10,10 @@ from proposing_kit import Scripted, an_idea, digits, review
 
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.feasibility import FeasibilityJudge
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.recipe.packages import imported
-from hpcscientist.records.asked.vetting import FeasibilityVerdict
 from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.proposing import FeasibilityVerdict
 
 
 async def test_an_idea_that_fits() -> None:

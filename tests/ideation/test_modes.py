@@ -21,11 +21,9 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import ReplyError
 from hpcscientist.ideation.directions import DirectionFinder
 from hpcscientist.ideation.propose import ModelProposer
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.records.asked.proposing import BatchTask, ProposalTask, Proposed
-from hpcscientist.records.asked.vetting import Direction
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.records.idea import Mode
+from hpcscientist.records.proposing import BatchTask, Direction, ProposalTask, Proposed
 
 
 async def prompt_of(task: ProposalTask) -> str:

@@ -12,11 +12,10 @@ from proposing_kit import Scripted, an_idea, review
 
 from hpcscientist.errors import EndpointError, LibraryError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.novelty import NoveltyJudge
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.records.asked.model import ModelRequest
-from hpcscientist.records.asked.vetting import NoveltyVerdict
+from hpcscientist.models.prompting.fitting import Estimate, Window
 from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.model_calls import ModelRequest
+from hpcscientist.records.proposing import NoveltyVerdict
 
 
 def said(decision: str, *cited: str, query: str = "", reason: str = "So it is.") -> dict[str, Any]:

@@ -10,13 +10,12 @@ from hpcscientist.config.settings import IDEATION
 from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.counting import Estimate
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.ports.proposer import Proposer
+from hpcscientist.models.prompting.fitting import Estimate, Window
+from hpcscientist.ports import Proposer
 from hpcscientist.recipe.load import load, shipped_folder
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask, Repeated
 from hpcscientist.records.idea import Proposal, idea_id_of, idea_seed
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask, Repeated
 
 REPLY = {
     "title": "Wider",

@@ -13,8 +13,8 @@ from hpcscientist.errors import EndpointError, PlaybookExhausted, ReplyError
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.ideation.reflect import improved
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.records.asked.proposing import ProposalTask
 from hpcscientist.records.idea import Proposal, idea_seed
+from hpcscientist.records.proposing import ProposalTask
 
 
 def said(done: bool = False, **proposal: Any) -> dict[str, Any]:

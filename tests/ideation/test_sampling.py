@@ -16,8 +16,8 @@ from optuna.samplers import TPESampler
 from optuna.trial import create_trial
 
 from hpcscientist.ideation.sampling import Sampling
-from hpcscientist.records.asked.proposing import PastScore
 from hpcscientist.records.idea import KnobValue, idea_id_of
+from hpcscientist.records.proposing import PastScore
 from hpcscientist.records.trial import Direction
 
 KNOBS: dict[str, BaseDistribution] = {

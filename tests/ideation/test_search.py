@@ -13,8 +13,8 @@ from hpcscientist.ideation import search
 from hpcscientist.ideation.bank import Bank
 from hpcscientist.ideation.search import STARTUP_TRIALS, SearchProposer
 from hpcscientist.recipe.schema import RecipeSpec
-from hpcscientist.records.asked.proposing import PastScore, ProposalTask, Proposed
 from hpcscientist.records.idea import KnobValue, idea_id_of
+from hpcscientist.records.proposing import PastScore, ProposalTask, Proposed
 
 KNOBS = [
     {"name": "RATE", "type": "float", "low": 1e-4, "high": 1.0, "log": True},

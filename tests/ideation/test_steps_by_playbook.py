@@ -16,8 +16,8 @@ from hpcscientist.ideation.feasibility import FeasibilityJudge
 from hpcscientist.ideation.novelty import NoveltyJudge
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.records.asked.proposing import BatchTask
 from hpcscientist.records.idea import Idea, idea_id_of
+from hpcscientist.records.proposing import BatchTask
 
 WAYS = [{"title": f"Way {n} {n}", "summary": f"By {n} means {n} alone"} for n in (1, 2, 3)]
 SCORES = [

@@ -14,7 +14,7 @@ from hpcscientist.importers.request import Request
 from hpcscientist.importers.source import open_source
 from hpcscientist.launching.rehearsal import rehearse
 from hpcscientist.recipe.load import load
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 
 RIDGE = '''"""Ridge regression on made data."""
 import argparse

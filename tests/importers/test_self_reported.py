@@ -15,9 +15,8 @@ from hpcscientist.judgement.summary import SELF_REPORTED_NOTE, read_rows
 from hpcscientist.recipe.load import load
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.events import SplitSpent
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import SELF_REPORTED, TrialSpec
+from hpcscientist.records.findings import Verdict
+from hpcscientist.records.trial import SELF_REPORTED, Outcome, TrialSpec
 from hpcscientist.views.campaign import next_command
 
 

@@ -12,13 +12,12 @@ import bench_campaign
 import pytest
 from bench_campaign import CampaignBench, ScriptedProposer, ScriptedTrials, scored
 
-from hpcscientist.campaign.running.waiting import OnEnd, OnStart
+from hpcscientist.campaign.waiting import OnEnd, OnStart
 from hpcscientist.feedback.causes import NOTHING
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.evidence import Evidences, reading
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import Outcome
-from hpcscientist.records.trial import Budget, TrialSpec
+from hpcscientist.records.trial import Budget, Outcome, TrialSpec
 
 ROWS = 100
 FALLING = [0.9**n for n in range(12)]

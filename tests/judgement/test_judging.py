@@ -16,10 +16,9 @@ from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.judging import judge, rule_of
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
-from hpcscientist.records.found.finding import Finding, Verdict
+from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, TrialSpec
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 GAIN = {"idea-0002": 0.05, "idea-0003": -0.05, "idea-0004": 0.05}

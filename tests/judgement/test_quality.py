@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement.quality import Judged, Quality, measure, quality
 from hpcscientist.records.events import AttemptReviewed, IdeaEnded

@@ -13,8 +13,7 @@ from bench_campaign import CampaignBench
 from queue_stand_in import install
 
 from hpcscientist.errors import CampaignBusy
-from hpcscientist.execution.backends.slurm import backend
-from hpcscientist.execution.backends.slurm.jobs import sweep
+from hpcscientist.execution.backends.slurm import backend, sweep
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.launching.jobs import cancel

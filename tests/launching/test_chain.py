@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from event_kit import driver_started, idea_proposed, trial_queued
 
-from hpcscientist.launching.jobs.chain import Chain, advance, progress, why_stop
+from hpcscientist.launching.jobs.controller import Chain, advance, progress, why_stop
 from hpcscientist.records.events import (
     CampaignEnded,
     CampaignStarted,

@@ -17,8 +17,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import STALE_S
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.jobs import controller
-from hpcscientist.launching.jobs.chain import FRUITLESS_LINKS, Chain
-from hpcscientist.launching.jobs.controller import control
+from hpcscientist.launching.jobs.controller import FRUITLESS_LINKS, Chain, control
 from hpcscientist.records.events import CampaignEnded, Event
 
 

@@ -13,36 +13,36 @@ from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign import stages
 from hpcscientist.config.settings import Settings
 from hpcscientist.launching import launch
-from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs import estimate as costs
 from hpcscientist.launching.costs.weighing import mean_shown, weigh
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.sites.cluster import Cluster
+from hpcscientist.models.answers import estimate_tokens
 from hpcscientist.models.stage import Calls, Expected
-from hpcscientist.models.text import estimate_tokens
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.authoring import Brief, FixTask, GaveUp
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.ports import Model
+from hpcscientist.records.authoring import Brief, FixTask, GaveUp
 from hpcscientist.records.idea import Idea, Proposal
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.site import ControllerSite
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure
 
 PROPOSAL = Proposal(title="t", hypothesis="h", method="m", experiment_plan="p", summary="s")
 IDEA = Idea(idea_id="idea-0001", number=1, round=1, proposal=PROPOSAL, model="m", seed=1)
 
 
-def checked_of(folder: Path, **given: object) -> Checked:
+def checked_of(folder: Path, **given: object) -> LaunchPlan:
     settings = Settings.model_validate(
         {"backend": "local", "model": "search", "run_dir": "run", "local": {"slots": 2}, **given}
     )
     return launch.check(settings, folder)
 
 
-def asking(checked: Checked, spec: str = "http://127.0.0.1:9/v1#m") -> Checked:
+def asking(checked: LaunchPlan, spec: str = "http://127.0.0.1:9/v1#m") -> LaunchPlan:
     """The same launch with a model that would be asked; nothing is."""
     return replace(checked, model_spec=spec)
 
 
-def in_job(checked: Checked, nodes: int, gpus: int, minutes: int = 90) -> Checked:
+def in_job(checked: LaunchPlan, nodes: int, gpus: int, minutes: int = 90) -> LaunchPlan:
     controller = ControllerSite(gpus=gpus, minutes=minutes, max_links=7)
     site = checked.placement.site.model_copy(update={"controller": controller})
     where = Cluster("for a test", site)
@@ -203,7 +203,7 @@ ALL: tuple[str, ...] = (
 )
 
 
-def asked_of(checked: Checked) -> dict[str, Calls]:
+def asked_of(checked: LaunchPlan) -> dict[str, Calls]:
     found = costs.calls(Expected(checked.settings, checked.steps, checked.versions))
     return {entry.kind: entry for entry in found}
 

@@ -18,11 +18,10 @@ from hpcscientist.errors import ServingError
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import status
-from hpcscientist.launching import drive, furnishing, launch
-from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching import create_run_dir, drive, launch
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.serving.fitting.layout import Machine
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import Plane
 from hpcscientist.records.events import Event, PlaneStarted, PlaneStopped, TrialEnded
 
@@ -36,14 +35,14 @@ def answers() -> Future[Endpoint]:
 @pytest.fixture
 def served(
     tmp_path: Path, answers: Future[Endpoint], monkeypatch: pytest.MonkeyPatch
-) -> furnishing.RunPaths:
+) -> create_run_dir.RunPaths:
     """A campaign that asks a model beside its driver, whose plane does as `answers` says."""
     write_recipe(tmp_path, tmp_path / "executed", 2)
     settings = Settings(recipe="./tiny", backend="local", model="search", ideas=2, run_dir="run")
     monkeypatch.chdir(tmp_path)
     checked = launch.check(settings, tmp_path)
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     model = write_model(tmp_path / "model")
     spec = f"vllm:{model}"
     roles = dict.fromkeys(("ideation", "code", "review"), spec)
@@ -52,8 +51,8 @@ def served(
     order = SimpleNamespace(gpus=0, memory_mb=0, contexts={}, models=())
 
     @contextmanager
-    def beside(*_: object) -> Iterator[Beside]:
-        yield Beside(
+    def beside(*_: object) -> Iterator[DriverSidecar]:
+        yield DriverSidecar(
             plane=cast("Plane", SimpleNamespace(lost="", order=order)),
             answers=answers,
             machine=Machine(nodes=1, gpus=0, gpu_memory_mb=0, cpus=2, memory_mb=1000),
@@ -68,7 +67,7 @@ def served(
 
 
 def test_the_baseline_does_not_wait_for_the_models(
-    served: furnishing.RunPaths, answers: Future[Endpoint]
+    served: create_run_dir.RunPaths, answers: Future[Endpoint]
 ) -> None:
     """They never answer, which is known only once its last trial has ended."""
     left = 2

@@ -15,8 +15,8 @@ from hpcscientist.files import vault
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.status import read_state, status
-from hpcscientist.launching import drive, furnishing, launch
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.launching import create_run_dir, drive, launch
+from hpcscientist.models.serving.order import ServingPaths
 from hpcscientist.records.site import ControllerSite, Site
 
 
@@ -25,8 +25,8 @@ def served(tmp_path: Path) -> RunPaths:
     """A campaign that a job of two nodes with four GPUs each drives, with trials inside."""
     settings = Settings(backend="local", model="search", run_dir="run")
     checked = launch.check(settings, tmp_path)
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     model = write_model(tmp_path / "model")
     config = frozen.read(claimed.paths).model_copy(
         update={

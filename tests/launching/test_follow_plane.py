@@ -12,8 +12,8 @@ from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.jobs import follow
 from hpcscientist.launching.jobs.follow import Follower
-from hpcscientist.models.serving.news import PlaneNews
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.lease import PlaneNews
+from hpcscientist.models.serving.order import ServingPaths
 
 
 def test_each_step_of_the_plane_is_told_once(

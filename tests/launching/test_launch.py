@@ -11,13 +11,13 @@ from hpcscientist.config.settings import Settings
 from hpcscientist.errors import RecipeError, UsageError
 from hpcscientist.files.trusted import TrustedCopy
 from hpcscientist.history import frozen
-from hpcscientist.launching import furnishing, launch
-from hpcscientist.launching.checked import Checked
+from hpcscientist.launching import create_run_dir, launch
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.recipe.create import create
 from hpcscientist.recipe.load import shipped_folder
 
 
-def checked_of(folder: Path, **given: object) -> Checked:
+def checked_of(folder: Path, **given: object) -> LaunchPlan:
     settings = Settings.model_validate(
         {"backend": "local", "model": "search", "run_dir": "a/b/run", **given}
     )
@@ -33,31 +33,31 @@ def test_plan_touches_nothing(tmp_path: Path) -> None:
 
 def test_undo_removes_what_was_made_and_no_more(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    claimed = furnishing.claim(checked_of(tmp_path))
+    claimed = create_run_dir.claim(checked_of(tmp_path))
     assert claimed.paths.trials.is_dir()
     claimed.undo()
     assert [path.name for path in tmp_path.rglob("*")] == ["a"]
 
 
 def test_nobody_else_reaches_what_candidates_write(tmp_path: Path) -> None:
-    claimed = furnishing.claim(checked_of(tmp_path))
+    claimed = create_run_dir.claim(checked_of(tmp_path))
     assert claimed.paths.trials.stat().st_mode & 0o777 == 0o700
 
 
 def test_undo_keeps_an_empty_folder_that_was_there(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "run").mkdir(parents=True)
-    claimed = furnishing.claim(checked_of(tmp_path))
+    claimed = create_run_dir.claim(checked_of(tmp_path))
     claimed.undo()
     assert list((tmp_path / "a" / "b" / "run").iterdir()) == []
 
 
 def test_of_two_launches_into_one_folder_one_wins(tmp_path: Path) -> None:
     first, second = checked_of(tmp_path), checked_of(tmp_path)
-    claimed = furnishing.claim(first)
-    furnishing.furnish(first, claimed)
+    claimed = create_run_dir.claim(first)
+    create_run_dir.furnish(first, claimed)
     before = sorted(claimed.paths.root.rglob("*"))
     with pytest.raises(UsageError, match="is not empty"):
-        furnishing.claim(second)
+        create_run_dir.claim(second)
     assert sorted(claimed.paths.root.rglob("*")) == before
 
 
@@ -66,7 +66,7 @@ def test_folder_that_was_filled_meanwhile_is_left_alone(tmp_path: Path) -> None:
     checked.run_dir.mkdir(parents=True)
     (checked.run_dir / "thesis.tex").write_text("x")
     with pytest.raises(UsageError, match="is not empty"):
-        furnishing.claim(checked)
+        create_run_dir.claim(checked)
     assert [path.name for path in checked.run_dir.iterdir()] == ["thesis.tex"]
 
 
@@ -75,16 +75,16 @@ def test_failed_preparation_leaves_nothing(tmp_path: Path) -> None:
     shutil.copytree(shipped_folder() / "digits", recipe)
     (recipe / "prepare.py").write_text("FLAG = '--out'\nraise SystemExit('no data')\n")
     checked = checked_of(tmp_path, recipe=str(recipe))
-    claimed = furnishing.claim(checked)
+    claimed = create_run_dir.claim(checked)
     with pytest.raises(RecipeError, match="no data"):
-        furnishing.furnish(checked, claimed)
+        create_run_dir.furnish(checked, claimed)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["digits"]
 
 
 def test_run_directory_does_not_tell_where_the_labels_lie(tmp_path: Path, own_home: Path) -> None:
     checked = checked_of(tmp_path)
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     sealed = str(own_home / ".local" / "state")
     assert (own_home / ".local" / "state" / "hpcscientist" / "sealed").is_dir()
     files = [path for path in claimed.paths.root.rglob("*") if path.is_file()]
@@ -103,8 +103,8 @@ def test_roles_are_frozen_with_the_playbooks_they_replay(tmp_path: Path) -> None
     assert checked.role_specs == dict.fromkeys(ROLES, "playbook") | {"code": f"playbook:{own}"}
     assert checked.model_name == "playbook:playbook.jsonl, playbook:mine.jsonl"
     assert checked.is_paid is False
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     own.unlink()
     config = frozen.read(claimed.paths)
     copy = claimed.paths.root / "playbook-code.jsonl"
@@ -133,8 +133,8 @@ def test_the_control_arm_asks_none_of_the_roles_models(tmp_path: Path) -> None:
 
 def test_campaigns_of_earlier_versions_have_one_model_for_all(tmp_path: Path) -> None:
     checked = checked_of(tmp_path, model="playbook", recipe="digits", allow_unsandboxed=True)
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     path = claimed.paths.campaign
     data = tomllib.loads(path.read_text())
     del data["role_specs"]
@@ -198,8 +198,8 @@ def test_a_setup_and_the_user_s_files_are_what_a_campaign_keeps(tmp_path: Path) 
     prepare.write_text(text)
     checked = checked_of(tmp_path, recipe=str(recipe), setup="large", data="given")
     assert checked.recipe.spec.seeds == 7
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     kept = claimed.paths.recipe
     assert "SIZE = 2" in (kept / "reference" / "experiment.py").read_text()
     assert "SIZE = 3" in (kept / "prepare.py").read_text()

@@ -9,11 +9,11 @@ import pytest
 
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, PlaneLost, ReplyError, ServingError
-from hpcscientist.launching.serving import plane_model
-from hpcscientist.launching.serving.plane_model import PlaneModel
+from hpcscientist.launching.serving import driver_sidecar
+from hpcscientist.launching.serving.driver_sidecar import PlaneModel
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
+from hpcscientist.ports import Model
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 REQUEST = ModelRequest(
     subject="idea-0001",
@@ -56,8 +56,8 @@ def of(inner: Model, lost: Callable[[], str], patience_s: float = 90.0) -> Plane
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane_model, "_HEARD_S", 0.0)
-    monkeypatch.setattr(plane_model, "_POLL_S", 0.0)
+    monkeypatch.setattr(driver_sidecar, "_HEARD_S", 0.0)
+    monkeypatch.setattr(driver_sidecar, "_POLL_S", 0.0)
 
 
 async def test_refused_connections_of_a_plane_that_ends_are_the_plane_s_loss() -> None:

@@ -12,8 +12,7 @@ from hpcscientist.errors import ServingError
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving.nodes import here
 from hpcscientist.models.serving import ports
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
 from hpcscientist.models.serving.steps import LocalSteps, SlurmSteps
 from hpcscientist.records.site import ControllerSite, Site

@@ -10,12 +10,12 @@ import pytest
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.launching import launch, rendering
-from hpcscientist.launching.checked import Checked
+from hpcscientist.launching import launch, launch_plan
 from hpcscientist.launching.jobs import room
 from hpcscientist.launching.jobs.dispatch import nodes_of
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.recipe.schema import Resources
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 
 
@@ -147,7 +147,7 @@ class TestAtLaunch:
         assert not says.exists()
         room.require(Slurm(), Site(), ONE_CPU, 4)
 
-    def launched(self, folder: Path, **given: object) -> Checked:
+    def launched(self, folder: Path, **given: object) -> LaunchPlan:
         (folder / "i.sif").write_text("")
         settings = {"backend": "slurm", "model": "search", "run_dir": "run", "image": "i.sif"}
         return launch.check(Settings.model_validate({**settings, **given}), folder)
@@ -157,15 +157,15 @@ class TestAtLaunch:
     ) -> None:
         says.write_text(rows(FOUR, cpus=1))
         checked = self.launched(tmp_path, nodes=4)
-        script = rendering.scripts(checked)["the job that drives the campaign"]
+        script = launch_plan.scripts(checked)["the job that drives the campaign"]
         assert "#SBATCH --nodes=1\n" in script
-        rendering.check(checked)
+        launch_plan.check(checked)
 
     def test_a_launch_is_refused_before_anything_is_made(self, says: Path, tmp_path: Path) -> None:
         says.write_text(rows("n1", cpus=1))
         checked = self.launched(tmp_path, nodes=4)
         with pytest.raises(UsageError, match="trials_inside"):
-            rendering.check(checked)
+            launch_plan.check(checked)
         assert not checked.run_dir.exists()
         inside = self.launched(tmp_path, nodes=4, serving={"trials_inside": True})
-        rendering.check(inside)
+        launch_plan.check(inside)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.effort import Schedule, promote
-from hpcscientist.launching.checked import Checked
 from hpcscientist.launching.costs import estimate as costs
-from hpcscientist.launching.costs.seeding import Seeding, seeding, seeds_said
+from hpcscientist.launching.costs.estimate import Seeding, seeding, seeds_said
 from hpcscientist.launching.launch import check as planned
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.recipe.create import create
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -25,7 +25,7 @@ METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)
 SEEDS = 5  # of the recipe that `create` makes
 
 
-def checked_of(folder: Path, ideas: int, **loop: object) -> Checked:
+def checked_of(folder: Path, ideas: int, **loop: object) -> LaunchPlan:
     recipe = create("plain", folder)
     settings = Settings.model_validate(
         {

@@ -20,9 +20,9 @@ from hpcscientist.execution.backends import local
 from hpcscientist.history import frozen
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.launching import furnishing, launch, wiring
-from hpcscientist.launching.serving import inside, nodes, sharing
-from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching import create_run_dir, launch, wiring
+from hpcscientist.launching.serving import colocated_trials, nodes, sharing
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.launching.sites import machine
 from hpcscientist.models.serving.fitting.drafting import memory_of_node
@@ -62,7 +62,7 @@ def test_engines_without_gpus_leave_memory_for_a_trial(model: Path) -> None:
     left, layouts = sharing.divide((model,), machine, settings, site, needs)
     engines = Engines(memory_mb=memory_of_node(layouts.values(), left))
     assert 3_000 < engines.memory_mb <= 8_000 - 3_512
-    assert inside.slots_of_node(site, needs, engines) == 1
+    assert colocated_trials.slots_of_node(site, needs, engines) == 1
 
 
 @given(
@@ -86,7 +86,7 @@ def test_engines_that_share_a_node_leave_a_trial_its_memory_to_the_mebibyte(
         return  # too small, which is said
     engines = Engines(memory_mb=memory_of_node(layouts.values(), left))
     assert engines.memory_mb <= left.memory_mb
-    assert inside.slots_of_node(site, needs, engines) >= 1
+    assert colocated_trials.slots_of_node(site, needs, engines) >= 1
 
 
 @pytest.fixture(params=["0,1,2,3", "4,5,6,7", "GPU-a,GPU-b,GPU-c,GPU-d", None])
@@ -146,13 +146,13 @@ def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
     settings = Settings(backend="local", recipe=str(recipe), model="search", run_dir="run")
     monkeypatch.setattr(machine, "count_gpus", lambda environ: 4)  # it looks into /dev
     checked = launch.check(settings, tmp_path)
-    claimed = furnishing.claim(checked)
-    furnishing.furnish(checked, claimed)
+    claimed = create_run_dir.claim(checked)
+    create_run_dir.furnish(checked, claimed)
     config = frozen.read(claimed.paths).model_copy(
         update={"role_specs": {"ideation": f"vllm:{model}"}}
     )
     whole = nodes.machine_of(Site(), nodes.here(), is_slurm=False)
-    left = inside.keeper(claimed.paths, config, "")(whole).taken_from(whole)
+    left = colocated_trials.keeper(claimed.paths, config, "")(whole).taken_from(whole)
     assert (whole.gpus, left.gpus) == (4, 4 - kept)
     engines = first_gpus(left.gpus, os.environ)["CUDA_VISIBLE_DEVICES"].split(",")
     assert engines == four_gpus[: 4 - kept]
@@ -161,7 +161,7 @@ def test_models_and_trials_of_one_machine_have_gpus_of_their_own(
     monkeypatch.setattr(local, "gpu_names", lambda environ: tuple(four_gpus))
     plane = SimpleNamespace(order=SimpleNamespace(gpus=left.gpus, memory_mb=0))
     others = dict.fromkeys(("answers", "settings", "paths", "folders", "since"))
-    beside = Beside(plane=cast("Plane", plane), machine=whole, **cast("Any", others))
+    beside = DriverSidecar(plane=cast("Plane", plane), machine=whole, **cast("Any", others))
     state = CampaignState()
     journal = Journal(claimed.paths.journal, state.apply)
     session = Session(claimed.paths, journal, state, generation=1)

@@ -33,9 +33,8 @@ from hpcscientist.records.events import (
     ReplyRecorded,
     TrialEnded,
 )
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.records.findings import Verdict
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, TrialReport, Usage
 
 NOTHING = Counted(findings=0, improvements=0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.history.journal import Journal
-from hpcscientist.launching.jobs.tail import JournalTail
+from hpcscientist.launching.jobs.follow import JournalTail
 from hpcscientist.records.events import CampaignEnded, CampaignStarted, Event, NoteTaken
 
 

@@ -13,10 +13,9 @@ from hpcscientist.errors import ReplyError
 from hpcscientist.literature.ranking import Ranker, ordinals, stems
 from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.known.literature import (
+from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
     Hit,
@@ -25,6 +24,7 @@ from hpcscientist.records.known.literature import (
     Symbol,
     SymbolHit,
 )
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 TOPIC = Topic(
     title="Point cloud classification",
@@ -189,8 +189,8 @@ def surveyor(
     context: int = 0,
 ) -> Surveyor:
     return Surveyor(
-        Voice(model, "ideation", IDEATION, 7, Window(context)),
-        Voice(model, "review", REVIEW, 7, Window(context)),
+        RoleClient(model, "ideation", IDEATION, 7, Window(context)),
+        RoleClient(model, "review", REVIEW, 7, Window(context)),
         library,
         settings or LiteratureSettings(),
         ranker,

@@ -15,11 +15,10 @@ from hpcscientist.errors import EndpointError, LibraryError
 from hpcscientist.literature.analyst import CODE, FORMULA, Analyst
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.records.idea import Idea, Proposal, idea_seed
-from hpcscientist.records.known.literature import FormulaHit
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord, FormulaHit
+from hpcscientist.records.model_calls import ModelRequest
 
 IDEA = Idea(
     idea_id="idea-0003", number=3, round=1, model="m", seed=1,
@@ -64,7 +63,7 @@ def profile(request: ModelRequest) -> dict[str, Any]:
 
 
 def analyst(model: Any, library: Any = LIBRARY, concepts: int = 5, context: int = 0) -> Analyst:
-    voice = Voice(model, "review", REVIEW, 7, Window(context))
+    voice = RoleClient(model, "review", REVIEW, 7, Window(context))
     return Analyst(voice, library, LiteratureSettings(concepts=concepts))
 
 

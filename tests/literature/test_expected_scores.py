@@ -12,9 +12,9 @@ from survey_kit import TOPIC, Shelf, paper, surveyor
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.playbook import PlaybookModel, copy
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.known.survey import Survey
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.base import NumberOdds
+from hpcscientist.records.literature import Survey
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 TEXT = '{"topic": 8, "attributes": 10, "reason": "r"}'
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.literature.material import block, described, line, papers, sentences
-from hpcscientist.models.prompting.materials import GONE
+from hpcscientist.models.prompting.fitting import GONE
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.known.literature import Hit
+from hpcscientist.records.literature import Hit
 
 
 @given(st.text(max_size=300), st.integers(2, 100))

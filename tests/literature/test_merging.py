@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.literature.merging import merge
-from hpcscientist.records.known.literature import Hit
+from hpcscientist.literature.material import merge
+from hpcscientist.records.literature import Hit
 
 LISTS = st.dictionaries(
     st.text(min_size=1, max_size=3),

@@ -33,9 +33,8 @@ from hpcscientist.literature.ranking import (
     stems,
 )
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
-from hpcscientist.records.known.literature import Hit
-from hpcscientist.records.known.survey import TaskAttributes
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.records.literature import Hit, TaskAttributes
 
 TASK = TaskAttributes.model_validate({**ATTRIBUTES, "other": tuple(ATTRIBUTES["other"])})
 HOSTILE = """Great results.
@@ -54,7 +53,7 @@ def hit(number: int, title: str = "T", abstract: str = "") -> Hit:
 
 
 def ranker(model: Any, context: int = 0) -> ModelRanker:
-    return ModelRanker(Voice(model, "review", REVIEW, 0, Window(context)))
+    return ModelRanker(RoleClient(model, "review", REVIEW, 0, Window(context)))
 
 
 def scored(*scores: tuple[int, int] | None) -> list[Fit]:
@@ -255,8 +254,8 @@ def test_scores_by_words_are_the_same_in_every_process() -> None:
         "import asyncio\n"
         "from hpcscientist.literature.ranking import WordRanker\n"
         "from hpcscientist.recipe.schema import Topic\n"
-        "from hpcscientist.records.known.literature import Hit\n"
-        "from hpcscientist.records.known.survey import TaskAttributes\n"
+        "from hpcscientist.records.literature import Hit\n"
+        "from hpcscientist.records.literature import TaskAttributes\n"
         f"topic = Topic.model_validate_json({TOPIC.model_dump_json()!r})\n"
         f"task = TaskAttributes.model_validate_json({TASK.model_dump_json()!r})\n"
         f"papers = [Hit.model_validate_json(p) for p in {papers!r}]\n"

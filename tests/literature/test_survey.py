@@ -30,9 +30,9 @@ from hpcscientist.literature.survey import Surveyor
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.recipe.schema import Topic
-from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.idea import idea_seed
-from hpcscientist.records.known.literature import Hit, SearchBy
+from hpcscientist.records.literature import Hit, SearchBy
+from hpcscientist.records.model_calls import ModelRequest
 
 OWN = ("Point cloud classification", "supervised", "one class for the cloud", "a cloud of points")
 

@@ -11,7 +11,7 @@ import pytest
 from hpcscientist.files import vault
 from hpcscientist.models import chat as recording
 from hpcscientist.models.chat import Call, Chat
-from hpcscientist.records.asked.model import Message
+from hpcscientist.records.model_calls import Message
 
 
 @pytest.fixture

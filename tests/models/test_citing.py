@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.prompting.citing import found_ids
+from hpcscientist.models.prompting.naming import found_ids
 
 SHOWN = ("arxiv:1706.03762", "doi:10.1/ABC", "title:0a1b")
 

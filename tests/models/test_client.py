@@ -29,7 +29,7 @@ from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import EndpointError, ModelSpecError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.endpoint.retry import Backoff, Transient, retry_after_s
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 KEY = "sk-secret-123"
 # Quick to try again, and patient: what is to be given up is asked for by `impatient`.

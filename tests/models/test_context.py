@@ -13,12 +13,11 @@ from misbehaving_endpoint import Act, Endpoint, answer, completion, error, hang
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.prompting.materials import Prompt, entries, of_template
+from hpcscientist.models.prompting.fitting import Prompt, Window, entries, of_template
 from hpcscientist.models.roles import Roles
 from hpcscientist.models.structured import ask
-from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import ModelRequest
 
 QUICK = ClientSettings(timeout_s=300, retries=0, backoff_s=0.001, backoff_max_s=0.002)
 CONTEXT = 3000

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.models.prompting.counting import Estimate, Exact, counter_of
-from hpcscientist.records.asked.model import Message
+from hpcscientist.models.prompting.fitting import Estimate, Exact, counter_of
+from hpcscientist.records.model_calls import Message
 
 PROSE = "The quick brown fox jumps over the lazy dog. " * 40
 

@@ -10,7 +10,7 @@ from sentence_kit import OTHER, ROTATED, model_folder
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.models.embedding.sentences import open_embedder
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
 
 TEXTS = [
     ROTATED,

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError
-from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Window
-from hpcscientist.models.prompting.materials import Part, Prompt
-from hpcscientist.records.asked.model import Message, ModelReply
+from hpcscientist.models.prompting.fitting import LEAST_ANSWER, Part, Prompt, Window
+from hpcscientist.records.model_calls import Message, ModelReply
 
 
 class Letters:

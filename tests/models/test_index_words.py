@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.embedding.words import (
+from hpcscientist.models.embedding.keywords import (
     LONGEST,
     STOP,
     identifiers,

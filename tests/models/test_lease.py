@@ -20,8 +20,7 @@ from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.checking.image import Image
 from hpcscientist.models.serving.lease import Beat, Lease
 from hpcscientist.models.serving.nodes import leftovers
-from hpcscientist.models.serving.order import Endpoint, Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
 
 LIMIT_S = 120.0
 # A node's parent lives on, as srun does, and as what starts a container does.

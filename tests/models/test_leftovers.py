@@ -18,8 +18,7 @@ import pytest
 
 from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.nodes import leftovers
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 
 
 def an_order(scratch: Path) -> Order:

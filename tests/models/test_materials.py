@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     GONE,
     Part,
     Prompt,
@@ -17,7 +17,7 @@ from hpcscientist.models.prompting.materials import (
     shortened,
     tail,
 )
-from hpcscientist.records.asked.model import Message
+from hpcscientist.records.model_calls import Message
 
 
 def forms(part: Part) -> list[object]:

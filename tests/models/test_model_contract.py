@@ -17,8 +17,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.ports import Model
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 REPLIES = {
     (1, "propose", 1, 0): "one",

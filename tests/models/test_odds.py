@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcscientist.models.odds import Token, by_field, of_numbers
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.base import NumberOdds
 
 Odds = Mapping[int, float]
 TEXT = '{"topic": 8, "attributes": 10, "reason": "8 of 10"}'

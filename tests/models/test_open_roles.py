@@ -13,7 +13,7 @@ from hpcscientist.errors import ModelSpecError, ReplyError
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.open import Served, open_models, parse_spec, role_specs
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.records.asked.model import Message, ModelRequest, Role
+from hpcscientist.records.model_calls import Message, ModelRequest, Role
 from hpcscientist.records.trial import Stage
 
 QUICK = ClientSettings(timeout_s=300, retries=0)

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from hpcscientist.models.endpoint.overflow import read_overflow
+from hpcscientist.models.endpoint.client import read_overflow
 
 
 @pytest.mark.parametrize(

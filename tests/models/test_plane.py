@@ -15,8 +15,7 @@ import pytest
 
 from hpcscientist.errors import Interrupted, ServingError
 from hpcscientist.models.serving import ports
-from hpcscientist.models.serving.order import Endpoint, Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane, read_endpoint
 
 # What a node's process does, as far as its driver sees it: it ends with its parent, and when asked.

@@ -7,7 +7,7 @@ import pytest
 
 from hpcscientist.errors import ModelSpecError, PlaybookExhausted, ReplyError
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 GOOD = '{"idea": 1, "stage": "propose", "text": "x"}'
 

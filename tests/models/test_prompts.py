@@ -14,13 +14,12 @@ from hpcscientist.models.prompting.prompts import fence, render
 from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.recipe.schema import Budgets, BudgetSpec, Resources, Topic
-from hpcscientist.records.asked.proposing import Leader, Reference
-from hpcscientist.records.asked.vetting import Direction as Way
 from hpcscientist.records.experiment import ConceptCheck, ReviewReply
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.known.survey import Concept, ConceptRecord, TaskAttributes
-from hpcscientist.records.outcome import IdeaFailure
-from hpcscientist.records.trial import Direction, MetricSpec
+from hpcscientist.records.literature import Concept, ConceptRecord, TaskAttributes
+from hpcscientist.records.proposing import Direction as Way
+from hpcscientist.records.proposing import Leader, Reference
+from hpcscientist.records.trial import Direction, IdeaFailure, MetricSpec
 from hpcscientist.reviews.form import load as load_form
 from hpcscientist.reviews.reviewer import Example
 
@@ -233,6 +232,22 @@ CONTEXTS: dict[str, dict[str, Any]] = {
         "names": ("WIDTH", "np"),
         "problem": "'x' is not defined",
         "mends": False,
+        "offer": OFFER,
+    },
+    "part": {
+        "idea_fields": FIELDS,
+        "unit": Unit("experiment.py", "WIDTH", 1, 1),
+        "change": "64 in place of 32.",
+        "code": "WIDTH = 32",
+        "beside": [("experiment.py: train", "Twice as long.")],
+        "imports": "import numpy as np",
+        "names": ("train",),
+    },
+    "definition": {
+        "idea_fields": FIELDS,
+        "name": "RATE",
+        "is_function": False,
+        "code": "WIDTH = RATE",
     },
     "contract": CONTRACT,
     "repair": {"problem": "note: Field required", "cut_off": True, "thought_only": False},

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.prompting.prompts import line, tame
 
 # Marks as the chat templates and tokenizers of these families have them.
 MARKS = {

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from hpcscientist.errors import DiskFull, EndpointError, ReplyError, RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.models.answers import prompt_hash
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.replay import read_run
-from hpcscientist.models.text import prompt_hash
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
-from hpcscientist.records.bounds import MOST
+from hpcscientist.records.base import MOST
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 
 class Counting:

@@ -13,8 +13,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.open import open_model
 from hpcscientist.models.playbook import PlaybookModel, copy
 from hpcscientist.models.recorded import RecordedModel
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.idea import SURVEY_ID
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 ASKED = [
     (SURVEY_ID, "attributes", 1, 0),

@@ -8,10 +8,10 @@ import pytest
 
 from hpcscientist.campaign.stages import replies
 from hpcscientist.models.reply_limits import Limit, narrowed
-from hpcscientist.records.asked.replies import CodeReply
-from hpcscientist.records.asked.vetting import ConvergeReply, NoveltyReply, ReflectReply
+from hpcscientist.records.authoring import CodeReply
 from hpcscientist.records.experiment import ReviewReply
-from hpcscientist.records.known.survey import ProfileReply
+from hpcscientist.records.literature import ProfileReply
+from hpcscientist.records.proposing import ConvergeReply, NoveltyReply, ReflectReply
 
 
 def items(schema: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 
 def test_a_request_is_read_as_it_was_written() -> None:

@@ -13,11 +13,11 @@ from misbehaving_endpoint import Endpoint, answer, completion, error
 
 from hpcscientist.config.settings import REVIEW, ClientSettings
 from hpcscientist.models.endpoint.client import OpenAIModel
-from hpcscientist.models.prompting.materials import fixed
-from hpcscientist.models.voice import Call, Voice
-from hpcscientist.records.asked.model import Message
-from hpcscientist.records.asked.vetting import FeasibilityReply
-from hpcscientist.records.known.survey import RankReply
+from hpcscientist.models.prompting.fitting import fixed
+from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.records.literature import RankReply
+from hpcscientist.records.model_calls import Message
+from hpcscientist.records.proposing import FeasibilityReply
 
 QUICK = ClientSettings(timeout_s=300, retries=1, backoff_s=0.001, backoff_max_s=0.002)
 TEXT = '{"topic": 8, "attributes": 10, "reason": "r"}'
@@ -71,7 +71,7 @@ async def model(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
 
 
 async def rank(model: Any, ordinal: int = 1) -> RankReply:
-    voice = Voice(model, "review", REVIEW)
+    voice = RoleClient(model, "review", REVIEW)
     return await voice.ask(Call("survey", 0, "rank", ordinal), RankReply, ASKED)
 
 
@@ -85,7 +85,7 @@ async def test_probabilities_are_asked_for_with_scores_and_with_nothing_else(
     assert reply.expectation("attributes") == pytest.approx(5.5)
     fits = {"seconds": 1, "memory_mb": 1, "fits": True, "reason": "r"}
     endpoint.script = [answer(completion(json.dumps(fits)))]
-    await Voice(model, "review", REVIEW).ask(
+    await RoleClient(model, "review", REVIEW).ask(
         Call("idea-0001", 1, "feasibility"), FeasibilityReply, ASKED
     )
     bodies = [seen.body for seen in endpoint.posts]

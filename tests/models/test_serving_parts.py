@@ -24,8 +24,7 @@ from hpcscientist.models.serving.fitting.drafting import Allocation, draft, name
 from hpcscientist.models.serving.fitting.layout import Layout, Machine
 from hpcscientist.models.serving.nodes import caches, leftovers, node, offline
 from hpcscientist.models.serving.nodes.gate import KEY_FILE, Gate
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.records.site import Site
 
 JOBS = st.integers(min_value=1, max_value=10**9)

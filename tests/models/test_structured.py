@@ -14,9 +14,9 @@ from hpcscientist.models.answers import find_objects, strip_reasoning
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.structured import Unusable, ask, parse, warmer
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Proposal
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 
 class Edit(Record):

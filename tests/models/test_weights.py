@@ -10,10 +10,9 @@ import pytest
 from checkpoint_kit import CONFIG, FIRST, POINTER, SECOND, write_json, write_model, write_shard
 
 from hpcscientist.errors import WeightsError
-from hpcscientist.models.serving.checking.hub import resolve
 from hpcscientist.models.serving.checking.shape import LayerCache, read_shape
-from hpcscientist.models.serving.checking.tokenizer import chat_template
-from hpcscientist.models.serving.checking.weights import check, require_whole
+from hpcscientist.models.serving.checking.tensors import resolve
+from hpcscientist.models.serving.checking.weights import chat_template, check, require_whole
 
 SHARD = "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -12,10 +12,10 @@ from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.papers.writing.brief import brief_of, subjects
 from hpcscientist.recipe.load import Recipe, load, shipped_folder
-from hpcscientist.records.asked.vetting import Citation, NoveltyVerdict
 from hpcscientist.records.experiment import AnalysisReply
 from hpcscientist.records.idea import Idea, Proposal
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
+from hpcscientist.records.proposing import Citation, NoveltyVerdict
 
 
 @pytest.fixture(scope="module")

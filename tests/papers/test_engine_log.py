@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcscientist.papers.typesetting.builder import defects_of
 from hpcscientist.papers.typesetting.engine import Typeset
-from hpcscientist.papers.typesetting.log import defects_of
 from hpcscientist.records.manuscript import DefectCode
 
 LOG = r"""

@@ -13,7 +13,7 @@ from typesetting_kit import PAPERS, document, manuscript
 from hpcscientist.literature.sources.records.bibtex import read
 from hpcscientist.papers.typesetting import escape, html, preview
 from hpcscientist.papers.typesetting.bibliography import bibtex, entries
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Paragraph, Section, Text
 
 HOSTILE = (

@@ -21,7 +21,7 @@ from hpcscientist.papers.check import check_all
 from hpcscientist.papers.facts.collect import collect
 from hpcscientist.papers.trace import COLUMNS, as_table, trace
 from hpcscientist.records.facts import FactKind, FactSheet, Statistic
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import (
     Defect,
     DefectCode,
@@ -30,8 +30,7 @@ from hpcscientist.records.manuscript import (
     Section,
     parse_blocks,
 )
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Split, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Split, TrialSpec
 from hpcscientist.results import compact
 
 GAIN = {"baseline": 0.0, "idea-0001": 0.05, "idea-0002": -0.04}

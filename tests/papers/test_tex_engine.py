@@ -20,7 +20,7 @@ from typesetting_kit import (
 )
 
 from hpcscientist.literature.sources.pdf.document import pymupdf
-from hpcscientist.papers.typesetting import engine, escape, latex, log, pdf, preview
+from hpcscientist.papers.typesetting import builder, engine, escape, latex, pdf, preview
 from hpcscientist.papers.typesetting.escape import squeezed
 from hpcscientist.papers.venues import venue
 from hpcscientist.records.manuscript import (
@@ -53,7 +53,7 @@ def text_of(path: Path) -> str:
 def test_each_venue_builds_without_a_word_of_complaint(name: str, tmp_path: Path) -> None:
     made = document(tmp_path, name=name)
     done = typeset(tmp_path, made)
-    assert log.defects_of(done) == []
+    assert builder.defects_of(done) == []
     assert done.pdf is not None
     found = pdf.read(done.pdf, made)
     assert found.defects == ()
@@ -135,7 +135,7 @@ ENDLESS = {
 def test_what_has_no_end_is_ended_and_told(kind: str, tmp_path: Path) -> None:
     done = typeset(tmp_path, document(tmp_path), ENDLESS[kind], QUICK)
     assert done.pdf is None
-    assert DefectCode.BUILD_FAILED in {defect.code for defect in log.defects_of(done)}
+    assert DefectCode.BUILD_FAILED in {defect.code for defect in builder.defects_of(done)}
     written = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert written < 64 * 2**20
 
@@ -160,7 +160,7 @@ def test_hostile_words_are_printed(tmp_path: Path) -> None:
     )
     of = document(tmp_path, made)
     done = typeset(tmp_path, of)
-    codes = {defect.code for defect in log.defects_of(done)}
+    codes = {defect.code for defect in builder.defects_of(done)}
     assert codes <= {DefectCode.OVERFULL_BOX, DefectCode.MISSING_FIGURE}
     assert done.pdf is not None
     seen = squeezed(text_of(done.pdf))
@@ -184,7 +184,7 @@ def test_each_letter_that_is_let_through_builds(tmp_path: Path) -> None:
         update={"sections": (Section(id="x", title="Letters", blocks=blocks),), "figures": ()}
     )
     done = typeset(tmp_path, document(tmp_path, made))
-    assert [d for d in log.defects_of(done) if d.code is not DefectCode.OVERFULL_BOX] == []
+    assert [d for d in builder.defects_of(done) if d.code is not DefectCode.OVERFULL_BOX] == []
     assert done.pdf is not None
 
 
@@ -217,13 +217,14 @@ def test_complaints_name_their_paragraph(tmp_path: Path) -> None:
         }
     )
     found = [
-        (d.code, str(d.place)) for d in log.defects_of(typeset(tmp_path, document(tmp_path, lost)))
+        (d.code, str(d.place))
+        for d in builder.defects_of(typeset(tmp_path, document(tmp_path, lost)))
     ]
     assert (DefectCode.MISSING_FIGURE, "figure:nothing, paragraph 1") in found
     without = lost.model_copy(update={"figures": ()})
     found = [
         (d.code, d.place.section)
-        for d in log.defects_of(typeset(tmp_path, document(tmp_path, without)))
+        for d in builder.defects_of(typeset(tmp_path, document(tmp_path, without)))
     ]
     assert (DefectCode.UNDEFINED_REFERENCE, "last") in found
     assert (DefectCode.OVERFULL_BOX, "results") in found
@@ -236,7 +237,7 @@ def test_a_number_that_nobody_defined_stops_the_build(tmp_path: Path) -> None:
     (tmp_path / "body.tex").write_text(body + r"\hpcnum{idea-0009.test.accuracy.mean}")
     done = engine.typeset(tmp_path, latex.NAME, EPOCH)
     assert done.pdf is None
-    defect = log.defects_of(done)[0]
+    defect = builder.defects_of(done)[0]
     assert "idea-0009.test.accuracy.mean" in defect.found
 
 

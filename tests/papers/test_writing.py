@@ -30,12 +30,11 @@ from writing_kit import (
 from hpcscientist.errors import EndpointError, ReplyError
 from hpcscientist.files.rundir import PaperPaths
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.models.prompting.counting import Estimate
+from hpcscientist.models.prompting.fitting import Estimate
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.papers.writing import drafts
+from hpcscientist.papers.writing.brief import MOST, facts_for
 from hpcscientist.papers.writing.evidence import Evidence, sentences_of
-from hpcscientist.papers.writing.offered import MOST, facts_for
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.facts import Statistic
 from hpcscientist.records.manuscript import (
     Defect,
@@ -46,6 +45,7 @@ from hpcscientist.records.manuscript import (
     parse_line,
 )
 from hpcscientist.records.manuscript import written as plain
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 INTRODUCTION, RELATED, RESULTS = "section/101", "section/201", "section/601"
 
@@ -457,7 +457,7 @@ def test_a_hostile_writer_is_refused_or_harmless(replies: list[list[str]], data:
 
 
 def _reply(text: str) -> Any:
-    from hpcscientist.records.asked.writing import SectionReply  # noqa: PLC0415
+    from hpcscientist.records.writing import SectionReply  # noqa: PLC0415
 
     return SectionReply(paragraphs=(text,))
 

@@ -21,7 +21,7 @@ from hpcscientist.papers.typesetting.document import (
     numbers_of,
 )
 from hpcscientist.papers.venues import venue
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import (
     FigureUse,
     Manuscript,

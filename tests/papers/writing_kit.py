@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpcscientist.config.settings import PapersSettings, RoleSettings
-from hpcscientist.models.voice import Voice
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.papers.writing.advice import ABSTRACT_ADVICE, SectionAdvice, advice_on
 from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
-from hpcscientist.ports.model import Model
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.ports import Model
 from hpcscientist.records.facts import (
     Fact,
     FactIdea,
@@ -25,8 +24,8 @@ from hpcscientist.records.facts import (
     Scope,
     Statistic,
 )
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.known.literature import Hit, Paper, SearchBy
+from hpcscientist.records.findings import Verdict
+from hpcscientist.records.literature import Hit, Paper, SearchBy
 from hpcscientist.records.manuscript import (
     Defect,
     DefectCode,
@@ -38,6 +37,7 @@ from hpcscientist.records.manuscript import (
     lines,
     walk,
 )
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.trial import Direction, Split
 
 IDEA = "idea-0001"
@@ -267,8 +267,8 @@ def writer(
     role = RoleSettings(temperature=0.4, context=context, max_tokens=600)
     heard = [] if told is None else told
     return Writer(
-        voice=Voice(model, "writing", role, 7),
-        judge=Voice(model, "review", role, 7),
+        voice=RoleClient(model, "writing", role, 7),
+        judge=RoleClient(model, "review", role, 7),
         brief=brief,
         sheet=SHEET,
         library=Shelf() if library is None else library,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcscientist.bench.model.reading import STEPS
+from hpcscientist.bench.model.measure import STEPS
 
 TESTS = Path(__file__).resolve().parents[1]
 SIZE, IDEAS, SEEDS = "0.5b", 4, 1

@@ -8,7 +8,7 @@ from hpcscientist.campaign.stages import replies
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks.check import check
 from hpcscientist.recipe.create import create
-from hpcscientist.records.asked.writing import REPLIES
+from hpcscientist.records.writing import REPLIES
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.files.hashing import hash_bytes, hash_tree
-from hpcscientist.recipe.archive import packed, ustar
-from hpcscientist.recipe.archive.packed import Packed, pack, read
+from hpcscientist.recipe import archive
+from hpcscientist.recipe.archive import Packed, pack, read
 from hpcscientist.recipe.create import create
 
 Member = tuple[tarfile.TarInfo, bytes]
@@ -80,7 +80,7 @@ def test_what_may_be_data_is_left_out_and_named(recipe: Path) -> None:
 
 def test_a_large_recipe_or_an_odd_name_makes_no_archive(recipe: Path) -> None:
     large = recipe / "reference" / "large.txt"
-    large.write_bytes(b"a" * packed.LIMIT)
+    large.write_bytes(b"a" * archive.LIMIT)
     assert pack(recipe) is None
     large.unlink()
     assert pack(recipe) is not None
@@ -249,7 +249,7 @@ def test_an_archive_that_was_made_otherwise_is_refused(
 def test_what_follows_the_archive_is_refused(recipe: Path) -> None:
     data = packed_of(recipe)
     assert "other than" in str(read(data + b"more"))
-    assert "at most" in str(read(data + bytes(packed.LIMIT)))
+    assert "at most" in str(read(data + bytes(archive.LIMIT)))
 
 
 def test_damage_never_raises_and_never_passes(recipe: Path) -> None:
@@ -305,7 +305,7 @@ def far() -> bytes:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (digits(packed.LIMIT - 2048), "so it is no plain file"),
+        (digits(archive.LIMIT - 2048), "so it is no plain file"),
         (two_names(), "damaged"),
         (negative(), "damaged"),
         (odd(), "damaged"),
@@ -331,7 +331,7 @@ def test_names_are_as_deep_and_as_long_as_a_disk_takes(recipe: Path) -> None:
         (f"{hashed}  recipe/{'n' * 600}\n", [f"recipe/{'n' * 600}"]),
     ):
         members = [("SHA256SUMS", sums.encode()), *((name, content) for name in names)]
-        assert isinstance(read(ustar.encode(members)), str)
+        assert isinstance(read(archive.encode(members)), str)
     for name in (f"{'n/' * 40}a.py", f"{'n' * 200}/{'n' * 200}/{'n' * 200}.py"):
         path = recipe / name
         path.parent.mkdir(parents=True)
@@ -353,7 +353,7 @@ def test_what_goes_through_a_file_is_found_between_others(recipe: Path) -> None:
 
 def test_many_files_make_no_archive(recipe: Path) -> None:
     before = pack(recipe)
-    for number in range(ustar.MOST_FILES):
+    for number in range(archive.MOST_FILES):
         (recipe / "helpers" / f"of_{number}.py").touch()
     assert pack(recipe) is None
     assert before is not None
@@ -362,10 +362,10 @@ def test_many_files_make_no_archive(recipe: Path) -> None:
 def test_the_layout_is_the_same_wherever_it_is_written(tmp_path: Path) -> None:
     """By its hash: no version of Python writes another one, and earlier archives stay readable."""
     names = ("SHA256SUMS", "recipe/a.py", f"recipe/{'long' * 40}.py", "recipe/größe.py")
-    data = ustar.encode((name, name.encode() * 40) for name in names)
+    data = archive.encode((name, name.encode() * 40) for name in names)
     assert hash_bytes(data) == "05d1108ffc91c33b38a0f5e6317aad5ac1fcab979e2800a739286d5e1055af9c"
     assert len(data) % 10240 == 0
-    assert ustar.decode(data) == {name: name.encode() * 40 for name in names}
+    assert archive.decode(data) == {name: name.encode() * 40 for name in names}
     (tmp_path / "made.tar").write_bytes(data)
     listed = subprocess.run(
         ["tar", "tf", tmp_path / "made.tar"],

@@ -20,8 +20,7 @@ from recipes_kit import BAD_PREDICTIONS, NAMES, Topic, folder_of
 from hpcscientist.config.settings import PathSettings, Settings
 from hpcscientist.launching.rehearsal import rehearse
 from hpcscientist.recipe import load
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome, Scored
-from hpcscientist.records.trial import Split
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Scored, Split
 
 Find = Callable[[str], Topic]
 

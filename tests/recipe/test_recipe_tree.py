@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_tree
 from hpcscientist.recipe import load
 from hpcscientist.recipe.checks import tree

@@ -8,7 +8,7 @@ import pytest
 from result_rows import HOSTILE, MEASURED, ROWS, row
 from rich.cells import cell_len
 
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.report.table import table
 from hpcscientist.report.words import headline
 

@@ -10,9 +10,8 @@ from bench_campaign import CampaignBench, ScriptedProposer, scored
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.records.events import Event, TrialEnded
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure
-from hpcscientist.records.trial import TrialSpec
-from hpcscientist.reproduction.shared import baseline_reports
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, TrialSpec
+from hpcscientist.reproduction.rerun import baseline_reports
 
 
 @pytest.fixture

@@ -12,15 +12,21 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files import vault
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.found.claim import Claim, Evidence, Measured
-from hpcscientist.records.found.finding import Verdict
-from hpcscientist.records.found.reproduction import Holding, Reproduction
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome
-from hpcscientist.records.trial import Isolation, Split, TrialReport, TrialSpec, Usage
+from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Isolation,
+    Outcome,
+    Split,
+    TrialReport,
+    TrialSpec,
+    Usage,
+)
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.ground import Wanted, config_here
+from hpcscientist.reproduction.claim_integrity import examine
+from hpcscientist.reproduction.environment import Wanted, config_here
 from hpcscientist.reproduction.judge import Said, judge
-from hpcscientist.reproduction.whole import examine
 
 SEEDS = (1, 2, 3, 4, 5)
 BASELINE = dict(zip(SEEDS, (0.70, 0.72, 0.71, 0.69, 0.70), strict=True))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome, Scored
 from hpcscientist.records.trial import (
     Budget,
     Direction,
+    IdeaFailed,
+    IdeaFailure,
     Isolation,
     Limits,
     MetricSpec,
+    Outcome,
     Provenance,
+    Scored,
     Sources,
     Split,
     Stage,

@@ -16,8 +16,7 @@ from result_makers import FAILED, make_report, make_spec, put
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.records.outcome import MachineFailed, MachineFailure
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import MachineFailed, MachineFailure, TrialSpec
 from hpcscientist.results import compact as compaction
 from hpcscientist.results import logs, store
 from hpcscientist.results.aggregate import overview

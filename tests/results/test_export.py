@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from result_rows import ADDED, BEYOND, CONTRACT, HOSTILE, MEASURED, MEASURED_DOWN, ROWS, row
 
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.results import export
 
 

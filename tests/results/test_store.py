@@ -17,15 +17,18 @@ from result_makers import FAILED, make_report, make_spec
 
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    SELF_REPORTED,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    TrialReport,
+    TrialSpec,
+    Usage,
 )
-from hpcscientist.records.trial import SELF_REPORTED, TrialReport, TrialSpec, Usage
 from hpcscientist.results.schema import SCHEMA, VERSION, VERSION_KEY
 from hpcscientist.results.store import encode, read_result, read_table, write_result
 

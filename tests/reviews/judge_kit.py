@@ -12,8 +12,8 @@ from typing import Any
 from hpcscientist.config.settings import Settings
 from hpcscientist.models.prompting.fitting import Window
 from hpcscientist.models.roles import Roles
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.scores import NumberOdds
+from hpcscientist.records.base import NumberOdds
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.reviews import form as forms
 from hpcscientist.reviews import opening
 from hpcscientist.reviews.form import Form

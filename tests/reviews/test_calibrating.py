@@ -12,10 +12,10 @@ from judge_kit import FORM, NEURIPS, Judge, filled, kind, labelled, noisy, text_
 
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import calibrated, page, paper
-from hpcscientist.reviews.calibration import bench, table
+from hpcscientist.reviews.calibration import bench
 from hpcscientist.reviews.calibration import labelled as sets
 from hpcscientist.reviews.review import Wanted, review_all
 
@@ -73,7 +73,7 @@ def test_the_reviewer_s_noise_is_recovered_within_its_interval(made: bench.Repor
 
 
 def test_all_of_it_is_printed(made: bench.Report) -> None:
-    lines = "\n".join(table.of_report(made))
+    lines = "\n".join(bench.of_report(made))
     for word in (*made.calibration.measures, "humans", "SD from run to run", "tokens read"):
         assert word in lines
     assert made.cost["replies"] == 3

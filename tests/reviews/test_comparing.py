@@ -16,7 +16,7 @@ from scipy.stats import t, ttest_1samp
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import EndpointError
 from hpcscientist.feedback.statistics import wilson
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.reviews import Mark, Sample
 from hpcscientist.reviews import page, paper
 from hpcscientist.reviews.compare import ASPECTS, Wanted, compare, result

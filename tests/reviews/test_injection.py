@@ -16,8 +16,8 @@ from attack_kit import SEEN, UNSEEN, Attack, write
 from judge_kit import FORM, Judge, filled, noisy, text_of
 
 from hpcscientist.config.settings import REVIEW
-from hpcscientist.models.voice import Voice
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.reviews import instructions, paper
 from hpcscientist.reviews.reading import Reader, Subject
 from hpcscientist.reviews.reviewer import Panel, Reviewers, spreads
@@ -68,7 +68,7 @@ def reviewed(attack: Attack | None, path: Path) -> tuple[float, float]:
 
     async def run() -> tuple[float, float]:
         judge = obedient(attack)
-        voice = Voice(judge, "review", REVIEW)
+        voice = RoleClient(judge, "review", REVIEW)
         reader = Reader(voice, SAID, path.parent / "reading.json")
         panel = Panel(ensemble=5, reflections=1, chair=False)
         found = await Reviewers(voice, FORM, panel).review(paper.read(path), SAID, reader)

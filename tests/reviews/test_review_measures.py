@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.reviews.calibration import measures
-from hpcscientist.reviews.calibration.fitting import fit
+from hpcscientist.reviews.calibration.bench import fit
 
 LABELS = st.lists(
     st.tuples(st.booleans(), st.booleans(), st.integers(1, 10)), min_size=4, max_size=40

@@ -15,8 +15,8 @@ from hpcscientist.config.settings import REVIEW, Settings
 from hpcscientist.errors import ContextOverflow, EndpointError, ReplyError, UsageError
 from hpcscientist.files.rundir import ReviewPaths
 from hpcscientist.models.prompting.fitting import Window
-from hpcscientist.models.voice import Voice
-from hpcscientist.records.asked.model import ModelRequest
+from hpcscientist.models.role_client import RoleClient
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.records.reviews import Review
 from hpcscientist.reviews import form as forms
 from hpcscientist.reviews import page, paper
@@ -41,7 +41,7 @@ def one_round(request: ModelRequest) -> dict[str, Any]:
 def ask(
     judge: Judge, folder: Path, panel: Panel, form: Form = FORM, of: Any = PAPER, context: int = 0
 ) -> Reviewed:
-    voice = Voice(judge, "review", REVIEW, window=Window(context))
+    voice = RoleClient(judge, "review", REVIEW, window=Window(context))
     subject = Subject(of.name, 7)
     reader = Reader(voice, subject, folder / "reading.json")
     return asyncio.run(Reviewers(voice, form, panel).review(of, subject, reader))

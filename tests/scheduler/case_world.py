@@ -28,20 +28,19 @@ from event_kit import driver_started
 from recordings import Names
 from trialkit import Bench
 
-from hpcscientist.campaign.running.dispatcher import journalled
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.dispatcher import journalled
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, phase
 from hpcscientist.execution.backends.slurm.watching.queue import AccountRow, QueueRow
-from hpcscientist.execution.backends.slurm.watching.states import Phase, phase
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal as journals
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import DriverLock
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import CampaignStarted, NoteTaken, TrialEnded
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
 from hpcscientist.records.site import Site
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker.element import MODULE
 

@@ -22,12 +22,11 @@ from recordings import SEPARATOR, Recording, Said, Section
 
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution import presence
+from hpcscientist.execution.backends.slurm import sweep
 from hpcscientist.execution.backends.slurm.batches import BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm, failure
-from hpcscientist.execution.backends.slurm.jobs import sweep
 from hpcscientist.execution.backends.slurm.watching.queue import accounted, queued
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import Scored, TrialReport, TrialSpec, Usage
 from hpcscientist.results.store import write_result
 
 FIRST_JOB = 4100

@@ -10,11 +10,11 @@ import pytest
 from command_server import Answer, Asked, CommandServer, on_path
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES
-from hpcscientist.records.runs import Accepted, Ended, EndState, Unknown
 from hpcscientist.records.site import Site, SlurmSite, WatchSite
+from hpcscientist.records.trial import Accepted, Ended, EndState, Unknown
 
 
 class Queue:

@@ -13,9 +13,9 @@ from turned_loop import TurnedLoop
 
 from hpcscientist.errors import SchedulerSilent
 from hpcscientist.execution import presence
+from hpcscientist.execution.backends.slurm.backend import Stops
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord, BatchFolder
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.stops import Stops
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
     ArrayTask,
@@ -25,10 +25,8 @@ from hpcscientist.execution.backends.slurm.watching.ledger import (
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import ABSENCES, Rounds
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.runs import Ended, EndState, RunId, Started
 from hpcscientist.records.site import WatchSite
-from hpcscientist.records.trial import TrialReport, Usage
+from hpcscientist.records.trial import Ended, EndState, RunId, Scored, Started, TrialReport, Usage
 from hpcscientist.results.store import write_result
 
 SEP = "\x1f"

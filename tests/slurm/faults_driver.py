@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.campaign.running.dispatcher import journalled
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.dispatcher import journalled
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.config.site import load_site
 from hpcscientist.errors import HpcsciError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend

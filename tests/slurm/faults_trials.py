@@ -21,8 +21,7 @@ from trialkit import Bench
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.history import journal
 from hpcscientist.records.events import Event, NoteTaken, TrialEnded
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, TrialReport, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
 

@@ -22,11 +22,10 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.models.endpoint.client import OpenAIModel
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.serving.asking import open_served
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.records.asked.model import Message, ModelReply, ModelRequest
+from hpcscientist.models.serving.replicas import open_served
+from hpcscientist.records.model_calls import Message, ModelReply, ModelRequest
 
 MANY = 24
 TOKENS = 400

@@ -18,8 +18,7 @@ import psutil
 from faults_kit import Faults, until
 from slurm_kit import Cluster
 
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 
 HERE = Path(__file__).parent
 READY_S, LIMIT_S = 1200.0, 600

@@ -11,7 +11,7 @@ import pytest
 from faults_kit import Faults, signal_worker, until
 from faults_trials import WHEN_TOLD, Prepare
 
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Scored
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Scored
 
 pytestmark = pytest.mark.slurm
 

@@ -6,7 +6,7 @@ import pytest
 from faults_kit import Faults, until
 from faults_trials import WHEN_TOLD, Prepare
 
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 
 pytestmark = pytest.mark.slurm
 

@@ -26,8 +26,7 @@ from slurm_kit import Cluster
 
 from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
-from hpcscientist.records.outcome import IdeaFailed, IdeaFailure, Outcome, Scored
-from hpcscientist.records.trial import TrialReport
+from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Scored, TrialReport
 from hpcscientist.results.store import read_result
 
 pytestmark = [pytest.mark.slurm, pytest.mark.apptainer]

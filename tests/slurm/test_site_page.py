@@ -19,7 +19,7 @@ from test_readmes import blocks
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
 from hpcscientist.records.events import TrialEnded
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 
 pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.e2e, pytest.mark.timeout(1800)]
 

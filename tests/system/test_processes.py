@@ -25,7 +25,7 @@ def test_children(kernel_lists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_orphans_are_ours_only_while_there_is_a_brood() -> None:
     assert not processes.adopts_orphans(), "an earlier test left this process a subreaper"
-    brood = processes.Brood()
+    brood = processes.ProcessTree()
     assert processes.adopts_orphans()
     daemon = subprocess.run(
         ["sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!"],

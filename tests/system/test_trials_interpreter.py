@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from newer_python import BROKEN, NEWER, python
 
-from hpcscientist.files.handed.python import fault
+from hpcscientist.files.python_source import fault
 from hpcscientist.system import interpreter
 from hpcscientist.system.interpreter import Interpreter
 

@@ -26,7 +26,7 @@ from hpcscientist.records.events import (
     ReplyRecorded,
     TrialEnded,
 )
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.views import campaign
 from hpcscientist.views.campaign import CampaignView, best_row, next_command
 from hpcscientist.views.cards import cards

@@ -6,15 +6,17 @@ import pytest
 from event_kit import driver_started, trial_queued
 
 from hpcscientist.records.events import DriverStopped, TrialEnded, TrialStarted
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
     MachineFailure,
     Outcome,
     Scored,
+    Stage,
+    TrialReport,
+    Usage,
 )
-from hpcscientist.records.trial import Stage, TrialReport, Usage
 from hpcscientist.views.timeline import Timeline, TrialSpan, lanes
 
 T0 = 1_790_000_000.0

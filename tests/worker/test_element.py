@@ -8,10 +8,9 @@ from pathlib import Path
 
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.execution.backends.slurm.batches import BatchFolder, record_of
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Scored, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.worker import element
 

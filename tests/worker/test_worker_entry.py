@@ -15,8 +15,7 @@ from trialkit import FILL, Bench, assert_ended, assert_nothing_runs, small_disk
 from hpcscientist import __version__
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import Scored, TrialReport, TrialSpec, Usage
 from hpcscientist.results.store import read_result, read_table, write_result
 from hpcscientist.worker import entry
 

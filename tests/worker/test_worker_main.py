@@ -6,7 +6,7 @@ import sys
 import pytest
 from trialkit import Bench
 
-from hpcscientist.records.outcome import Scored
+from hpcscientist.records.trial import Scored
 from hpcscientist.results.store import read_result
 from hpcscientist.worker import MODULE
 

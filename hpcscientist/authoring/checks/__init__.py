@@ -14,9 +14,9 @@ from hpcscientist.authoring.checks.calls import call_problems
 from hpcscientist.authoring.checks.formats import format_problems
 from hpcscientist.authoring.checks.imports import attribute_problems, import_problems
 from hpcscientist.authoring.checks.names import name_problems
-from hpcscientist.authoring.checks.reading.project import Project
-from hpcscientist.files.handed.python import UNREADABLE, fault, is_newer, syntax_tree
-from hpcscientist.records.problem import Problem
+from hpcscientist.authoring.checks.project import Project
+from hpcscientist.files.python_source import UNREADABLE, fault, is_newer, syntax_tree
+from hpcscientist.records.base import Problem
 from hpcscientist.system.interpreter import HERE, Interpreter
 
 __all__ = ["Problem", "check", "runtime_problems", "syntax_problems"]

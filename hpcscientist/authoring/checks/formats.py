@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from hpcscientist.authoring.checks.reading.module import Module
-from hpcscientist.records.problem import Problem
+from hpcscientist.authoring.checks.module import Module
+from hpcscientist.records.base import Problem
 
 _ERRORS = ("TypeError", "ValueError", "KeyError", "IndexError", "LookupError")
 _WIDTH = re.compile(r"(%(?:\([^()]*\))?[-+ #0]*)(\d+)?((?:\.)(?:\d+))?")

@@ -7,13 +7,24 @@ names for undefined that a loop, a `del` or another module binds in time.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 
-from hpcscientist.authoring.checks.hints import hint
-from hpcscientist.authoring.checks.reading.module import MODULE_NAMES, Module
-from hpcscientist.authoring.checks.reading.project import Project
-from hpcscientist.authoring.checks.reading.scopes import Scope, Use
-from hpcscientist.records.problem import Problem
+from hpcscientist.authoring.checks.module import MODULE_NAMES, Module
+from hpcscientist.authoring.checks.project import Project
+from hpcscientist.authoring.checks.scopes import Scope, Use
+from hpcscientist.records.base import Problem
+
+# What a name that nobody knows may have been meant to be.
+
+_ALIKE = 0.7  # from 0 to 1; below it, another name is no hint
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the known name nearest to one, "" if none is near."""
+    near = difflib.get_close_matches(name, sorted(set(known) - {name}), n=1, cutoff=_ALIKE)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
 
 # `site` adds some; newer Pythons have had others.
 _BUILTIN = (

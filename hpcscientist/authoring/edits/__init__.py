@@ -1,8 +1,8 @@
 """Edits: how a model says what to change, and their application, all or nothing.
 
 A search text is looked for as it stands, then line by line with other white space
-(`finding.matching`), and must stand at one place only; whatever is not certain is refused, and
-the refusal goes back to the model. An edit is read as the difference between `search` and
+(`authoring.edits.matching`), and must stand at one place only; whatever is not certain is refused,
+and the refusal goes back to the model. An edit is read as the difference between `search` and
 `replace`: what it does not change stays as the file has it. Only whole texts are handled here;
 nothing touches the disk.
 """

@@ -2,20 +2,97 @@
 
 from __future__ import annotations
 
+import difflib
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from hpcscientist.authoring.edits import blocks
-from hpcscientist.authoring.edits.finding import by_lines, exact
-from hpcscientist.authoring.edits.finding.explaining import not_found
+from hpcscientist.authoring.edits import by_lines, markup, matching
+from hpcscientist.authoring.edits.lexing import fault, is_python
 from hpcscientist.authoring.edits.markup import has_entities
+from hpcscientist.authoring.edits.matching import is_marker
 from hpcscientist.authoring.edits.outcome import Applied, Changed, EditError, Note, Refusal
-from hpcscientist.authoring.edits.syntax import fault, is_python
 from hpcscientist.authoring.edits.units import apply_unit, without_idle_imports
-from hpcscientist.records.asked.replies import Edit, UnitEdit
+from hpcscientist.records.authoring import Edit, UnitEdit
+
+# Why a search text was not found: the lines it is most like, and the first that differs.
+
+_CLOSE = 0.5  # below this likeness (0 to 1) a line is no hint
+_LINE = 120
+_SHOWN = 8
+
+
+def not_found(text: str, search: str, new: str) -> tuple[str, tuple[str, ...]]:
+    """Return in one line why it was not found, and the file's lines that are nearest."""
+    lines = text.split("\n")
+    filled = [line for line in search.split("\n") if line.strip()]
+    wanted = [line for line in filled if not is_marker(line)] or filled or [""]
+    present = {line.strip() for line in lines}
+    missing = next((line for line in wanted if line.strip() not in present), None)
+    reason = "the search text does not occur: "
+    if missing is None:
+        reason += "its lines do, but not in a row or not with this white space"
+        near = _window(lines, wanted)
+    else:
+        reason += f"no line reads {missing.strip()[:_LINE]!r}"
+        near = _window(lines, wanted) if len(wanted) > 1 else ()
+        best = _nearest(lines, missing, near)
+        if best is not None:
+            reason += f"; the nearest, line {best + 1}, reads {lines[best].strip()[:_LINE]!r}"
+            near = near or (best,)
+    if new.strip() and new.strip() in text:
+        at = text.count("\n", 0, text.index(new.strip())) + 1
+        reason += f" (the new text stands at line {at} already)"
+    return reason, tuple(f"line {n + 1}: {lines[n].rstrip()[:_LINE]}" for n in near)
+
+
+def _nearest(lines: Sequence[str], wanted: str, among: Sequence[int]) -> int | None:
+    numbers = among or range(len(lines))
+    best, at = _CLOSE, None
+    for number in numbers:
+        likeness = _likeness(wanted, lines[number])
+        if likeness > best:
+            best, at = likeness, number
+    return at if at is not None or not among else _nearest(lines, wanted, ())
+
+
+def _window(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers (from 0) of the lines in a row that hold most of those wanted."""
+    asked = [_words(line) for line in wanted]
+    scores = [_shared(_words(line), asked) for line in lines]
+    size = min(len(wanted), _SHOWN)
+    sums = [
+        sum(s for s in scores[n : n + size] if s > _CLOSE) for n in range(len(lines) - size + 1)
+    ]
+    if not sums or max(sums) == 0:
+        return ()
+    first = sums.index(max(sums))
+    return tuple(n for n in range(first, first + size) if lines[n].strip())
+
+
+def _words(line: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+|[^\w\s]", line))
+
+
+def _shared(words: frozenset[str], asked: Sequence[frozenset[str]]) -> float:
+    """Return the largest share of words (0 to 1) that a line has in common with another."""
+    if not words:
+        return 0.0
+    return max(2 * len(words & other) / (len(words) + len(other)) for other in asked)
+
+
+def _likeness(a: str, b: str) -> float:
+    a, b = a.strip()[:_LINE], b.strip()[:_LINE]
+    if not a or not b:
+        return 0.0
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    if matcher.real_quick_ratio() <= _CLOSE or matcher.quick_ratio() <= _CLOSE:
+        return 0.0
+    return matcher.ratio()
+
 
 NO_TEXT = "the new text holds characters that cannot be written as UTF-8"
 CONFLICT, CALL = "conflict markers", "a call of a tool"
@@ -104,7 +181,7 @@ def _apply_one(
 
 def _gains_markers(old: str, new: str, file: str) -> bool:
     """Whether conflict markers come into a file, other than into texts of its code."""
-    if blocks.is_marked(old) or not blocks.is_marked(new):
+    if markup.is_marked(old) or not markup.is_marked(new):
         return False
     return not is_python(file) or fault(new) is not None
 
@@ -121,7 +198,7 @@ def _unescaped(edit: Edit) -> Edit:
 def _read(old: str | None, edit: Edit) -> Changed | Refusal:
     """Return what an edit means, in whichever of the known ways it is written."""
     python = is_python(edit.file)
-    marked = blocks.find(edit, old or "")
+    marked = markup.find(edit, old or "")
     whole = edit.search is None
     if marked is not None and not (whole and python and fault(edit.replace) is None):
         resolved = _resolved(marked, old, edit.file) if whole else None
@@ -129,24 +206,24 @@ def _read(old: str | None, edit: Edit) -> Changed | Refusal:
             return resolved
         pairs = [(_text(block.search), _text(block.new)) for block in marked.blocks]
         return _in_turn(old, pairs, CONFLICT, python)
-    called = blocks.calls(edit.replace) if python and whole else None
+    called = markup.calls(edit.replace) if python and whole else None
     if called is not None:
         if [search for search, _ in called] == [None]:
-            return exact.whole_file(old, called[0][1], edit.file, python)
+            return matching.whole_file(old, called[0][1], edit.file, python)
         return _in_turn(old, [(search or "", new) for search, new in called], CALL, python)
     if edit.search is None:
-        return exact.whole_file(old, edit.replace, edit.file, python)
+        return matching.whole_file(old, edit.replace, edit.file, python)
     return _placed(old or "", edit.search, edit.replace, python)
 
 
-def _resolved(marked: blocks.Blocks, old: str | None, file: str) -> Changed | None:
+def _resolved(marked: markup.Blocks, old: str | None, file: str) -> Changed | None:
     """Return a whole file in which blocks stand; None where nothing but them is of the file."""
     other, python = marked.other(file), is_python(file)
     known = {line.strip() for line in (old or "").split("\n")}
     if not other or not (python or known.issuperset(other)):
         return None
     text = marked.resolved(old or "")
-    new = exact.whole_file(old, text, file, python) if text is not None else None
+    new = matching.whole_file(old, text, file, python) if text is not None else None
     if not isinstance(new, Changed) or (python and fault(new.text) is not None):
         return None  # talk, in which blocks stand
     return replace(new, beside=(*new.beside, CONFLICT))
@@ -179,7 +256,7 @@ def _text(lines: Sequence[str]) -> str:
 
 def _placed(text: str, search: str, new: str, python: bool) -> Changed | Refusal:
     """Return a text with the new one in the place of what is searched."""
-    found = exact.find(text, search, new, python)
+    found = matching.find(text, search, new, python)
     if found is None and search.strip():
         found = by_lines.find(text, search, new, python)
     elif isinstance(found, Changed) and python and _breaks(text, found.text):

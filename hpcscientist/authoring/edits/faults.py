@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hpcscientist.authoring.edits.application import apply
 from hpcscientist.authoring.edits.outcome import EditError
 from hpcscientist.authoring.edits.units import Unit, find_unit, unit_at, unit_like, units_in
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
-from hpcscientist.records.asked.replies import Edit, UnitEdit
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
+from hpcscientist.records.authoring import Edit, UnitEdit
 
 Edits = Sequence[Edit | UnitEdit]
 

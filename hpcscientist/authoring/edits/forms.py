@@ -1,4 +1,4 @@
-"""The form in which a model is asked for edits: text to be searched, or units by name.
+"""The form in which a model is asked for edits: text to be searched, units by name, or parts.
 
 The recipe's files decide what can be offered, and which edits of this campaign could be applied
 decides what is.
@@ -11,27 +11,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hpcscientist.authoring.edits.lexing import is_python
+from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import IMPORTS, SETTINGS, Unit, units_in
 from hpcscientist.models.reply_limits import Limit, Limits
 
-Form = Literal["search", "unit"]
+Form = Literal["parts", "search", "unit"]
 
 _RECORDS: dict[Form, str] = {"search": "Edit", "unit": "UnitEdit"}
 LONGEST = 120  # lines of a unit that a model writes anew; a longer one is edited by searching
 _MOST_UNITS = 150  # of a question; past it, constants are changed by the block of them
 _MOST_EDITS = 12  # of one reply; small models else write every unit anew
+_MOST_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a question lets edits be. `forms` has one or both; `units` may be named in the one."""
+    """What a question lets edits be. `forms` has one, or search and unit; `units` may be named."""
 
     forms: tuple[Form, ...]
     files: tuple[str, ...]
     units: tuple[str, ...]
 
+    @property
+    def is_parts(self) -> bool:
+        """Whether parts are named first, and then written one by one."""
+        return self.forms == ("parts",)
+
     def limits(self, least: int | None = None, most: int = _MOST_EDITS) -> Limits:
         """Hold a reply's edits to the offer: so many of them, of these files and units."""
+        if self.is_parts:
+            return {"changes": Limit(least=least, most=_MOST_PARTS)} | {
+                "changes.part": Limit(values=self.units)
+            }
         form = _RECORDS[self.forms[0]] if len(self.forms) == 1 else None
         found = {"edits": Limit(least=least, most=most, form=form)}
         if "search" in self.forms:
@@ -45,7 +57,7 @@ class Offer:
 class Forms:
     """Chooses the form of a campaign's edits by what came of those before."""
 
-    setting: Literal["auto", "search", "unit"]
+    setting: Literal["auto", "parts", "search", "unit"]
     editable: Sequence[str]
     _tried: Counter[Form] = field(default_factory=Counter)
     _applied: Counter[Form] = field(default_factory=Counter)
@@ -57,6 +69,9 @@ class Forms:
         """
         units = units_in(files, self.editable)
         short = [unit for unit in units if unit.length <= LONGEST]
+        parts = [unit for unit in short if is_writable(unit)]
+        if self.setting == "parts" and parts and all(map(is_python, self.editable)):
+            return Offer(("parts",), tuple(self.editable), tuple(unit.label for unit in parts))
         if len(short) > _MOST_UNITS:
             short = [u for u in short if u.length > 1 or u.name == IMPORTS]
         form: Form = "search" if self.setting == "search" else "unit"
@@ -80,8 +95,10 @@ class Forms:
         return (self._applied[form] + 1) / (self._tried[form] + 2)
 
 
-def of_unit(unit: Unit, files: Mapping[str, str]) -> Offer:
-    """Offer one unit, with its file's imports and constants."""
+def of_unit(unit: Unit, files: Mapping[str, str], *, is_part: bool = False) -> Offer:
+    """Offer one unit, with its file's imports and constants where it is no part."""
+    if is_part:
+        return Offer(("parts",), (unit.file,), (unit.label,))
     beside = [u.label for u in units_in(files, [unit.file]) if u.name in (IMPORTS, SETTINGS)]
     names = tuple(dict.fromkeys([unit.label, *beside]))
     return Offer(("unit",), (unit.file,), names)

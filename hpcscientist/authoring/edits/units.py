@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.edits.finding import elision, exact
+from hpcscientist.authoring.edits import matching
+from hpcscientist.authoring.edits.lexing import fault, is_python
 from hpcscientist.authoring.edits.outcome import Changed, Refusal
-from hpcscientist.authoring.edits.syntax import fault, is_python
-from hpcscientist.files.handed.python import UNREADABLE, syntax_tree
-from hpcscientist.records.asked.replies import UnitEdit
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
+from hpcscientist.records.authoring import UnitEdit
 
 IMPORTS, SETTINGS, MAIN, WHOLE = "imports", "settings", "__main__", "whole file"
 _AROUND_NAME = re.compile(r"^(?:async def|def|class|function|method) +|\(.*\):?$|:$")
@@ -154,9 +154,9 @@ def apply_unit(
         )
     old, python = files.get(unit.file), is_python(unit.file)
     if unit.name == WHOLE:
-        whole = exact.whole_file(old, edit.code, unit.file, python)
+        whole = matching.whole_file(old, edit.code, unit.file, python)
         return whole if isinstance(whole, Refusal) else (unit.file, whole)
-    bare = exact.whole_file(None, textwrap.dedent(edit.code), unit.file, python)
+    bare = matching.whole_file(None, textwrap.dedent(edit.code), unit.file, python)
     if isinstance(bare, Refusal):
         return bare
     own = {other.name: other for other in units if other.file == unit.file}
@@ -215,7 +215,7 @@ class _Merge:
         known = {line.strip() for line in self.old.split("\n")}
         # Beside definitions a marker stands for the rest of the file, which stays anyway.
         inside = [code] if tree is None else map("\n".join, _definitions(code, tree))
-        if any(elision.markers(text.split("\n"), known) for text in inside):
+        if any(matching.markers(text.split("\n"), known) for text in inside):
             return Refusal("the code leaves lines out; write the whole unit from its first line on")
         if tree is None and (broken := fault(code)) is not None:
             return Refusal(f"the code of {unit.name} cannot be read: {broken}")
@@ -335,7 +335,7 @@ def _pieces(code: str, tree: ast.Module) -> list[_Piece]:
     for node in tree.body:
         end = _end(node)
         mine = lines[start:end]
-        while mine and (not mine[0].strip() or elision.is_marker(mine[0])):
+        while mine and (not mine[0].strip() or matching.is_marker(mine[0])):
             mine.pop(0)
         found.append(_Piece(node, tuple(mine)))
         start = end

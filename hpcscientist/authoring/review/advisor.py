@@ -3,7 +3,7 @@
 A reviewer compares code and idea concept by concept, and must tell a method that is carried out
 from one that is only pretended. Here each judgement is structured, what it claims is verified
 (`evidence`), several independent judgements are merged, and what can be found without a model
-(`signs`, and whether the predictions are the reference's) stands beside them.
+(`red_flags`, and whether the predictions are the reference's) stands beside them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpcscientist.authoring.attempts import patch
-from hpcscientist.authoring.review.evidence import MOST, Evidence
-from hpcscientist.authoring.review.idle import idle_lines
-from hpcscientist.authoring.review.reach import read
-from hpcscientist.authoring.review.signs import Sign, find
+from hpcscientist.authoring.review.dead_code import idle_lines
+from hpcscientist.authoring.review.reachability import read
+from hpcscientist.authoring.review.red_flags import Sign, find
 from hpcscientist.authoring.review.source import shown_lines
 from hpcscientist.authoring.review.verdicts import (
+    MOST,
+    Evidence,
     Wanted,
     judgement,
     merged,
@@ -28,7 +29,7 @@ from hpcscientist.authoring.review.verdicts import (
     wanted,
 )
 from hpcscientist.config.settings import Settings
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     Part,
     Prompt,
     from_the_end,
@@ -36,12 +37,12 @@ from hpcscientist.models.prompting.materials import (
     of_template,
     read_only_files,
 )
-from hpcscientist.models.prompting.quoting import line, tame
+from hpcscientist.models.prompting.prompts import line, tame
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import TRIES, Calls, Expected, Kind, Means, Stage
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.records.asked.authoring import Brief
+from hpcscientist.records.authoring import Brief
 from hpcscientist.records.experiment import CodeReview, ReviewReply
 from hpcscientist.records.idea import Idea
 
@@ -68,7 +69,7 @@ class _Seen:
 class Advisor:
     """Has `judges` judgements made of an attempt's code; without a `voice` none."""
 
-    def __init__(self, voice: Voice | None, recipe: Recipe, judges: int) -> None:
+    def __init__(self, voice: RoleClient | None, recipe: Recipe, judges: int) -> None:
         self._voice, self._judges = voice, judges
         self._spec, self._reference = recipe.spec, dict(recipe.reference)
 
@@ -123,7 +124,13 @@ class Advisor:
         return [reply for task in asked if (reply := task.result()) is not None]
 
     async def _judge(
-        self, voice: Voice, idea: Idea, attempt: int, judge: int, prompt: Prompt, limits: Limits
+        self,
+        voice: RoleClient,
+        idea: Idea,
+        attempt: int,
+        judge: int,
+        prompt: Prompt,
+        limits: Limits,
     ) -> ReviewReply | None:
         ordinal = ROUND * attempt + judge
         call = Call(idea.idea_id, idea.number, "advise", ordinal, sample=judge)

@@ -13,7 +13,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcscientist.files.handed.python import syntax_tree
+from hpcscientist.files.python_source import syntax_tree
 
 RUN = 5  # so many lines of code in a row as somewhere in the reference are the reference's
 _LONG = 2000  # lines; beyond it, lines that are frequent are not told apart when files are compared

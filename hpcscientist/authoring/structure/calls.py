@@ -6,13 +6,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.structure.code.bindings import first_parameter
 from hpcscientist.authoring.structure.code.objects import decorators, last_name
 from hpcscientist.authoring.structure.code.project import Project
 from hpcscientist.authoring.structure.code.refs import Refs
-from hpcscientist.authoring.structure.code.scopes import Path
-from hpcscientist.authoring.structure.code.statements import Place, header_parts, start_of
-from hpcscientist.authoring.structure.code.units import FunctionNode, Unit
+from hpcscientist.authoring.structure.code.scopes import Path, first_parameter
+from hpcscientist.authoring.structure.code.units import (
+    FunctionNode,
+    Place,
+    Unit,
+    header_parts,
+    start_of,
+)
 from hpcscientist.authoring.structure.inference import Inference
 
 _PASSES = 3  # each knows the arguments of calls that the one before found

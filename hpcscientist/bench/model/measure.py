@@ -2,15 +2,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from hpcscientist.bench import campaigns
-from hpcscientist.bench.model.reading import Measured, read
 from hpcscientist.config.settings import Settings
-from hpcscientist.ports.telling import Tell
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.history.entities import IdeaState
+from hpcscientist.history.state import CampaignState, fold
+from hpcscientist.history.upcasting import Line
+from hpcscientist.judgement.summary import read_rows
+from hpcscientist.models.chat import Call
+from hpcscientist.models.replay import recorded_calls
+from hpcscientist.models.structured import CUT_OFF
+from hpcscientist.ports import Tell
+from hpcscientist.records.events import CampaignEnded, DriverStarted, ReplyRecorded, TrialEnded
+from hpcscientist.records.findings import ResultRow, Verdict
+from hpcscientist.records.idea import BASELINE_ID
+from hpcscientist.records.trial import IdeaFailed, Scored, Stage
+
+# Reads from a run directory what a model cost by stage, and how far its ideas came.
+
+# The way of an idea, in order. Each step counts the ideas that came at least so far.
+STEPS = (
+    "proposed",
+    "distinct",
+    "feasible",
+    "planned",
+    "code applied",
+    "ran",
+    "scored",
+    "improved",
+    "confirmed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """The calls of one stage. Tokens and seconds; `repairs` are of a reply's form.
+
+    `first_try` counts questions whose first reply fitted its schema, `cut` replies that ended at
+    their token limit.
+    """
+
+    questions: int
+    first_try: int
+    repairs: int
+    cut: int
+    prompt: int
+    completion: int
+    seconds: float
+
+    @property
+    def calls(self) -> int:
+        """Requests, repairs included."""
+        return self.questions + self.repairs
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One campaign. `steps` counts ideas by the names of STEPS, `failures` ideas by cause.
+
+    `seconds` runs from the first request to the end; None where the campaign was resumed.
+    `trials` are those of ideas, without confirmations. `improved_at` holds, for each number of
+    trials at which one more idea had ended, how many had improved and how many were confirmed.
+    `knob_settings` counts the ideas whose code only sets knobs, as the control arm's does.
+    """
+
+    stages: Mapping[str, StageCost]
+    steps: Mapping[str, int]
+    failures: Mapping[str, int]
+    trials: int
+    seconds: float | None
+    improved_at: Sequence[tuple[int, int, int]] = field(default=())
+    knob_settings: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, read and written."""
+        return sum(cost.prompt + cost.completion for cost in self.stages.values())
+
+    def at(self, trials: int) -> tuple[int, int]:
+        """Return the improved and the confirmed ideas among the first that took `trials` trials."""
+        within = [counts for used, *counts in self.improved_at if used <= trials]
+        return (within[-1][0], within[-1][1]) if within else (0, 0)
+
+
+def read(paths: RunPaths) -> Measured:
+    """Read a campaign. Raises RunDirectoryError and ModelSpecError."""
+    lines = journal.read_lines(paths.journal)
+    state = fold(line.event for line in lines)
+    rows = {row.idea_id: row for row in read_rows(paths).rows if row.status != "baseline"}
+    stages = stage_costs(call for _, calls in recorded_calls(paths.root) for call in calls)
+    # Confirmations do not count: an arm that finds more would be charged for it.
+    trials = Counter(
+        trial.idea_id
+        for trial in state.trials.values()
+        if trial.idea_id != BASELINE_ID and trial.stage is not Stage.CONFIRM and trial.has_ended
+    )
+    ran = {
+        line.event.idea_id
+        for line in lines
+        if isinstance(line.event, TrialEnded) and isinstance(line.event.report.outcome, Scored)
+    }
+    return Measured(
+        stages=stages,
+        steps=_steps(state, rows, ran),
+        failures=_failures(state, lines),
+        trials=trials.total(),
+        seconds=_seconds(lines),
+        improved_at=_improved_at(state, rows, trials),
+        knob_settings=sum(bool(idea.only_sets_knobs) for idea in state.ideas.values()),
+    )
+
+
+def stage_costs(calls: Iterable[Call]) -> dict[str, StageCost]:
+    """Return what each stage cost, in the order of their first calls."""
+    by_stage: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        by_stage[call.stage].append(call)
+    return {stage: _cost(of) for stage, of in by_stage.items()}
+
+
+def _cost(calls: Sequence[Call]) -> StageCost:
+    repairs = [call for call in calls if call.repair]
+    questions = len(calls) - len(repairs)
+    return StageCost(
+        questions=questions,
+        first_try=questions - sum(call.repair == 1 for call in repairs),
+        repairs=len(repairs),
+        cut=sum(call.finish == CUT_OFF for call in calls),
+        prompt=sum(call.prompt_tokens for call in calls),
+        completion=sum(call.completion_tokens for call in calls),
+        seconds=sum(call.latency_s for call in calls),
+    )
+
+
+def _steps(state: CampaignState, rows: Mapping[str, ResultRow], ran: set[str]) -> dict[str, int]:
+    found = Counter[str]()
+    for idea in state.ideas.values():
+        row = rows.get(idea.idea_id)
+        came = {
+            "proposed": bool(idea.idea_hash),
+            "distinct": idea.admitted,
+            "feasible": idea.admitted and not (idea.ended and idea.ended.vetted),
+            "planned": idea.planned is not None,
+            "code applied": idea.attempts > 0,
+            "ran": idea.idea_id in ran,
+            "scored": row is not None and row.status == "scored",
+            "improved": row is not None and row.finding is Verdict.IMPROVEMENT,
+            "confirmed": row is not None and row.confirmed is True,
+        }
+        found.update(step for step, has_come in came.items() if has_come)
+    return {step: found[step] for step in STEPS}
+
+
+def _failures(state: CampaignState, lines: Sequence[Line]) -> dict[str, int]:
+    """Count the ideas that were not scored by what ended them, the most frequent first."""
+    last: dict[str, IdeaFailed] = {}
+    for line in lines:
+        if isinstance(line.event, TrialEnded):
+            outcome = line.event.report.outcome
+            if isinstance(outcome, IdeaFailed):
+                last[line.event.idea_id] = outcome
+    causes = Counter(
+        _cause(idea, last.get(idea.idea_id))
+        for idea in state.ideas.values()
+        if idea.ended is not None and idea.ended.status != "scored"
+    )
+    return dict(causes.most_common())
+
+
+def _cause(idea: IdeaState, failed: IdeaFailed | None) -> str:
+    ended = idea.ended
+    if ended is None or ended.status == "rejected":
+        return "look-alike" if ended and ended.like else "set aside before code"
+    if failed is not None and idea.attempts:
+        return f"trial: {failed.failure.value.replace('_', ' ')}"
+    where = "after its code" if idea.attempts else "no code"
+    return f"{where}: {_kind_of(ended.reason or 'no reason')}"
+
+
+def _kind_of(reason: str) -> str:
+    """Return a reason without the names and numbers that tell one case from another."""
+    without = re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "…", reason)
+    return re.sub(r"\d+", "N", without)[:80]
+
+
+def _improved_at(
+    state: CampaignState, rows: Mapping[str, ResultRow], trials: Mapping[str, int]
+) -> list[tuple[int, int, int]]:
+    ideas = [idea.idea_id for idea in state.in_order() if idea.ended is not None]
+    own = [rows.get(idea_id) for idea_id in ideas]
+    improved = (row is not None and row.finding is Verdict.IMPROVEMENT for row in own)
+    confirmed = (row is not None and row.confirmed is True for row in own)
+    counts = (accumulate(map(int, each)) for each in (improved, confirmed))
+    used = accumulate(trials.get(idea_id, 0) for idea_id in ideas)
+    return list(zip(used, *counts, strict=True))
+
+
+def _seconds(lines: Sequence[Line]) -> float | None:
+    """Return the seconds from the first request to the end, without what a model takes to load."""
+    if sum(isinstance(line.event, DriverStarted) for line in lines) != 1:
+        return None
+    asked = [line.t - e.latency_s for line in lines if isinstance(e := line.event, ReplyRecorded)]
+    ends = [line.t for line in lines if isinstance(line.event, CampaignEnded)]
+    return ends[0] - min(asked) if ends and asked else None
+
 
 CONTROL = "search"
 

@@ -13,8 +13,7 @@ from rich.table import Table
 from scipy.stats import t as student
 
 from hpcscientist.bench.figure import Figure
-from hpcscientist.bench.model.measure import Pair
-from hpcscientist.bench.model.reading import STEPS, Measured, StageCost
+from hpcscientist.bench.model.measure import STEPS, Measured, Pair, StageCost
 from hpcscientist.feedback.statistics import CONFIDENCE
 
 

@@ -24,8 +24,8 @@ from hpcscientist.records.facts import (
     exact,
     printed,
 )
-from hpcscientist.records.found.finding import ResultRow, Verdict
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.findings import ResultRow, Verdict
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.trial import Direction, MetricSpec, Split
 
 F1 = MetricSpec(name="f1", direction=Direction.MAXIMIZE, minimum_effect=0.005)

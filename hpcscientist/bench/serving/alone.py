@@ -15,8 +15,8 @@ import sys
 import time
 from typing import Any
 
-from hpcscientist.records.asked.model import ModelRequest
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import ModelRequest
 from hpcscientist.system import processes
 
 

@@ -24,16 +24,14 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.launching.serving import nodes
-from hpcscientist.launching.serving.beside import Beside
+from hpcscientist.launching.serving.driver_sidecar import DriverSidecar
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.serving.nodes import caches, leftovers, offline
-from hpcscientist.models.serving.order import ServedModel
-from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.ports.model import Model
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.models.serving.order import ServedModel, ServingPaths
+from hpcscientist.ports import Model, Tell
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.records.site import Site
 from hpcscientist.system import processes
 
@@ -168,7 +166,7 @@ def whole(ground: Ground, settings: Settings) -> Iterator[Whole]:
     )
     launcher = nodes.launcher_of(ground.site, "")
     with serving.drafted(request, nodes.here(), launcher, ground.tell) as (plane, machine):
-        beside = Beside(
+        beside = DriverSidecar(
             plane=plane,
             answers=plane.begin(),
             machine=machine,

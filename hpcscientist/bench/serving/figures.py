@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -18,7 +19,7 @@ from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving import models as serving
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import interpreter
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 __all__ = ["IN_FLIGHT", "ON_GPU", "PARTS", "Options", "figures", "folder_of"]
 
@@ -49,9 +50,21 @@ def figures(options: Options, tell: Tell = lambda text: None) -> list[Figure]:
         measured = Measured(options, _ground(options, Path(place), tell))
         measured.check()
         tell(measured.machine)
-        for part in dict.fromkeys(options.parts):
-            found += measured.part(part)
+        try:
+            for part in dict.fromkeys(options.parts):
+                found += measured.part(part)
+        except ServingError as error:
+            raise _with_logs(error, Path(place), options.folder) from error
     return found
+
+
+def _with_logs(error: ServingError, place: Path, folder: Path) -> ServingError:
+    """Keep the logs that an error names, for their folder goes."""
+    kept = Path(tempfile.mkdtemp(prefix="bench-serving-logs-", dir=folder))
+    for log in [*place.glob("*/serving/logs/*"), *place.glob("alone-*/log")]:
+        if log.is_file():
+            shutil.copyfile(log, kept / f"{log.relative_to(place).parts[0]}-{log.name}")
+    return ServingError(f"{error}; the logs are kept in {kept}")
 
 
 def _size(options: Options) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from hpcscientist.config.settings import RoleSettings
-from hpcscientist.records.asked.model import Message, ModelRequest
+from hpcscientist.records.model_calls import Message, ModelRequest
 
 _SYSTEM = "You propose experiments."
 _SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "ri", "so", "tu")

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcscientist.bench.slurm.ground import Ground
-from hpcscientist.campaign.running.gathering import make_batch
+from hpcscientist.campaign.dispatcher import make_batch
 from hpcscientist.errors import SchedulerError
-from hpcscientist.execution.backends.slurm import batches
+from hpcscientist.execution.backends.slurm import batches, submit
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import submit
-from hpcscientist.execution.backends.slurm.jobs.sweep import live_jobs
-from hpcscientist.execution.sandbox import candidate, container
+from hpcscientist.execution.backends.slurm.sweep import live_jobs
+from hpcscientist.execution.sandbox import container, host
 from hpcscientist.execution.sandbox.container import BEGUN
 from hpcscientist.records.trial import Isolation, TrialSpec
 
@@ -87,9 +86,9 @@ def command(ground: Ground, spec: TrialSpec, number: str = _TASK) -> list[str]:
     here = place(ground, number)
     out, work = here / "out", here / "work"
     if spec.isolation is Isolation.NONE:
-        values = candidate.settings(spec, str(work))
+        values = host.settings(spec, str(work))
         given = (f"{name}={value}" for name, value in sorted(values.items()))
-        return ["env", *given, *candidate.command(spec, ground.code, out)]
+        return ["env", *given, *host.command(spec, ground.code, out)]
     places = container.Places(str(ground.image), ground.code, ground.data, out, work)
     return container.apptainer_command(spec, places, {}, is_root=os.geteuid() == 0)
 

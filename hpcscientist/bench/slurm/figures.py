@@ -15,7 +15,7 @@ from hpcscientist.bench.slurm import bare, driver, ours
 from hpcscientist.bench.slurm.ground import Ground, marked
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.site import Site
 from hpcscientist.results.compact import compact
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcscientist import __version__
 from hpcscientist.errors import SchedulerError
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.sweep import sweep_jobs
 from hpcscientist.files.hashing import hash_file, hash_tree, package_hash
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.site import Site

@@ -10,8 +10,7 @@ from pathlib import Path
 from hpcscientist.execution import presence
 from hpcscientist.execution.backends.slurm.batches import BatchFolder
 from hpcscientist.files.rundir import TrialPaths
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec, Usage
+from hpcscientist.records.trial import Scored, TrialReport, TrialSpec, Usage
 from hpcscientist.results.store import write_result
 
 MODULE = "hpcscientist.bench.slurm.instant"

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from hpcscientist.bench.slurm.ground import Ground
-from hpcscientist.campaign.running.dispatcher import journalled
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.dispatcher import journalled
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import CampaignError
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import TrialReport, TrialSpec
+from hpcscientist.records.trial import Scored, TrialReport, TrialSpec
 from hpcscientist.worker.element import MODULE
 
 

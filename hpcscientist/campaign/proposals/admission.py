@@ -19,23 +19,21 @@ from hpcscientist.campaign.proposals.idea_file import (
     record_idea,
     rewrite_idea,
 )
-from hpcscientist.campaign.proposals.knowledge import IN_PROGRESS, Knowledge
-from hpcscientist.campaign.proposals.outlook import Outlook
+from hpcscientist.campaign.proposals.proposal_context import IN_PROGRESS, Knowledge, ProposalContext
 from hpcscientist.config.extent import Extent
 from hpcscientist.errors import IdeaDamaged, PlaybookExhausted, ReplyError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.journal import Journal
-from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
-from hpcscientist.ideation.bank import Bank
-from hpcscientist.ideation.changes import touched
-from hpcscientist.models.voice import UNANSWERED
-from hpcscientist.ports.proposer import Proposer, Reconsider
-from hpcscientist.records.asked.proposing import Leader, ProposalTask, Repeated
+from hpcscientist.ideation.bank import Bank, touched
+from hpcscientist.models.role_client import UNANSWERED
+from hpcscientist.ports import Proposer, Reconsider
 from hpcscientist.records.events import IdeaAdmitted, IdeaEnded, IdeaRevised, ProposalsExhausted
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
+from hpcscientist.records.proposing import Leader, ProposalTask, Repeated
 
 CONTROL_MODEL = "search"  # what its ideas name for their model
 
@@ -56,7 +54,7 @@ class Admission:
     bank: Bank
     integrity: Integrity
     control: Proposer | None = None
-    outlook: Outlook = field(default_factory=Outlook)
+    context: ProposalContext = field(default_factory=ProposalContext)
     reconsider: Reconsider | None = None
     names: frozenset[str] = frozenset()  # of the reference's code that ideas may change
     _preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -101,7 +99,7 @@ class Admission:
                 mode=task.mode,
                 direction=task.direction.title if task.direction else "",
                 papers=tuple(reference.paper_id for reference in task.references),
-                prompts=self.outlook.prompts(idea_id, number, round_number)
+                prompts=self.context.prompts(idea_id, number, round_number)
                 if proposer is self.proposer
                 else (),
             )
@@ -152,7 +150,7 @@ class Admission:
                 )
                 task = await self._task(idea.idea_id, idea.number, idea.round)
                 proposal = await self.reconsider(task, repeated)
-                prompts = self.outlook.prompts(idea.idea_id, idea.number, idea.round)
+                prompts = self.context.prompts(idea.idea_id, idea.number, idea.round)
                 known = known.model_copy(update={"proposal": proposal, "prompts": prompts})
                 rewrite_idea(path, known)
         except (*UNANSWERED, IdeaDamaged):
@@ -180,7 +178,7 @@ class Admission:
         """Have ready what is needed before the first idea; whoever comes first sees to it."""
         async with self._preparing:
             if not self._is_prepared:
-                await self.outlook.prepare()
+                await self.context.prepare()
                 self._is_prepared = True
 
     async def _bank(self) -> None:
@@ -203,15 +201,15 @@ class Admission:
     async def _task(self, idea_id: str, number: int, round_number: int) -> ProposalTask:
         if self._proposer(number).by_outcomes:
             return self._measured(idea_id, number, round_number)
-        begun = self.outlook.begun(idea_id)
+        begun = self.context.begun(idea_id)
         if begun is not None:
             return begun
         leader = None
-        if self.outlook.follows:
-            leader = self.knowledge.leader(self.outlook.settled(number, round_number))
+        if self.context.follows:
+            leader = self.knowledge.leader(self.context.settled(number, round_number))
         task = partial(self._informed, round_number=round_number, leader=leader)
-        told = await self.outlook.directed(task, idea_id, number, round_number)
-        self.outlook.begin(told)
+        told = await self.context.directed(task, idea_id, number, round_number)
+        self.context.begin(told)
         return told
 
     def _informed(
@@ -229,9 +227,9 @@ class Admission:
             archive=archive,
             scores=(),
             shown=shown,
-            mode=self.outlook.mode(leader),
-            instruction=self.outlook.instruction,
-            references=self.outlook.references,
+            mode=self.context.mode(leader),
+            instruction=self.context.instruction,
+            references=self.context.references,
             leader=leader,
         )
 

@@ -16,16 +16,15 @@ from hpcscientist.campaign.proposals.idea_file import read_idea
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import CampaignError, RecipeError, RunDirectoryError, UsageError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.place import expanded, resolved
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import expanded, read_regular, resolved
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.status import read_state
 from hpcscientist.ideation.bank import Bank, Banked
 from hpcscientist.judgement.summary import fate, read_rows
 from hpcscientist.records.base import Record
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import KnobValue
 
 FILE = "earlier.jsonl"

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from hpcscientist.errors import IdeaDamaged
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.records.events import IdeaProposed
 from hpcscientist.records.idea import Idea

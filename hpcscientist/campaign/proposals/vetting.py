@@ -20,10 +20,10 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
-from hpcscientist.records.asked.vetting import Vetted
 from hpcscientist.records.events import IdeaEnded, NoteTaken
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.known.survey import ConceptRecord
+from hpcscientist.records.literature import ConceptRecord
+from hpcscientist.records.proposing import Vetted
 
 if TYPE_CHECKING:
     from hpcscientist.literature.analyst import Analyst

@@ -22,8 +22,7 @@ from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BudgetDecided, SeedsDecided
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage, trial_name
+from hpcscientist.records.trial import Scored, Stage, trial_name
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from hpcscientist.cli.shared.options import run_directory
 from hpcscientist.cli.shared.progress import Progress
 from hpcscientist.cli.shared.signals import unwind_on
 from hpcscientist.errors import HpcsciError, Interrupted, UsageError
-from hpcscientist.execution.backends.slurm.jobs.controller_job import leave_job
+from hpcscientist.execution.backends.slurm.controller_job import leave_job
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.launching.jobs.controller import control

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.outcome import Outcome, Scored
+from hpcscientist.records.trial import Outcome, Scored
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 

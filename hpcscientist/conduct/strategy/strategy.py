@@ -8,23 +8,131 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from hpcscientist.authoring.tree import Bounds
-from hpcscientist.conduct.strategy.branches import Branches
-from hpcscientist.conduct.strategy.following import Following
-from hpcscientist.conduct.strategy.line import Arrived, Dropped, End, Failed, Legs, Line
-from hpcscientist.conduct.strategy.measuring import Measuring
-from hpcscientist.conduct.strategy.steps import AnyStep, Conclude, Last, SetAside
-from hpcscientist.conduct.strategy.walk import Lacking, Remark, Spoilt, Tree, Walk
+from hpcscientist.conduct.strategy.linear import (
+    Arrived,
+    Dropped,
+    End,
+    Evaluation,
+    Failed,
+    LinearWay,
+)
+from hpcscientist.conduct.strategy.steps import (
+    AnyStep,
+    Conclude,
+    Extension,
+    Last,
+    Ran,
+    Read,
+    SetAside,
+    Version,
+    Write,
+)
+from hpcscientist.conduct.strategy.strategy_replay import (
+    Measuring,
+    NeedsAnswer,
+    Remark,
+    Spoilt,
+    StrategyReplay,
+    Tree,
+    Understood,
+)
+from hpcscientist.conduct.strategy.tree_search import TreeWay
+from hpcscientist.config.extent import MENDS, RUNS, Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import MENDS, RUNS, Versions
+from hpcscientist.files.text import one_line
+from hpcscientist.records.experiment import FurtherRun
 from hpcscientist.records.idea import Arm, idea_seed
 from hpcscientist.records.trial import Direction
 
+# Further runs of a scored idea: those that an analyst asks for, or the ablations of its plan.
+#
+# Each is a leg of its own, from the code that was scored. What it comes to never changes what
+# that code measured.
+
+_TITLE = 200  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Which further runs there are, `most` of an idea at most.
+
+    `analysed`: an analyst asks for them. Else each of `parts` is left out in turn.
+    """
+
+    most: int
+    analysed: bool
+    parts: tuple[str, ...]
+    legs: Evaluation
+
+    def follow_up(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
+        """Do an idea's further runs; return the one that the machine spoilt and that it waits for.
+
+        An idea that was given up before all seeds has none. Raises NeedsAnswer.
+        """
+        if main.short is not None:
+            return None
+        return self._analyse(replay, main) if self.analysed else self._ablate(replay, main)
+
+    def _analyse(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
+        runs: list[Ran] = []
+        for number in range(1, self.most + 1):
+            run = _read(replay, number, main, runs)
+            if run is None:
+                return None
+            end = self._further(replay, main, run, number)
+            if isinstance(end, Spoilt):
+                # A driver that resumes would run it again: nothing may be built on it.
+                return None if end.lost else end
+            runs.append(_ran(run, end))
+        _read(replay, self.most + 1, main, runs)  # the last of them is read too
+        return None
+
+    def _ablate(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
+        """Leave out what the plan says may be left out, a part a run."""
+        for number, part in enumerate(self.parts[: self.most], start=1):
+            end = self._further(replay, main, _without(part), number)
+            if isinstance(end, Spoilt):  # as above
+                return None if end.lost else end
+        return None
+
+    def _further(self, replay: StrategyReplay, main: Arrived, run: FurtherRun, number: int) -> End:
+        version = Version(replay.latest + 1, run.kind, main.version.number, run=number)
+        wish = Extension(number, run)
+        written = replay.of(Write(version, f"extend/{number}", wish, replay.latest))
+        return self.legs.go(replay, version, written)
+
+
+def _read(replay: StrategyReplay, number: int, main: Arrived, runs: list[Ran]) -> FurtherRun | None:
+    run = replay.of(Read(number, main.version.number, tuple(runs)))
+    replay.told.append(Understood(number))
+    return run
+
+
+def _ran(run: FurtherRun, end: Arrived | Failed | Dropped) -> Ran:
+    match end:
+        case Arrived():
+            return Ran(run, end.version.number)
+        case Dropped():
+            return Ran(run, None, one_line(end.why))
+        case Failed():
+            return Ran(run, None, one_line(end.reason(1)))
+
+
+def _without(part: str) -> FurtherRun:
+    """The run that shows what a part of the method gives."""
+    return FurtherRun(
+        kind="ablation",
+        title=one_line(f"Without {part}", _TITLE),
+        purpose=f"What does this part give: {part}?",
+        change=f"Leave this part out: {part}",
+    )
+
 
 class Way(Protocol):
-    """Takes an idea from nothing to the end of its first leg: `Line` and `Branches` do."""
+    """Takes an idea from nothing to the end of its first leg: `LinearWay` and `TreeWay` do."""
 
-    def go(self, walk: Walk) -> End:
-        """Have versions written and tried. Raises Lacking."""
+    def go(self, replay: StrategyReplay) -> End:
+        """Have versions written and tried. Raises NeedsAnswer."""
         ...
 
 
@@ -49,38 +157,38 @@ class Strategy:
         """Return what is done next. Steps that have no answer yet stay among them; the last of an
         idea is `Conclude` or `SetAside`, and it comes alone.
         """
-        walk = Walk(tree)
+        replay = StrategyReplay(tree)
         try:
-            found: list[AnyStep] = [self._last(walk)]
-        except Lacking:
-            found = walk.lacking
+            found: list[AnyStep] = [self._last(replay)]
+        except NeedsAnswer:
+            found = replay.lacking
         steps = sorted(found, key=lambda step: -step.priority)
-        return Next(tuple(steps), tuple(walk.told))
+        return Next(tuple(steps), tuple(replay.told))
 
-    def _last(self, walk: Walk) -> Last:
-        end = self.way.go(walk)
+    def _last(self, replay: StrategyReplay) -> Last:
+        end = self.way.go(replay)
         if isinstance(end, Arrived):
-            spoilt = self.following.follow_up(walk, end)
+            spoilt = self.following.follow_up(replay, end)
             if spoilt is not None:
                 return SetAside(spoilt.trial_id, spoilt.reason)
-        return _concluded(walk, end)
+        return _concluded(replay, end)
 
 
-def _concluded(walk: Walk, end: End) -> Last:
+def _concluded(replay: StrategyReplay, end: End) -> Last:
     match end:
         case Arrived():
             parts = [part for part in (end.short, end.lacking) if part]
             return Conclude("scored", "; ".join(parts) or None, end.version.number)
         case Spoilt() if end.lost:
-            return Conclude("failed", end.reason, walk.standing(end.number))
+            return Conclude("failed", end.reason, replay.standing(end.number))
         case Spoilt():
             return SetAside(end.trial_id, end.reason)
         case Dropped():
             return Conclude("failed", end.why, end.number)
         case Failed():
-            last = max(walk.tried, default=None)
-            standing = None if last is None else walk.standing(last)
-            return Conclude("failed", end.reason(len(walk.tried)), standing)
+            last = max(replay.tried, default=None)
+            standing = None if last is None else replay.standing(last)
+            return Conclude("failed", end.reason(len(replay.tried)), standing)
 
 
 class StrategyKind(ABC):
@@ -95,7 +203,7 @@ class StrategyKind(ABC):
     ablates: ClassVar[bool] = False
 
     @abstractmethod
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way of one idea; `seed` is the idea's, `direction` the primary metric's."""
 
     @abstractmethod
@@ -109,9 +217,9 @@ class LinearSearch(StrategyKind):
     name = "line"
     picks_by_pilots = False
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way of one idea."""
-        return Line(legs)
+        return LinearWay(legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
         """Return one first version, and one repair where repairs are allowed."""
@@ -126,13 +234,13 @@ class TreeSearch(StrategyKind):
     name = "tree"
     ablates = True
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         """Return the way of one idea."""
         of = settings.authoring
         bounds = Bounds(
             *(of.drafts, of.nodes, of.workers, of.debug_share, of.debug_depth), direction
         )
-        return Branches(bounds, seed, legs)
+        return TreeWay(bounds, seed, legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
         """Return the versions of a tree that is grown whole."""
@@ -172,11 +280,11 @@ class Strategies:
         A setting of the control arm has one version, and nobody to look at it.
         """
         by_model, authoring = arm == "model", self.settings.authoring
-        legs = Legs(
+        legs = Evaluation(
             *(self.settings.loop.debug_rounds, authoring.advice_rounds),
             *(self.advised and by_model, self.measuring),
         )
-        way: Way = Line(legs)
+        way: Way = LinearWay(legs)
         if by_model:
             seed = idea_seed(self.settings.seed, number)
             way = self.kind.way(self.settings, self.direction, seed, legs)

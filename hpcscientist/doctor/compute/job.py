@@ -7,20 +7,72 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcscientist.doctor.compute.folder import DoctorFolder
 from hpcscientist.doctor.compute.records import NodeReport
 from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.execution.backends.slurm import submit
 from hpcscientist.execution.backends.slurm.batches import ArrayRecord
 from hpcscientist.execution.backends.slurm.commands import Slurm, unshadowed
-from hpcscientist.execution.backends.slurm.jobs import submit
-from hpcscientist.execution.backends.slurm.jobs.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.sweep import sweep_jobs
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow, queued
-from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
-from hpcscientist.records.runs import RunId
+from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.site import Site
+from hpcscientist.records.trial import RunId
+
+# The folder that the doctor and a compute node share; one class knows its paths.
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFolder:
+    """A temporary folder on the file system where campaigns would lie."""
+
+    root: Path
+
+    @property
+    def request(self) -> Path:
+        """What the node is asked; written here."""
+        return self.root / "request.json"
+
+    @property
+    def report(self) -> Path:
+        """What the node found; its existence means that it is done."""
+        return self.root / "report.json"
+
+    @property
+    def taken(self) -> Path:
+        """A file made here, which the node tries to make exclusively."""
+        return self.root / "taken"
+
+    @property
+    def script(self) -> Path:
+        """What `sbatch` was given."""
+        return self.root / "job.sh"
+
+    @property
+    def data(self) -> Path:
+        """The rehearsal's public data."""
+        return self.root / "data"
+
+    @property
+    def labels(self) -> Path:
+        """What the rehearsal's candidate must not see."""
+        return self.root / "labels"
+
+    def rehearsal(self, network: str) -> TrialPaths:
+        """The folder of one trial of the rehearsal."""
+        return TrialPaths(self.root / f"rehearsal-{network}")
+
+    def said(self) -> str:
+        """Return the end of what the job printed; empty where there is nothing (yet)."""
+        lines: list[str] = []
+        for log in sorted(self.root.glob("*.out")):
+            lines += log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
 
 MODULE = "hpcscientist.doctor.compute.probe"
 _LOOK_S, _ASK_S = 0.2, 3.0  # at the shared folder; at the queue

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hpcscientist import __version__
 from hpcscientist.doctor.check import Check, State, graded, missing, ok, warning
 from hpcscientist.doctor.compute.records import Inside, NodeReport, Rehearsed, Request
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed
+from hpcscientist.records.trial import IdeaFailed, MachineFailed
 
 _ROOMY_MB = 1024
 _IN_MEMORY = ("tmpfs", "ramfs")

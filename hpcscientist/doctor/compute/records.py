@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hpcscientist.records.base import Record
-from hpcscientist.records.outcome import Outcome
 from hpcscientist.records.site import Host
+from hpcscientist.records.trial import Outcome
 
 
 class Place(Record):

@@ -6,8 +6,8 @@ here, and it imports NumPy before it loads a call, which starts threads in a pro
 A candidate that runs among all the user's processes may stop or trace its worker, which then keeps
 no deadline; so the driver does, from outside.
 
-Not covered: such a candidate that stops the driver too (where it is set apart, see `apart`, it
-cannot); a second host. A worker.json of another host without a result counts as lost.
+Not covered: such a candidate that stops the driver too (it cannot where it is set apart: see
+`pid_namespace`); a second host. A worker.json of another host without a result counts as lost.
 """
 
 from __future__ import annotations
@@ -25,17 +25,24 @@ import psutil
 
 from hpcscientist.errors import DiskFull
 from hpcscientist.execution import folders, presence, scratch
-from hpcscientist.execution.backends.crowd import CrowdBackend
-from hpcscientist.execution.backends.machine import gpu_names, memory_mb
-from hpcscientist.execution.backends.patterns import refuse_patterns
-from hpcscientist.execution.backends.slots import Held, Need, Slots
-from hpcscientist.execution.backends.stopping import clear_submission, stop_processes, sweep
+from hpcscientist.execution.backends.process_backend import (
+    ProcessBackend,
+    clear_submission,
+    stop_processes,
+    sweep,
+)
+from hpcscientist.execution.backends.slots import (
+    Held,
+    Need,
+    Slots,
+    gpu_names,
+    memory_mb,
+    refuse_patterns,
+)
 from hpcscientist.execution.trial import node_name
-from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.atomic import NO_SPACE, read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.files.space import NO_SPACE
-from hpcscientist.records.runs import Ended, EndState, run_of
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Ended, EndState, TrialSpec, run_of
 from hpcscientist.system import gpus, processes
 
 __all__ = ["LocalBackend", "sweep"]
@@ -51,7 +58,7 @@ _STANDING_STILL = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 Job = subprocess.Popen[bytes]
 
 
-class LocalBackend(CrowdBackend):
+class LocalBackend(ProcessBackend):
     """Runs at most `slots` trials at once, first come first served, each with GPUs of its own.
 
     Trials start as soon as there are memory and GPUs for them.
@@ -77,7 +84,7 @@ class LocalBackend(CrowdBackend):
         clear_submission(self._paths)
 
     async def follow(self, trial: TrialSpec) -> Ended:
-        """Run a trial, or wait for the worker that runs it already; see `CrowdBackend`."""
+        """Run a trial, or wait for the worker that runs it already; see `ProcessBackend`."""
         paths = self._paths.trial(trial.trial_id)
         folder = (self._paths.submission / f"{trial.trial_id}-{trial.run}").absolute()
         if presence.died(paths, trial.run):  # and the driver that started it with it

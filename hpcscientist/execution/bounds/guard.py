@@ -7,7 +7,7 @@ orphan below it, ends as the candidate ends, and ends them all when the worker i
 knows by a pipe that only the worker holds open.
 
 It never becomes another program: that would cost more than many a trial. Nor is it in the
-namespace of a candidate that is set apart (see `apart`), which therefore cannot touch it.
+namespace of a candidate that is set apart (see `pid_namespace`), which therefore cannot touch it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import select
 import signal
 from typing import NoReturn
 
-from hpcscientist.execution.bounds import apart
+from hpcscientist.execution.bounds import pid_namespace
 from hpcscientist.system.processes import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -42,12 +42,12 @@ def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
     guard = os.getpid()
     told, tell = os.pipe()
     if apart_mb:
-        apart.separate()
+        pid_namespace.separate()
     candidate = os.fork()
     if candidate:
         _guard(candidate, life, told)
     if apart_mb:
-        apart.become_first(told, tell, apart_mb, processes)
+        pid_namespace.become_first(told, tell, apart_mb, processes)
         os.setsid()
         return
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -59,7 +59,7 @@ def leave_guard(life: int, processes: int, apart_mb: int = 0) -> None:
 def _guard(candidate: int, life: int, told: int) -> NoReturn:
     status = 0
     try:
-        status = apart.status_of(told, _wait(candidate, life, told))
+        status = pid_namespace.status_of(told, _wait(candidate, life, told))
     except BaseException:  # noqa: BLE001 (whatever it was: nothing may be left, nobody is told)
         status = signal.SIGKILL
         _end_all()
@@ -79,7 +79,7 @@ def _wait(candidate: int, life: int, told: int) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.chdir("/")
-    apart.close_all_but(life, told, woken, wake)
+    pid_namespace.close_all_but(life, told, woken, wake)
     poll = select.poll()
     poll.register(life, 0)  # an end of the pipe is told unasked
     poll.register(woken, select.POLLIN)

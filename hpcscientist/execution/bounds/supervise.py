@@ -18,18 +18,117 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import BinaryIO
 
-from hpcscientist.execution.bounds import apart
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.child import preparation
-from hpcscientist.execution.bounds.starved import memory_kills, memory_kills_of_node
-from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch
-from hpcscientist.system.processes import Brood, ahead_of_others
+from hpcscientist.execution.bounds import pid_namespace
+from hpcscientist.execution.bounds.guard import leave_guard
+from hpcscientist.execution.bounds.oom_kills import memory_kills, memory_kills_of_node
+from hpcscientist.execution.bounds.watch import Bounds, Reason, Watch, tasks_of_all
+from hpcscientist.system.processes import ProcessTree, ahead_of_others
+
+# Bounded logs: the beginning and the end of whatever a program prints.
+
+HEAD = TAIL = 256 * 1024
+
+
+class BoundedLog:
+    """Keeps the first `head` and the last `tail` bytes; in between, how many were dropped.
+
+    The head reaches the target as it comes, the tail at `finish`. A target that refuses
+    (a full disk) costs text, never the trial.
+    """
+
+    def __init__(self, target: BinaryIO, head: int = HEAD, tail: int = TAIL) -> None:
+        self._target, self._room, self._keep = target, head, tail
+        self._tail: deque[bytes] = deque()
+        self._held = self.dropped = 0
+
+    def write(self, data: bytes) -> None:
+        """Take some output."""
+        if self._room:
+            first, data = data[: self._room], data[self._room :]
+            self._room -= len(first)
+            self._put(first)
+        if not data:
+            return
+        self._tail.append(data)
+        self._held += len(data)
+        while self._tail and self._held - len(self._tail[0]) >= self._keep:
+            self._drop(len(self._tail[0]))
+            self._tail.popleft()
+
+    def finish(self) -> None:
+        """Write the tail. Call once, at the end."""
+        data = b"".join(self._tail)
+        if len(data) > self._keep:
+            self._drop(len(data) - self._keep)
+            data = data[-self._keep :]
+        if self.dropped:
+            self._put(f"\n[... {self.dropped} bytes of output were dropped here ...]\n".encode())
+        self._put(data)
+        self._tail.clear()
+
+    def _drop(self, count: int) -> None:
+        self.dropped += count
+        self._held -= count
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._target.write(data)
+            self._target.flush()
+        except OSError:
+            self._room = 0
+
+
+# What a candidate's process does between fork and exec: it gives up what it must not have.
+#
+# The limits here are the kernel's. Processes and memory are counted from outside (`watch`); here
+# they have a backstop only, for what happens between two looks.
+
+# Where memory runs out, the kernel should end the candidate and not its worker, which can then
+# say what happened. A tenth of the memory is enough to prefer it, and too little to make it
+# pay for a process that holds more.
+_OOM_SCORE = "100"
+_ROOM = 16
+
+
+def preparation(bounds: Bounds, life: int) -> Callable[[], None]:
+    """Return what to run in the child of this process, between fork and exec.
+
+    `life` is the reading end of a pipe that this process keeps open.
+    """
+    apart_mb = bounds.memory_mb if bounds.apart and pid_namespace.is_possible() else 0
+    # With room beyond the bound, so that a look from outside finds it passed.
+    most = counted = bounds.processes + max(_ROOM, bounds.processes // 8)
+    if not apart_mb or not pid_namespace.counts_own_processes():
+        # All of the user's on the machine count, other jobs' included: so there is room for all
+        # there are, for the candidate's own, and for as many that others start meanwhile.
+        counted = tasks_of_all() + 2 * bounds.processes
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: bounds.output_mb * 2**20,
+        resource.RLIMIT_NOFILE: bounds.open_files,
+        resource.RLIMIT_NPROC: counted,
+    }
+
+    def prepare() -> None:
+        leave_guard(life, most, apart_mb)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 (no imports here)
+            file.write(_OOM_SCORE)
+        for kind, wanted in limits.items():
+            hard = resource.getrlimit(kind)[1]
+            limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(kind, (limit, limit))
+
+    return prepare
+
 
 __all__ = ["Bounds", "Ended", "Place", "Reason", "supervise"]
 
@@ -77,12 +176,12 @@ def supervise(
     Raises OSError when the command cannot be started.
     """
     kills, kills_of_node = memory_kills(), memory_kills_of_node()
-    brood, before, begun = Brood(), _children_usage(), time.monotonic()
+    tree, before, begun = ProcessTree(), _children_usage(), time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.callback(brood.end)  # also where nothing could be started
+        stack.callback(tree.end)  # also where nothing could be started
         process = stack.enter_context(_started(command, place, bounds, joined=stderr is None))
-        brood.watch(process, bounds.apart and apart.is_possible())
-        watch = Watch(process, brood, bounds, stop, begun)
+        tree.watch(process, bounds.apart and pid_namespace.is_possible())
+        watch = Watch(process, tree, bounds, stop, begun)
         stack.enter_context(_told_of_resumption(watch))
         stack.enter_context(ahead_of_others())
         pipes = [(process.stdout, stdout), (process.stderr, stderr)]
@@ -94,7 +193,7 @@ def supervise(
             try:
                 reason = _loop(process, watch, selector)
             finally:
-                survivors = brood.end()
+                survivors = tree.end()
                 for key in list(selector.get_map().values()):
                     _drain(key.fd, key.data)
                 for pipe, sink in pipes:

@@ -3,26 +3,134 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import psutil
+
 from hpcscientist.execution import folders
-from hpcscientist.execution.bounds import hidden
-from hpcscientist.execution.bounds.namespaces import deepest
-from hpcscientist.execution.bounds.usage import (
-    anonymous_shared_mb,
-    cpu_s,
-    memory_mb,
-    tasks_of_all,
-)
-from hpcscientist.system.processes import Brood
+from hpcscientist.execution.bounds import unlinked_files
+from hpcscientist.system.processes import ProcessTree
+
+# How deep processes are nested in user namespaces.
+#
+# Whoever makes a user namespace may mount file systems in it, and what lies in those is part of
+# no process and of no folder that is watched.
+
+_NS_GET_PARENT = 0xB702  # ioctl_ns(2)
+
+
+def deepest(pids: Iterable[int]) -> int:
+    """Return how many user namespaces lie between this process and the deepest of `pids`.
+
+    Namespaces that are not below this process's own count as none, and so does whatever the
+    kernel does not tell.
+    """
+    found: dict[int, str] = {}
+    for pid in pids:
+        path = f"/proc/{pid}/ns/user"
+        try:
+            found.setdefault(os.stat(path).st_ino, path)  # noqa: PTH116 (speed)
+        except OSError:
+            continue  # it ended, or may not be looked at
+    own = os.stat("/proc/self/ns/user").st_ino  # noqa: PTH116
+    return max((_depth(path, own) for inode, path in found.items() if inode != own), default=0)
+
+
+def _depth(path: str, own: int) -> int:
+    depth = 0
+    try:
+        here = os.open(path, os.O_RDONLY)
+        try:
+            while os.fstat(here).st_ino != own:
+                above = fcntl.ioctl(here, _NS_GET_PARENT)
+                os.close(here)
+                here, depth = above, depth + 1
+        finally:
+            os.close(here)
+    except OSError:
+        return 0
+    return depth
+
+
+# What processes use: memory, threads, processor time.
+
+_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(
+    pids: Iterable[int], limit_mb: float, give_up: Callable[[], bool] = lambda: False
+) -> float | None:
+    """Return the memory held by processes, MiB; None after `give_up` said so.
+
+    The sum of resident sizes counts a shared page once a process; where it passes
+    `limit_mb`, the proportional size decides, which counts it once. To learn it takes long, for
+    it waits for each process's memory map: longest of those that fork, meanwhile, without end.
+    """
+    pids, held = list(pids), 0.0
+    for look in (_resident_mb, _proportional_mb):
+        held = 0.0
+        for pid in pids:
+            if give_up():
+                return None
+            held += look(pid)
+        if held <= limit_mb:
+            break
+    return held
+
+
+def anonymous_shared_mb(pids: Iterable[int]) -> float:
+    """Return the part of processes' resident memory that is in memory-only files, MiB."""
+    found = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/status") as file:  # noqa: PTH123 (speed)
+            found += sum(int(line.split()[1]) for line in file if line.startswith("RssShmem:"))
+    return found / 1024
+
+
+def tasks_of_all() -> int:
+    """Return how many threads this machine has: no user has more, in whatever namespace.
+
+    Counting one user's would take a look at every process.
+    """
+    with open("/proc/loadavg") as file:  # noqa: PTH123 (speed)
+        return int(file.read().split()[3].partition("/")[2])
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """Return the processor time of processes and of the children they reaped, seconds."""
+    ticks = 0
+    for pid in pids:
+        # Not by psutil, see `_resident_mb`. One that ended is counted by whoever reaped it.
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 (speed)
+            ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
+    return ticks / _TICKS
+
+
+def _resident_mb(pid: int) -> float:
+    # Not by psutil: this is asked of every process twenty times a second.
+    try:
+        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123 (speed)
+            return int(file.read().split()[1]) * _PAGE_MB
+    except (OSError, LookupError):
+        return 0.0  # it ended
+
+
+def _proportional_mb(pid: int) -> float:
+    try:
+        return float(psutil.Process(pid).memory_full_info().pss) / 2**20
+    except (psutil.Error, AttributeError):
+        return _resident_mb(pid)
+
 
 _TICK_S = 0.05
 _FOLDERS_EVERY_S = 0.5
@@ -48,7 +156,7 @@ class Bounds:
 
     `output_mb` holds for the sum of `watched`, `processes` counts threads, `open_files` is for
     each process. `namespaces` is how deep in user namespaces it may be (None: no matter).
-    `apart`: it is to see no process but its own, where the machine can do that (see `apart`).
+    `apart`: it is to see no process but its own, where the machine can (see `pid_namespace`).
     """
 
     deadline_s: float
@@ -72,12 +180,12 @@ class Watch:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        brood: Brood,
+        tree: ProcessTree,
         bounds: Bounds,
         stop: threading.Event,
         begun: float,
     ) -> None:
-        self._process, self._brood, self._bounds, self._stop = process, brood, bounds, stop
+        self._process, self._brood, self._bounds, self._stop = process, tree, bounds, stop
         self._deadline = begun + bounds.deadline_s
         self._next_tick = self._next_folders = self._seen = begun
         self._anonymous_mb = 0.0
@@ -149,7 +257,7 @@ class Watch:
 
     def _is_output_too_large(self, pids: list[int], in_hurry: Callable[[], bool]) -> bool:
         limit = self._bounds.output_mb * 2**20
-        without_name = hidden.held(
+        without_name = unlinked_files.held(
             itertools.takewhile(lambda _: not in_hurry(), pids), self._devices()
         )
         self._anonymous_mb = 0.0

@@ -7,12 +7,20 @@ whatever it exits with.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.execution.sandbox.candidate import arguments, gpus, settings
+from hpcscientist.errors import HpcsciError, Interrupted
+from hpcscientist.execution import folders
+from hpcscientist.execution.sandbox.host import arguments, gpus, scratch_base, settings
 from hpcscientist.records.trial import TrialSpec
 
 CODE, DATA, OUT, WORK = "/code", "/data", "/out", "/work"
@@ -172,3 +180,230 @@ def start_failure(log: Path) -> str | None:
 def of_candidate(text: str) -> str:
     """Return the part of a log's end that the candidate wrote."""
     return text.partition(f"{BEGUN}\n")[2] if f"{BEGUN}\n" in text else text
+
+
+# A container image on the node's own disk, copied from the shared file system once a node.
+#
+# A hundred trials that start together would otherwise read the same file through the shared file
+# system a hundred times, for as long as they run. Copies lie in `hpcsci-images-USER` below the
+# site's scratch, named by the hash of their content. A worker that copies holds the image's lock
+# alone, one that uses it holds it with others; so a copy is removed only when nobody uses it. The
+# locks (flock(2)) are on the node's disk and need no lock daemon.
+#
+# Without a copy the shared image is looked at once a node: is it still what was recorded at
+# launch? What was found is kept beside the copies, and holds while the file's size, time of
+# change and inode stay the same.
+
+WAIT_S = 600.0  # how long to wait for another worker's copy before the shared image is used
+_POLL_S = 0.1
+_CHUNK = 1 << 22
+_SPARE_MB = 256  # left free for the trials' own files
+_COPY, _LOCK, _PART, _KNOWN = ".sif", ".lock", ".part", ".known"
+
+
+class WrongImage(HpcsciError):
+    """The image is not the one that was recorded at launch."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} was changed since launch: restore the image that was recorded at launch, or "
+            "launch a campaign with this one"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The image to run, and why it is the shared one where a copy was wanted ("" otherwise)."""
+
+    path: str
+    trouble: str = ""
+
+
+class _NoCopy(Exception):
+    """Why there can be no copy."""
+
+
+@contextmanager
+def on_node(spec: TrialSpec, stop: threading.Event) -> Iterator[Image]:
+    """Give the image to run for as long as it is used.
+
+    A copy on this node if the site wants one. Whatever keeps it from being made, the shared
+    image serves instead. Raises WrongImage, HostUnfit, OSError where the image cannot be read,
+    and Interrupted when `stop` is set.
+    """
+    shared = str(spec.sources.image)
+    if not spec.host.copy_image:
+        _verify(spec, Path(shared), stop)
+        yield Image(shared)
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            image = Image(str(stack.enter_context(_copy(spec, Path(shared), stop))))
+        except (_NoCopy, OSError) as error:
+            why = error.strerror or error if isinstance(error, OSError) else error
+            _verify(spec, Path(shared), stop)
+            image = Image(shared, f"the image was not copied to this node: {why}")
+        yield image
+
+
+def _verify(spec: TrialSpec, shared: Path, stop: threading.Event) -> None:
+    """Compare the shared image with what was recorded, once a node. Raises as `on_node` does.
+
+    An unpacked image is not looked at: its folder's time tells nothing of the files in it.
+    """
+    wanted = spec.provenance.image_hash
+    if wanted is None or not shared.is_file():
+        return
+    with contextlib.ExitStack() as stack:
+        known = None
+        try:
+            folder = _folder(scratch_base(spec.host))
+            name = hashlib.sha256(f"{wanted}\n{shared}".encode()).hexdigest()[:32]
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            known = os.open(folder / f"{name}{_KNOWN}", flags, 0o600)
+            stack.callback(os.close, known)
+        except (_NoCopy, OSError):
+            pass  # nothing can be kept on this node
+        if _is_known(known, shared):
+            return
+        if known is not None:
+            _await(known, stop)  # whoever holds it may be about to know
+            if _is_known(known, shared):
+                return
+        before = _signs(shared)
+        if _hash(shared, stop) != wanted:
+            raise WrongImage(shared)
+        if known is not None and _signs(shared) == before:
+            with contextlib.suppress(OSError):  # a full disk
+                os.ftruncate(known, 0)
+                os.pwrite(known, before, 0)
+
+
+def _signs(path: Path) -> bytes:
+    """Return what changes with a file's content, as one line."""
+    info = path.stat()
+    return f"{info.st_size} {info.st_mtime_ns} {info.st_ino}\n".encode()
+
+
+def _is_known(known: int | None, shared: Path) -> bool:
+    return known is not None and os.pread(known, 256, 0) == _signs(shared)
+
+
+def _await(descriptor: int, stop: threading.Event) -> None:
+    """Wait for a lock for so long as may be; then it has to do without."""
+    until = time.monotonic() + WAIT_S
+    with contextlib.suppress(OSError):  # no locks on this file system
+        while not _lock(descriptor, fcntl.LOCK_EX) and time.monotonic() < until:
+            if stop.is_set():
+                raise Interrupted("stopped while the image was checked")
+            time.sleep(_POLL_S)
+
+
+def _hash(path: Path, stop: threading.Event) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as source:
+        while chunk := source.read(_CHUNK):
+            if stop.is_set():
+                raise Interrupted("stopped while the image was checked")
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _copy(spec: TrialSpec, shared: Path, stop: threading.Event) -> Iterator[Path]:
+    wanted = spec.provenance.image_hash
+    if wanted is None:
+        raise _NoCopy("its hash is not known")
+    if not shared.is_file():
+        raise _NoCopy("it is a folder" if shared.is_dir() else "it is not there")
+    folder = _folder(scratch_base(spec.host))
+    copy = folder / f"{wanted}{_COPY}"
+    descriptor = os.open(copy.with_suffix(_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _have(descriptor, shared, copy, wanted, stop)
+        os.utime(descriptor)  # the longest unused image goes first
+        yield copy
+    finally:
+        os.close(descriptor)
+
+
+def _have(descriptor: int, shared: Path, copy: Path, wanted: str, stop: threading.Event) -> None:
+    """Wait until there is a copy and its lock is held with others; make it if nobody does."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        if _lock(descriptor, fcntl.LOCK_SH) and copy.exists():
+            return
+        # Held together, nobody would ever have it alone.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        if _lock(descriptor, fcntl.LOCK_EX):
+            if not copy.exists():
+                _make(shared, copy, wanted, stop)
+            continue
+        if stop.is_set():
+            raise Interrupted("stopped while the image was copied")
+        if time.monotonic() > until:
+            raise _NoCopy(f"another worker has been copying it for {WAIT_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _folder(base: Path) -> Path:
+    """Return this user's folder of images. Raises _NoCopy where it is not theirs alone."""
+    folder = base / f"hpcsci-images-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    info = folder.stat(follow_symlinks=False)
+    if folder.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        raise _NoCopy(f"{folder} is not this user's alone")
+    return folder
+
+
+def _make(shared: Path, copy: Path, wanted: str, stop: threading.Event) -> None:
+    """Copy the image; the caller holds its lock alone."""
+    for left in copy.parent.glob(f"{copy.stem}{_PART}"):
+        left.unlink()
+    size = shared.stat().st_size
+    _make_room(copy, size)
+    part, digest = copy.with_suffix(_PART), hashlib.sha256()
+    try:
+        with shared.open("rb") as source, part.open("xb") as target:
+            while chunk := source.read(_CHUNK):
+                if stop.is_set():
+                    raise Interrupted("stopped while the image was copied")
+                digest.update(chunk)
+                target.write(chunk)
+        if digest.hexdigest() != wanted:
+            raise WrongImage(shared)
+        part.chmod(0o400)
+        part.rename(copy)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _make_room(copy: Path, size: int) -> None:
+    """Remove other images that nobody uses until there is room. Raises _NoCopy."""
+    needed = size / 2**20 + _SPARE_MB
+    others = (path for path in copy.parent.glob(f"*{_COPY}") if path != copy)
+    for other in sorted(others, key=lambda path: path.with_suffix(_LOCK).stat().st_mtime):
+        if folders.free_mb(copy.parent) >= needed:
+            return
+        _remove_unused(other)
+    free = folders.free_mb(copy.parent)
+    if free < needed:
+        raise _NoCopy(f"{free:.0f} MiB are free in {copy.parent}, {needed:.0f} are needed")
+
+
+def _remove_unused(image: Path) -> None:
+    with contextlib.suppress(OSError):  # just removed by somebody else
+        descriptor = os.open(image.with_suffix(_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if _lock(descriptor, fcntl.LOCK_EX):
+                image.unlink()
+        finally:
+            os.close(descriptor)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from hpcscientist.errors import UsageError
+from hpcscientist.execution.sandbox.container import python_command
 from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation
+from hpcscientist.system.interpreter import Interpreter
 
 _NO_SITE = Host()
 
@@ -65,3 +68,16 @@ def require_permission(isolation: Isolation, trusted_code: bool, allowed: bool) 
             "generated code would run without a sandbox (no Apptainer, or no image is named by the "
             "recipe or --image): install both, or accept the risk with --allow-unsandboxed"
         )
+
+
+# The Python that candidates run in: the driver's own, or the one in their image.
+
+
+def of_candidates(isolation: Isolation, image: str | None, python: str) -> Interpreter:
+    """Return what can be asked of it; `python` is what runs candidates without an image.
+
+    A driver that has no Apptainer, or does not see the image, is not answered.
+    """
+    if isolation is Isolation.NONE:
+        return Interpreter((python,))
+    return Interpreter(python_command(image, os.geteuid() == 0) if image else None)

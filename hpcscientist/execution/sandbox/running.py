@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcscientist.execution import folders, scoring
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
-from hpcscientist.execution.sandbox import container, host, image
-from hpcscientist.execution.sandbox.candidate import command, environment
+from hpcscientist.execution.bounds.supervise import (
+    BoundedLog,
+    Bounds,
+    Ended,
+    Place,
+    Reason,
+    supervise,
+)
+from hpcscientist.execution.sandbox import container, host
+from hpcscientist.execution.sandbox.host import command, environment
 from hpcscientist.files import trusted, vault
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.hashing import hash_texts, hash_tree
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.files.trusted import Contents, TrustedCopy
 from hpcscientist.recipe.checks.tree import LARGEST
-from hpcscientist.records.outcome import IdeaFailed
-from hpcscientist.records.trial import Isolation, ProcessSpec, TrialSpec
+from hpcscientist.records.trial import IdeaFailed, Isolation, ProcessSpec, TrialSpec
 
 # A scheduler that ends a job signals all of its processes, and not at the same instant.
 _JOB_ENDS_WITH = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -196,7 +201,7 @@ def _run(
         # An ordinary user's container is in a namespace of its own, root's is not.
         namespaces=0 if is_root else 1,
     )
-    with image.on_node(spec, stop) as found, paths.log.open("ab") as file:
+    with container.on_node(spec, stop) as found, paths.log.open("ab") as file:
         if found.trouble:
             file.write(container.note(found.trouble))
         places = replace(_places(spec, paths, private, found.path), parts=parts)

@@ -10,18 +10,96 @@ machine spoilt and that run again are in neither, and a trial's scoring comes on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from dataclasses import dataclass
+from math import ceil, floor
 
 from hpcscientist.campaign import stages
 from hpcscientist.config.extent import drawn_of
-from hpcscientist.launching.checked import Checked
-from hpcscientist.launching.costs.seeding import seeding
+from hpcscientist.config.settings import LoopSettings
+from hpcscientist.feedback.effort import Schedule, most_seeds, schedule_of
 from hpcscientist.launching.costs.weighing import weigh
 from hpcscientist.launching.jobs.dispatch import nodes_of
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.models.open import parse_spec, role_specs
 from hpcscientist.models.stage import Calls, Expected
-from hpcscientist.records.asked.model import Role
 from hpcscientist.records.base import Record
+from hpcscientist.records.model_calls import Role
+
+# How many seeds ideas will be given, and how far they climb, told before anything is run.
+
+
+@dataclass(frozen=True, slots=True)
+class Seeding:
+    """Seeds of one attempt of every idea, all ideas together.
+
+    `least` and `most` are bounds where every idea is scored. `likely` is a guess, and so is
+    `whole`: how many ideas are not given up before their last seed, and so have further runs.
+    `on_steps` guesses how many ideas come to each step below the full budget, `least_steps` bounds
+    their trials there.
+    """
+
+    least: int
+    likely: int
+    most: int
+    whole: int
+    on_steps: tuple[int, ...] = ()
+    least_steps: int = 0
+
+
+def seeding(loop: LoopSettings, seeds: int, ideas: int, steps: int = 0) -> Seeding:
+    """Return what ideas will be given, by the recipe's number of seeds, and of `steps` to climb.
+
+    Guesses: a sequential test takes the recipe's number, which it is built around; of those that
+    come to a rung as many go on as if they came in any order.
+    """
+    schedule, most = schedule_of(loop, seeds), most_seeds(loop, seeds)
+    if schedule is None:
+        return Seeding(ideas * seeds, ideas * seeds, ideas * seeds, ideas)
+    first = schedule.looks[0]
+    if loop.allocation == "sequential":
+        return Seeding(ideas * first, ideas * min(seeds, most), ideas * most, ideas)
+    unranked = min(ideas, ceil(loop.halving) - 1)
+    on_steps, come = [], float(ideas)
+    for _ in range(steps):
+        on_steps.append(round(come))
+        come = _going_on(come, loop.halving)
+    likely, whole = _climb(schedule, loop.halving, come)
+    arrive = unranked if steps else ideas  # at the full budget, at the least
+    least = arrive * first + unranked * (most - first)
+    least_steps = ideas + unranked * (steps - 1) if steps else 0
+    return Seeding(least, likely, ideas * most, whole, tuple(on_steps), least_steps)
+
+
+def seeds_said(loop: LoopSettings, seeds: int) -> str:
+    """Say in words how many seeds an idea is given."""
+    schedule = schedule_of(loop, seeds)
+    if schedule is None:
+        return f"{seeds} seeds"
+    first, most = schedule.looks[0], schedule.at_most
+    spread = f"{most}" if first == most else f"{first} to {most}"
+    return f"{spread} seeds ({loop.allocation})"
+
+
+def _climb(schedule: Schedule, rate: float, come: float) -> tuple[int, int]:
+    """Guess the seeds of ideas on a ladder of rungs, and how many come to its end."""
+    total, below = 0.0, 0
+    for rung in schedule.looks:
+        if below:
+            come = _going_on(come, rate)
+        total += come * (rung - below)
+        below = rung
+    return round(total), round(come)
+
+
+def _going_on(come: float, rate: float) -> float:
+    """Guess how many of those that come to a rung go on from it."""
+    return sum(_share(number, rate) for number in range(1, round(come) + 1))
+
+
+def _share(number: int, rate: float) -> float:
+    """How probable it is that the idea that comes to a rung as this number goes on."""
+    return 1.0 if number < rate else floor(number / rate) / number
+
 
 SECONDS_PER_HOUR = 3600.0
 IMPROVED = 0.2  # guess: the share of ideas whose improvement is to be confirmed
@@ -78,7 +156,7 @@ class Estimate(Record):
     allocation: AllocationEstimate | None
 
 
-def estimate(checked: Checked) -> Estimate:
+def estimate(checked: LaunchPlan) -> Estimate:
     """Return what a launch may cost. Asks no model, no Slurm, and touches nothing."""
     spec, ideas = checked.recipe.spec, checked.settings.ideas
     tried = checked.versions
@@ -112,13 +190,13 @@ def estimate(checked: Checked) -> Estimate:
     )
 
 
-def _seconds(checked: Checked, pilots: int, on_steps: Sequence[int], full: int) -> float:
+def _seconds(checked: LaunchPlan, pilots: int, on_steps: Sequence[int], full: int) -> float:
     budgets = checked.recipe.spec.budgets
     climbed = sum(n * step.seconds for n, step in zip(on_steps, checked.climbed, strict=True))
     return pilots * budgets.pilot.seconds + climbed + full * budgets.full.seconds
 
 
-def _roles(checked: Checked) -> tuple[RoleEstimate, ...]:
+def _roles(checked: LaunchPlan) -> tuple[RoleEstimate, ...]:
     """The roles that ask a model; recorded replies and the control arm cost nothing."""
     settings = checked.settings
     asking = [role for role, spec in _specs(checked).items() if _asks(spec)]
@@ -157,7 +235,7 @@ def calls(expected: Expected) -> tuple[Calls, ...]:
     )
 
 
-def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
+def _allocation(checked: LaunchPlan, trial_s: float) -> AllocationEstimate | None:
     own = checked.placement.site.controller
     nodes = nodes_of(checked.settings, _specs(checked))
     if not nodes:
@@ -177,7 +255,7 @@ def _allocation(checked: Checked, trial_s: float) -> AllocationEstimate | None:
     )
 
 
-def idle(checked: Checked) -> str:
+def idle(checked: LaunchPlan) -> str:
     """Say what of the driving job's nodes is idle, and when; "" where nothing is to be said."""
     gpus = checked.placement.site.controller.gpus
     nodes = nodes_of(checked.settings, _specs(checked))
@@ -198,7 +276,7 @@ def idle(checked: Checked) -> str:
     return f"{what} serve models and wait while trials queue elsewhere{hint}"
 
 
-def not_asked_for(checked: Checked) -> str:
+def not_asked_for(checked: LaunchPlan) -> str:
     """Say why the driving job asks for fewer nodes than `--nodes`; "" where it does not."""
     wanted, nodes = checked.settings.nodes, nodes_of(checked.settings, _specs(checked))
     if nodes == wanted:
@@ -214,12 +292,12 @@ def _asks(spec: str) -> bool:
     return parse_spec(spec).kind not in ("playbook", "search")
 
 
-def _serves(checked: Checked) -> bool:
+def _serves(checked: LaunchPlan) -> bool:
     """Whether any role's model is served by the campaign itself."""
     return any(parse_spec(spec).kind == "vllm" for spec in _specs(checked).values())
 
 
-def _specs(checked: Checked) -> dict[Role, str]:
+def _specs(checked: LaunchPlan) -> dict[Role, str]:
     """Which model each role asks; none for the control arm."""
     return (
         {}

@@ -21,7 +21,7 @@ from hpcscientist.records.events import (
     ReplyRecorded,
     TrialEnded,
 )
-from hpcscientist.records.found.finding import ResultRow, Verdict
+from hpcscientist.records.findings import ResultRow, Verdict
 
 SECONDS_PER_HOUR = 3600.0
 

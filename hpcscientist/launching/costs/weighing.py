@@ -13,15 +13,13 @@ from hpcscientist.campaign.strategies import strategy_of
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import ReplyError
 from hpcscientist.feedback.summary import CHARACTERS_A_TOKEN
-from hpcscientist.models.sample import PART_SIZE, SUMMARY_SIZE, TITLE_SIZE, Sample, filler
+from hpcscientist.models.answers import estimate_tokens
+from hpcscientist.models.roles import PART_SIZE, SUMMARY_SIZE, TITLE_SIZE, Sample, filler
 from hpcscientist.models.stage import Means
-from hpcscientist.models.text import estimate_tokens
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
-from hpcscientist.records.known.literature import (
+from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
     Hit,
@@ -29,6 +27,8 @@ from hpcscientist.records.known.literature import (
     SearchBy,
     SymbolHit,
 )
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
 
 # What a line of feedback has beside title and summary: id, effect, interval, p-value.
 _BESIDE = 100

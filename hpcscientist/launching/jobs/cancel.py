@@ -15,13 +15,13 @@ import psutil
 
 from hpcscientist.errors import CampaignBusy, SchedulerSilent
 from hpcscientist.execution import folders
+from hpcscientist.execution.backends.process_backend import clear_submission, sweep
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
-from hpcscientist.execution.backends.slurm.jobs.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
-from hpcscientist.execution.backends.stopping import clear_submission, sweep
+from hpcscientist.execution.backends.slurm.sweep import PATIENCE_S, cancel_jobs, sweep_jobs
 from hpcscientist.files.lock import named
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.history import frozen, remains, waiting
+from hpcscientist.history import frozen, stale_launch, waiting
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.lock import STALE_S, DriverLock, read_holder
 from hpcscientist.history.status import read_state
@@ -114,8 +114,8 @@ def _end_launch(paths: RunPaths, wait: Wait, clock: Callable[[], float], tell: T
             with contextlib.suppress(ProcessLookupError):  # it ended just now
                 os.kill(holder["pid"], signal.SIGTERM)
         _Waiting(paths, WAIT_S, wait, clock, tell, paths.launching).until_released()
-    if remains.are_there(paths):
-        remains.clear(paths)
+    if stale_launch.are_there(paths):
+        stale_launch.clear(paths)
         with contextlib.suppress(OSError):
             paths.root.rmdir()
     return alive

@@ -11,8 +11,10 @@ stale, and resumes.
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,24 +25,175 @@ from hpcscientist.errors import (
     Interrupted,
     PlaneLost,
     RunDirectoryError,
+    SchedulerError,
+    SchedulerSilent,
 )
+from hpcscientist.execution.backends.slurm import controller_job, sweep
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.execution.backends.slurm.controller_job import ControllerJob
 from hpcscientist.files.atomic import write_text
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.lock import BEAT_S, STALE_S, DriverLock
 from hpcscientist.history.state import CampaignState
 from hpcscientist.launching.drive import Observer, drive
-from hpcscientist.launching.jobs import chain
-from hpcscientist.launching.jobs.chain import Chain
 from hpcscientist.launching.jobs.dispatch import job_of, open_slurm
-from hpcscientist.launching.jobs.succession import Succession
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.events import DriverStarted, DriverStopped, Event, NoteTaken
+from hpcscientist.ports import Tell
+from hpcscientist.records.base import Record
+from hpcscientist.records.events import (
+    AttemptWritten,
+    CampaignEnded,
+    DriverStarted,
+    DriverStopped,
+    Event,
+    IdeaEnded,
+    IdeaProposed,
+    NoteTaken,
+    ReplyRecorded,
+    TrialEnded,
+    TrialStarted,
+)
+
+# The chain of controller jobs, and when it is stopped. Pure.
+#
+# Each job that drives a campaign is a link; its continuation is the next. A campaign whose jobs
+# fail or are killed link after link, and bring nothing new, only burns an allocation, so the
+# chain ends then. Jobs that were stopped in an orderly way are none of these: a training or the
+# queue may well take longer than several of them.
+
+# So many links in a row that failed, or ended without a word, and brought nothing new, are the
+# last. One that its time limit or preemption stopped (a DriverStopped that is not failed) is not
+# fruitless, whatever it brought; `controller.max_links` bounds those.
+FRUITLESS_LINKS = 3
+_PROGRESS = (ReplyRecorded, IdeaProposed, AttemptWritten, TrialEnded, IdeaEnded, CampaignEnded)
+
+
+class Chain(Record):
+    """How far the chain has come. `links`: jobs that drove; `fruitless`: the last of them that
+    were fruitless, as seen when the next began; `progress`: what the journal held then."""
+
+    job_id: str = ""
+    links: int = 0
+    fruitless: int = 0
+    progress: int = 0
+
+
+def progress(events: Iterable[Event]) -> int:
+    """Count the events that show that a link was not fruitless.
+
+    A run of a trial counts once, for each driver that takes it over records its start anew.
+    """
+    count, runs = 0, set()
+    for event in events:
+        if isinstance(event, TrialStarted):
+            runs.add((event.trial_id, event.run))
+        elif isinstance(event, DriverStopped):
+            count += not event.failed
+        else:
+            count += isinstance(event, _PROGRESS)
+    return count + len(runs)
+
+
+def advance(chain: Chain, job_id: str, reached: int) -> Chain:
+    """Return the chain with a job added that finds so much progress in the journal.
+
+    A job that Slurm started again is the same link.
+    """
+    if job_id == chain.job_id:
+        return chain
+    fruitless = chain.fruitless + 1 if chain.links and reached == chain.progress else 0
+    return Chain(job_id=job_id, links=chain.links + 1, fruitless=fruitless, progress=reached)
+
+
+def why_stop(chain: Chain, max_links: int) -> str | None:
+    """Say why the last link must not drive; None where it may."""
+    if chain.fruitless >= FRUITLESS_LINKS:
+        return f"{chain.fruitless} controller jobs in a row brought nothing new"
+    if chain.links > max_links:
+        return f"{max_links} controller jobs have driven this campaign (controller.max_links)"
+    return None
+
+
+# Exactly one continuation in the queue while a controller job drives, and none afterwards.
+
+# Seconds: after a refusal or silence; between looks whether somebody has cancelled it; how long
+# Slurm may stay silent when it is to be cancelled.
+RETRY_S, LOOK_S, PATIENCE_S = 60.0, 900.0, 120.0
+_PAUSE_S = 5.0
+
+
+class Succession:
+    """The continuation of job `own`. Slurm's silence is never an error here: it is asked again."""
+
+    def __init__(
+        self, paths: RunPaths, slurm: Slurm, job: ControllerJob, own: str, tell: Tell
+    ) -> None:
+        self._paths, self._slurm, self._job = paths, slurm, job
+        self._own, self._tell = own, tell
+        # As it is now: the driver soon forgets the key of its model's endpoint.
+        self._environment = dict(os.environ)
+        self._known = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True, name="succession")
+
+    def open(self) -> None:
+        """Have a continuation in the queue from now on.
+
+        The first try is made before this returns, so that it comes before any array of the
+        campaign fills the user's share of the queue.
+        """
+        self._ensure()
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def leave(self) -> None:
+        """Let the continuation start when this job has ended."""
+        self._stop.set()
+
+    def cancel(self) -> None:
+        """Leave no continuation in the queue. One that Slurm's silence spares ends by itself."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                rows = controller_job.live(self._slurm, self._job.campaign_id)
+                sweep.cancel_jobs(self._slurm, controller_job.waiting(rows, but=self._own))
+                return
+            except SchedulerSilent as error:
+                if time.monotonic() > until:
+                    self._tell(f"the continuation could not be cancelled: {error}")
+                    return
+                time.sleep(_PAUSE_S)
+            except SchedulerError as error:
+                self._tell(f"the continuation could not be cancelled: {error}")
+                return
+
+    def _keep(self) -> None:
+        while not self._stop.wait(LOOK_S if self._known else RETRY_S):
+            self._ensure()
+
+    def _ensure(self) -> None:
+        if self._paths.cancel_request.exists():
+            return
+        try:
+            job_id = controller_job.ensure_successor(
+                self._slurm, self._job, self._own, self._environment
+            )
+        except SchedulerError as error:
+            self._known = ""
+            self._tell(f"no continuation yet, trying again in {RETRY_S:g} s: {error}")
+            return
+        if job_id != self._known:
+            self._known = job_id
+            self._tell(f"job {job_id} goes on after this one")
+
 
 # Longer than a dead driver's heartbeat can look alive.
-PATIENCE_S = 2 * STALE_S
+QUEUE_PATIENCE_S = 2 * STALE_S
 
 T = TypeVar("T")
 
@@ -116,8 +269,8 @@ class _Link:
         if any(event.type == "campaign_ended" for event in events):
             return False
         before = self._read()
-        now = chain.advance(before, self.own, chain.progress(events))
-        reason = chain.why_stop(now, max_links)
+        now = advance(before, self.own, progress(events))
+        reason = why_stop(now, max_links)
         if reason is not None:
             _when_free(lambda: _record_end(self.paths, reason), self)
             raise CampaignError(f"{reason}; {_mend(self.paths)}")
@@ -162,7 +315,7 @@ def _when_free(attempt: Callable[[], T], link: _Link) -> T:
     Raises CampaignBusy when somebody lives, or has taken the campaign from us; Interrupted when
     `hpcsci cancel` comes meanwhile, for that waits for the same driver.
     """
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + QUEUE_PATIENCE_S
     while True:
         try:
             return attempt()

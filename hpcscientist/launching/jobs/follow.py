@@ -6,25 +6,108 @@ rarely, for the queue alone says whether there is still somebody to wait for.
 
 from __future__ import annotations
 
+import io
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from hpcscientist.errors import CampaignError, Interrupted, SchedulerError
+from hpcscientist.errors import CampaignError, Interrupted, RunDirectoryError, SchedulerError
+from hpcscientist.execution.backends.slurm import controller_job
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import controller_job
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
-from hpcscientist.execution.backends.slurm.watching.states import Phase
+from hpcscientist.files import log
 from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.handed import open_regular
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import frozen
 from hpcscientist.history.state import CampaignState
+from hpcscientist.history.upcasting import Reader, is_torn
 from hpcscientist.launching.drive import Observer
-from hpcscientist.launching.jobs.standing import describe, in_order
-from hpcscientist.launching.jobs.tail import JournalTail
-from hpcscientist.models.serving.news import PlaneNews
-from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.ports.telling import Tell
+from hpcscientist.launching.jobs.dispatch import describe, dispatch, in_order, open_slurm
+from hpcscientist.models.serving.lease import PlaneNews
+from hpcscientist.models.serving.order import ServingPaths
+from hpcscientist.ports import Tell
 from hpcscientist.records.events import DriverStarted, DriverStopped, Event
+from hpcscientist.system import plugins
+
+# Following a journal that another process writes: only what was appended is ever read.
+
+
+class JournalTail:
+    """The state of a campaign as its journal grows; `time`: of the last line, in seconds since the
+    epoch.
+
+    A last group that cannot be read is not finished yet. Where a line was taken back (the
+    writer's disk was full, or a driver cut a torn line off) the journal is read anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._restart()
+
+    def _restart(self) -> None:
+        self.state, self.time = CampaignState(), 0.0
+        self._reader = Reader(self._path.parent)
+        self._offset, self._lines, self._last = 0, 0, b""
+
+    def read(self, observe: Callable[[Event], None] = lambda event: None) -> list[Event]:
+        """Take in what was appended since the last call, and return it.
+
+        `observe` is told each event once it is part of the state, and no later one is. After a
+        journal was read anew, nothing counts as appended. Raises RunDirectoryError when the
+        journal is damaged.
+        """
+        try:
+            # Opened each time: on NFS that is what shows another host's writing.
+            with open_regular(self._path) as file:
+                if self._path.stat().st_size == self._offset:
+                    return []
+                file.seek(self._offset - len(self._last))
+                try:
+                    return self._take(file.read(), observe)
+                except (_Unexpected, RunDirectoryError):
+                    file.seek(0)
+                    self._restart()
+                    self._take(file.read(), lambda event: None)
+                    return []
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunDirectoryError(
+                f"{self._path}: cannot be read: {error.strerror}; mend that and run `hpcsci resume`"
+            ) from error
+        except _Unexpected as error:
+            raise RunDirectoryError(
+                f"{self._path}:{error}: is damaged; restore the file from a backup"
+            ) from error
+
+    def _take(self, data: bytes, observe: Callable[[Event], None]) -> list[Event]:
+        """Take in what follows the last known line, with which `data` must begin."""
+        if not data.startswith(self._last):
+            raise _Unexpected(self._lines)
+        appended, start = data[len(self._last) :], 0
+        taken: list[Event] = []
+        try:
+            for line, end in log.read(io.BytesIO(appended), self._reader.line, is_torn):
+                self.state.apply(line.event)
+                self.time = line.t
+                taken.append(line.event)
+                self._last = appended[start:end]
+                self._offset += end - start
+                self._lines += 1
+                start = end
+                observe(line.event)
+        except log.DamagedLine as error:
+            raise _Unexpected(self._lines + 1) from error
+        return taken
+
+
+class _Unexpected(Exception):
+    """A line that does not follow the ones before it; its number is the message."""
+
 
 POLL_S = 1.0
 # Slurm is asked this often while the job waits at first, in between, and once it drives.
@@ -158,3 +241,52 @@ class _Queue:
         self._every = min(ASK_S, self._every * 1.5)
         self._next = self._clock() + (self._every if rows else SETTLE_S)
         return rows
+
+
+# Having a campaign driven by a job, and following that from elsewhere.
+
+
+class Detached(Interrupted):
+    """Whoever followed has gone; the campaign goes on."""
+
+
+def drive_by_job(
+    paths: RunPaths,
+    observe: Observer,
+    tell: Tell,
+    detach: Callable[[str], None] | None = None,
+) -> CampaignState:
+    """Have a campaign driven by a job and follow that to its end.
+
+    With `detach` it is left alone once the job is there, and `detach` is told the job's id; the
+    state is then that of before. Raises Detached on Ctrl-C, and what `dispatch` and
+    `Follower.follow` raise.
+    """
+    follower = Follower(paths, observe, tell)
+    # Before the job is submitted: what is in the journal already is no news of that job.
+    if follower.catch_up().ended:
+        return follower.state
+    config = frozen.read(paths)
+    plugins.require(config.plugins)
+    slurm = open_slurm(config)
+    left = "interrupted; if its job was submitted by then, the campaign goes on"
+    try:
+        job_id, fresh = dispatch(paths, config, slurm, tell)
+        left = "detached, and the campaign goes on"
+        if detach is not None:
+            detach(job_id)
+            tell(f"job {job_id} drives the campaign; {_commands(paths)}")
+            return follower.state
+        tell(f"job {job_id} {'drives the campaign' if fresh else 'drives this campaign already'}")
+        tell("Ctrl-C leaves it alone: it goes on")
+        return follower.follow(slurm, config.campaign_id, job_id)
+    except KeyboardInterrupt as error:
+        raise Detached(f"{left}; {_commands(paths)}") from error
+
+
+def _commands(paths: RunPaths) -> str:
+    where = shlex.quote(str(paths.root))
+    return (
+        f"follow it: `hpcsci resume {where}`, look: `hpcsci status {where}`, "
+        f"stop it: `hpcsci cancel {where}`"
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hpcscientist.errors import SchedulerError, UsageError
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.models.serving.fitting.gpus import parse_gres
+from hpcscientist.models.serving.fitting.memory import parse_gres
 from hpcscientist.recipe.schema import Resources
 from hpcscientist.records.site import Site
 

@@ -17,17 +17,16 @@ from hpcscientist.files.atomic import write_text
 from hpcscientist.launching.serving import nodes
 from hpcscientist.launching.serving.nodes import Kept, machine_of
 from hpcscientist.models.open import parse_spec
-from hpcscientist.models.serving.checking import hub, interpreter, weights
+from hpcscientist.models.serving.checking import interpreter, tensors, weights
 from hpcscientist.models.serving.fitting import drafting, shares
 from hpcscientist.models.serving.fitting.drafting import Allocation
 from hpcscientist.models.serving.fitting.layout import Layout, Machine, thinking
 from hpcscientist.models.serving.fitting.layout import requests_at_once as requests
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import Launcher, Plane
 from hpcscientist.models.serving.steps import SlurmSteps
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.model import Role
+from hpcscientist.ports import Tell
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.site import Site
 
 EngineConfigs = Mapping[Path, Mapping[str, Any]]
@@ -53,7 +52,7 @@ def specs(roles: Mapping[Role, str]) -> tuple[str, ...]:
 
 def folder_of(spec: str, below: Path) -> Path:
     """Return the folder of a `vllm:` SPEC's weights. Raises WeightsError."""
-    return hub.resolve(parse_spec(spec).name or "", os.environ, below)
+    return tensors.resolve(parse_spec(spec).name or "", os.environ, below)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
 import time
@@ -10,20 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcscientist.errors import SchedulerError, SchedulerSilent, ServingError, UsageError
-from hpcscientist.execution.backends.slurm import naming
+from hpcscientist.execution.backends.slurm import controller_job, naming, sweep
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs import serving_job, sweep
-from hpcscientist.execution.backends.slurm.jobs.serving_job import ServingJob
+from hpcscientist.execution.backends.slurm.controller_job import ServingJob
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, can_never_run
 from hpcscientist.execution.backends.slurm.watching.queue import QueueRow
-from hpcscientist.execution.backends.slurm.watching.states import Phase, can_never_run
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.text import one_line
 from hpcscientist.launching.serving.standalone import Request
-from hpcscientist.models.serving.news import PlaneNews
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.lease import PlaneNews
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
 from hpcscientist.models.serving.plane import read_endpoint
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 POLL_S = 1.0
 # Slurm is asked this often at first, and later.
@@ -59,7 +58,7 @@ def require_slurm(nodes: int) -> None:
 
 def require_none(slurm: Slurm, former: Request) -> None:
     """See that no job waits to serve from the same folder. Raises UsageError, SchedulerError."""
-    row = serving_job.find(slurm, former.owner)
+    row = controller_job.find(slurm, former.owner)
     if row is not None:
         raise UsageError(
             f"job {row.job_id} serves from this folder, or will; end it with "
@@ -87,11 +86,11 @@ def end(slurm: Slurm, paths: ServingPaths, request: Request) -> None:
 def _ask_to_end(slurm: Slurm, owner: str) -> None:
     with contextlib.suppress(SchedulerError):  # what is left is cancelled
         until = time.monotonic() + END_S
-        row = serving_job.find(slurm, owner)
+        row = controller_job.find(slurm, owner)
         if row is None or row.phase is not Phase.RUNNING:
             return
-        serving_job.stop(slurm, row.job_id)
-        while serving_job.find(slurm, owner) is not None and time.monotonic() < until:
+        controller_job.stop(slurm, row.job_id)
+        while controller_job.find(slurm, owner) is not None and time.monotonic() < until:
             time.sleep(ASK_FIRST_S)
 
 
@@ -135,7 +134,7 @@ class Follower:
         if self.clock() < self._next:
             return
         try:
-            row = serving_job.find(self.slurm, self.request.owner)
+            row = controller_job.find(self.slurm, self.request.owner)
         except SchedulerError as error:
             self._tell("silence", f"Slurm does not answer ({error}); still following")
             self._next = self.clock() + ASK_S
@@ -170,3 +169,40 @@ def describe(row: QueueRow) -> str:
     reason = "" if row.reason in ("", "None", "(null)") else f", reason {row.reason}"
     never = "; it will not start by itself" if can_never_run(row.reason, row.partition) else ""
     return f"job {row.job_id} is queued{reason}{never}"
+
+
+# How the endpoint of a plane is reached and used: what `hpcsci serve` prints.
+
+
+def card(paths: ServingPaths, endpoint: Endpoint, login: str, user: str, job_id: str) -> list[str]:
+    """Return how the endpoint is reached and used, as lines for people; the key is in none.
+
+    `login`: the machine that `hpcsci serve` was called on.
+    """
+    name = endpoint.models[0]
+    key = shlex.quote(str(paths.key))
+    body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Hello"}]})
+    tunnels = [f"tunnel:   {tunnel(endpoint, user)}"]
+    if job_id:
+        tunnels += [
+            f"          from elsewhere: {tunnel(endpoint, user, login)}",
+            f"          ({login}: by the name that you know it by; the key lies there too)",
+        ]
+    return [
+        f"models:   {', '.join(endpoint.models)}",
+        f"endpoint: {endpoint.url}, on {', '.join(endpoint.nodes)}",
+        f"key:      in {paths.key}",
+        *tunnels,
+        f"ask it:   curl -sS {endpoint.url}/chat/completions "
+        f"-H @<(printf 'Authorization: Bearer '; cat {key}) "
+        f"-H 'Content-Type: application/json' -d {shlex.quote(body)} --noproxy 127.0.0.1",
+        f"use it:   HPCSCI_API_KEY=$(cat {key}) hpcsci launch "
+        f"--model {shlex.quote(f'{endpoint.url}#{name}')}",
+    ]
+
+
+def tunnel(endpoint: Endpoint, user: str, login: str = "") -> str:
+    """Return the command that brings the endpoint to a user's own machine."""
+    port = endpoint.url.rsplit(":", 1)[1].partition("/")[0]
+    jump = f"-J {user}@{login} " if login else ""
+    return f"ssh -N {jump}-L {port}:127.0.0.1:{port} {shlex.quote(user)}@{endpoint.head}"

@@ -28,9 +28,8 @@ from hpcscientist.launching.serving import nodes
 from hpcscientist.models.open import parse_spec
 from hpcscientist.models.serving.checking import weights
 from hpcscientist.models.serving.fitting.drafting import Allocation
-from hpcscientist.models.serving.order import Endpoint
-from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.ports.telling import Tell
+from hpcscientist.models.serving.order import Endpoint, ServingPaths
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.site import Site
 

@@ -14,10 +14,12 @@ from hpcscientist.execution.backends.slurm.batches import need_of_limits
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.launching.serving import colocated_trials
+from hpcscientist.launching.serving.sharing import Engines
 from hpcscientist.launching.sites.site import Home
-from hpcscientist.models.serving.fitting.gpus import memory_by_name
-from hpcscientist.ports.backend import Backend
-from hpcscientist.recipe.schema import RecipeSpec
+from hpcscientist.models.serving.fitting.memory import memory_by_name
+from hpcscientist.ports import Backend
+from hpcscientist.recipe.schema import RecipeSpec, Resources
 from hpcscientist.records.site import BackendKind, Site, SlurmSite
 from hpcscientist.records.trial import Budget, Isolation
 from hpcscientist.worker.element import MODULE
@@ -53,9 +55,9 @@ class Cluster:
     def check(self, spec: RecipeSpec) -> tuple[str, ...]:
         """Say which of the profile's [[partitions]] each budget goes to; nothing without them.
 
-        GPUs that are too small by their kind's name are told, too. What else there is to say
-        Slurm says, which `launching.rendering.check` has look at the very scripts. Raises SiteError
-        where no partition takes a trial, and UsageError where GPUs are surely too small.
+        GPUs that are too small by their kind's name are named, too. Slurm checks the rest: see
+        `launching.launch_plan.check`. Raises SiteError where no partition takes a trial, and
+        UsageError where GPUs are surely too small.
         """
         said = self._small_gpus(spec)
         if not self.profile.partitions:
@@ -93,3 +95,25 @@ class Cluster:
     def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
         """Return the backend; see `TrialSite`."""
         return SlurmBackend(paths, self.profile, campaign_id, MODULE, slots=slots)
+
+
+# Trials as steps of the job that drives the campaign (`serving.trials_inside`).
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation(Cluster):
+    """A cluster's nodes that this driver holds already, by the number of its job.
+
+    `resources`: what each trial asks for; `engines`: what serving has of each node.
+    """
+
+    job_id: str
+    resources: Resources
+    engines: Engines
+
+    def open(self, paths: RunPaths, campaign_id: str, slots: int) -> Backend:
+        """Return the backend; see `TrialSite`. The nodes alone say how many run at once."""
+        del slots
+        return colocated_trials.open_backend(
+            *(paths, self.profile, campaign_id), self.job_id, self.resources, self.engines
+        )

@@ -10,7 +10,7 @@ from typing import ClassVar
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.local import LocalBackend
-from hpcscientist.execution.backends.machine import memory_mb
+from hpcscientist.execution.backends.slots import memory_mb
 from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.serving.nodes import gpu_memories

@@ -11,7 +11,7 @@ from typing import Protocol
 from hpcscientist.config.layers import default_data_root, default_private_root
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import Backend
+from hpcscientist.ports import Backend
 from hpcscientist.recipe.data import PreparedData, prepare
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec

@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.files.atomic import write_text
-from hpcscientist.literature.library.files import superseded
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library import parts
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.records.base import Record
 
 VERSION = 1
@@ -145,14 +145,14 @@ def read(paths: IndexPaths) -> Catalogue | None:
 def publish(paths: IndexPaths, new: Catalogue, last: Catalogue | None) -> None:
     """Make a catalogue the current one; `last` is what was when the update began."""
     if last is not None:
-        superseded.retire(paths.library, (f"{paths.root.name}/{name}" for name in last.files))
+        parts.retire(paths.library, (f"{paths.root.name}/{name}" for name in last.files))
     write_text(paths.catalogue, json.dumps(new.model_dump(), indent=1) + "\n")
 
 
 def sweep(paths: IndexPaths) -> None:
     """Remove what is in no use: not now, and not kept of what was replaced."""
     current = read(paths)
-    kept = {name.removeprefix(f"{paths.root.name}/") for name in superseded.kept(paths.library)}
+    kept = {name.removeprefix(f"{paths.root.name}/") for name in parts.kept(paths.library)}
     kept |= set(current.files) if current else set()
     for path in paths.root.iterdir():
         if path.is_dir() and path.name not in kept:

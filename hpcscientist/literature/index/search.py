@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,18 +13,17 @@ import numpy as np
 
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index import catalogue as catalogues
+from hpcscientist.literature.index import documents, engine, keyword
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths
-from hpcscientist.literature.index.fusion import fuse
-from hpcscientist.literature.index.meaning.embedder import open_embedder
-from hpcscientist.literature.index.meaning.vectors import Near, Vectors, among
-from hpcscientist.literature.index.words import fields, suggesting, writing
-from hpcscientist.literature.index.words.keyword import Found, KeywordIndex
-from hpcscientist.literature.library.files.parts import Positions
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.index.keyword import Found, KeywordIndex
+from hpcscientist.literature.index.meaning import Near, Vectors, among, open_embedder
+from hpcscientist.literature.library.parts import Positions
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.library.store import Store, open_store
-from hpcscientist.models.embedding.words import STOP, identifiers, pieces, stems, telling, words
-from hpcscientist.ports.embedder import Embedder
-from hpcscientist.records.known.literature import (
+from hpcscientist.literature.material import reciprocal
+from hpcscientist.models.embedding.keywords import STOP, identifiers, pieces, stems, telling, words
+from hpcscientist.ports import Embedder
+from hpcscientist.records.literature import (
     FormulaHit,
     Hit,
     Paper,
@@ -32,6 +32,53 @@ from hpcscientist.records.known.literature import (
     TermWeight,
     Why,
 )
+
+# Two rankings are made one by reciprocal rank fusion.
+#
+# Ranks forget how good a hit was, and a search for words ranks everything that shares one common
+# word with the query. So a hit by words counts in the sum only if it has half the score of the
+# best one; weaker ones stand behind all others. On papers whose task is known that keeps the
+# combination as good as the better of the two (`benchmarks retrieval`); without it, it lies
+# half-way between them.
+
+STRONG = 0.5  # of the best hit's score
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A paper, its score and rank in each search, from 1; None where that did not find it."""
+
+    position: int
+    score: float
+    keyword_rank: int | None
+    embedding_rank: int | None
+
+
+def fuse(words: Sequence[tuple[int, float]], vectors: Sequence[int]) -> list[Ranked]:
+    """Return all papers of both rankings, the best first.
+
+    `words` are positions and scores, `vectors` positions, both the best first. On a tie the
+    better rank by words decides, then the better by vectors.
+    """
+    by_words = {position: rank for rank, (position, _) in enumerate(words, start=1)}
+    by_vectors = {position: rank for rank, position in enumerate(vectors, start=1)}
+    strong = {p: by_words[p] for p, score in words if score >= STRONG * words[0][1]}
+    found = [
+        Ranked(
+            position,
+            reciprocal(ranks[position] for ranks in (strong, by_vectors) if position in ranks),
+            by_words.get(position),
+            by_vectors.get(position),
+        )
+        for position in dict.fromkeys([*by_words, *by_vectors])
+    ]
+    return sorted(found, key=_order)
+
+
+def _order(found: Ranked) -> tuple[float, float, float]:
+    last = float("inf")
+    return -found.score, found.keyword_rank or last, found.embedding_rank or last
+
 
 H = TypeVar("H", Found, Near)
 
@@ -67,7 +114,7 @@ def open_library(folder: Path, embedder: Embedder | None = None) -> SearchableLi
 
 
 class SearchableLibrary:
-    """Papers, formulas and code of one library; the port `hpcscientist.ports.library`."""
+    """Papers, formulas and code of one library; the port `hpcscientist.ports`."""
 
     def __init__(
         self, folder: Path, store: Store, catalogue: Catalogue, embedder: Embedder | None
@@ -76,16 +123,16 @@ class SearchableLibrary:
         self._folder, self._store, self._catalogue = folder, store, catalogue
         self._paths = IndexPaths(LibraryPaths(folder).index)
         part = catalogue.keyword
-        writing.check(self._paths, part)
+        documents.check(self._paths, part)
         self._papers, self._formulas, self._symbols = (
             KeywordIndex(self._paths.path(part.folder) / name, boosts)
-            for name, boosts in writing.FIELDS.items()
+            for name, boosts in documents.FIELDS.items()
         )
         self._vectors = Vectors(self._paths, catalogue.vectors) if catalogue.vectors else None
         self._given = embedder
         self._embedder: Embedder | None = None
         self._lock = threading.Lock()
-        indexed = writing.indexed(self._paths, part, "papers.npy")
+        indexed = documents.indexed(self._paths, part, "papers.npy")
         self._gone = len(np.setdiff1d(indexed, store.positions))
         self.unindexed = len(np.setdiff1d(store.positions, indexed))
 
@@ -151,7 +198,7 @@ class SearchableLibrary:
     def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
         """Return formulas that fit best, by what is said of them and by what is in them."""
         query = _mended(query)
-        terms = [*_telling(query), *fields.formula_words(query)]
+        terms = [*_telling(query), *engine.formula_words(query)]
         hits = []
         hits_of_terms = self._formulas.search(terms, limit + self._gone)
         for found in _live(self._store.positions, hits_of_terms)[:limit]:
@@ -178,7 +225,7 @@ class SearchableLibrary:
 
     def suggest(self, query: str) -> tuple[str, ...]:
         """Return words of the library that are written like those of a query it does not know."""
-        return suggesting.suggest(_mended(query), self._papers, self._store)
+        return keyword.suggest(_mended(query), self._papers, self._store)
 
     def _by_words(self, query: str, depth: int) -> list[Found]:
         found = self._papers.search(_telling(query), depth + self._gone)

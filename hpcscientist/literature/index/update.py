@@ -14,17 +14,15 @@ import numpy.typing as npt
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import LibraryError, ModelError
-from hpcscientist.files.handed.place import expanded
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import one_line
 from hpcscientist.literature.index import catalogue as catalogues
+from hpcscientist.literature.index import documents, meaning
 from hpcscientist.literature.index.catalogue import Catalogue, IndexPaths, VectorPart
-from hpcscientist.literature.index.meaning import learning
-from hpcscientist.literature.index.meaning import vectors as blocks
-from hpcscientist.literature.index.words import writing
-from hpcscientist.literature.index.words.documents import SYMBOLS, Indexing
-from hpcscientist.literature.index.words.fields import vector_texts
-from hpcscientist.literature.library.files.paths import LibraryPaths, make_folder, refusal
+from hpcscientist.literature.index.documents import SYMBOLS, Indexing
+from hpcscientist.literature.index.engine import vector_texts
 from hpcscientist.literature.library.indexing import Progress, Step
+from hpcscientist.literature.library.paths import LibraryPaths, make_folder, refusal
 from hpcscientist.literature.library.processes.pool import Pool
 from hpcscientist.literature.library.store import Store, open_store
 from hpcscientist.models.embedding.sentences import SentenceEmbedder, hash_model
@@ -81,9 +79,9 @@ class LibraryIndex:
         if (
             keyword is None
             or keyword.content != store.fingerprint
-            or not writing.whole(paths, keyword)
+            or not documents.whole(paths, keyword)
         ):
-            keyword = writing.update(paths, store, keyword, _Teller(progress), pool)
+            keyword = documents.update(paths, store, keyword, _Teller(progress), pool)
         if pool is not None:
             pool.close()  # what comes now takes memory itself
         vectors = last.vectors if last else None
@@ -99,7 +97,7 @@ class LibraryIndex:
     ) -> VectorPart:
         named = self._settings.model or (last.model if last else "")
         if not named:
-            name, fitted_on, learnt = learning.learn(
+            name, fitted_on, learnt = meaning.learn(
                 store, paths, last, _counter(progress, "latent semantic analysis")
             )
             part = _part(learnt, last, learnt.width)
@@ -175,7 +173,7 @@ def _filled(
     if not _is_whole(paths, part):
         part = part.model_copy(update={"blocks": ()})
     tell, count = _counter(progress, "vectors"), len(store.positions)
-    part = blocks.update(paths, part, store.positions, read, lambda done: tell(done, count))
+    part = meaning.update(paths, part, store.positions, read, lambda done: tell(done, count))
     return part.model_copy(update={"content": store.fingerprint})
 
 
@@ -186,7 +184,7 @@ def _is_current(store: Store, paths: IndexPaths, part: VectorPart) -> bool:
 def _is_whole(paths: IndexPaths, part: VectorPart) -> bool:
     """Whether all blocks are there and as the catalogue says."""
     try:
-        blocks.Vectors(paths, part)
+        meaning.Vectors(paths, part)
     except LibraryError:
         return False
     return True

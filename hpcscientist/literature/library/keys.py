@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from hpcscientist.literature.sources.ids import normal_arxiv, normal_doi, normal_title, paper_id
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 # A title of fewer bytes, such as "Introduction" or "Deep learning", is many papers' title.
 TELLING_BYTES = 16

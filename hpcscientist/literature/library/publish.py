@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from hpcscientist import __version__
 from hpcscientist.literature.library import ledger as ledgers
-from hpcscientist.literature.library.files import schema, superseded
-from hpcscientist.literature.library.files.contents import Contents, Placed
-from hpcscientist.literature.library.files.parts import (
+from hpcscientist.literature.library import parts, schema
+from hpcscientist.literature.library.ledger import Commit, Ledger, Part
+from hpcscientist.literature.library.parts import (
+    Contents,
+    Placed,
     Positions,
     Rows,
     as_column,
@@ -24,9 +26,8 @@ from hpcscientist.literature.library.files.parts import (
     lengths,
     write_part,
 )
-from hpcscientist.literature.library.files.paths import LibraryPaths, write_file
-from hpcscientist.literature.library.ledger import Commit, Ledger, Part
-from hpcscientist.literature.library.sameness.joining import Papers, paper_rows
+from hpcscientist.literature.library.paths import LibraryPaths, write_file
+from hpcscientist.literature.library.sameness import Papers, paper_rows
 from hpcscientist.literature.sources.base import Trouble
 
 SHOWN: Any = pa.schema([("position", pa.int64())], metadata=schema.PAPERS.metadata)
@@ -66,7 +67,7 @@ def publish(
     lines = ledgers.encode_manifest(ledger, told)
     write_file(paths.manifest(ledger.edition), ("\n".join(lines) + "\n").encode())
     if before is not None:
-        superseded.retire(paths, (part.file for part in before.files()))
+        parts.retire(paths, (part.file for part in before.files()))
     write_file(paths.contents, (contents.model_dump_json(indent=1) + "\n").encode())
     ledger.published = ledger.last_commit
     sweep(paths, ledger, contents)
@@ -92,7 +93,7 @@ def sweep(paths: LibraryPaths, ledger: Ledger, current: Contents | None) -> None
 
     Raises LibraryError.
     """
-    kept = superseded.kept(paths)
+    kept = parts.kept(paths)
     kept |= {part.file for part in current.files()} if current else set()
     kept |= {part.file for part in ledger.parts()}
     kept |= {f"sources/{paths.manifest(ledger.edition).name}", "sources/format.json"}

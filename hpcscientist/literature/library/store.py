@@ -9,20 +9,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.library.files import schema
-from hpcscientist.literature.library.files.contents import (
-    Contents,
-    Placed,
-    changed,
-    read_contents,
-)
-from hpcscientist.literature.library.files.folder import begun
-from hpcscientist.literature.library.files.parts import Positions, Rows, column, damaged, distinct
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library import schema
+from hpcscientist.literature.library.folder import begun
 from hpcscientist.literature.library.keys import key, plain_id
 from hpcscientist.literature.library.ledger import Part
+from hpcscientist.literature.library.parts import (
+    Contents,
+    Placed,
+    Positions,
+    Rows,
+    changed,
+    column,
+    damaged,
+    distinct,
+    read_contents,
+)
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.library.publish import IDS, SHOWN
-from hpcscientist.records.known.literature import Paper, Symbol
+from hpcscientist.records.literature import Paper, Symbol
 
 R = TypeVar("R")
 

@@ -11,9 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hpcscientist import __version__
-from hpcscientist.literature.library.files.paths import LibraryPaths
-from hpcscientist.literature.library.ledger import Entry, Ledger, Stamp
-from hpcscientist.literature.library.looks import stamp_of, whole_content
+from hpcscientist.literature.library.ledger import Entry, Ledger, Stamp, stamp_of, whole_content
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.sources import detect
 from hpcscientist.literature.sources.base import Source, Trouble, trouble
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.records.base import Record
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 VERSION = 1
 _QUERY = 400  # characters

@@ -11,9 +11,9 @@ from hpcscientist.errors import LibraryError, OutOfReach
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import normalised
-from hpcscientist.literature.online.services.base import QueryRefused, words_of
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.literature.online.services import QueryRefused, words_of
+from hpcscientist.ports import Tell
+from hpcscientist.records.literature import Paper
 
 _NAME = 40  # characters of the query in a file's name
 

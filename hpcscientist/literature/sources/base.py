@@ -16,7 +16,7 @@ from pydantic import Field
 
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
-from hpcscientist.records.known.literature import Paper, Symbol
+from hpcscientist.records.literature import Paper, Symbol
 
 FileKind = Literal[
     "pdf", "bibtex", "arxiv", "semantic_scholar", "openalex", "latex", "code", "online"

@@ -7,15 +7,116 @@ their presence is told. Links are not followed, and clones inside a repository a
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from hpcscientist.files.handed.python import syntax_tree
-from hpcscientist.literature.sources import lines, text, trees
+from hpcscientist.files.python_source import syntax_tree
+from hpcscientist.literature.sources import lines, text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.records import jsonl
-from hpcscientist.records.known.literature import Symbol
+from hpcscientist.records.literature import Symbol
+
+# Folders: what is in them, in order, and whether it is somebody's code.
+
+PYTHON = (".py", ".ipynb")
+OTHER_LANGUAGES = {
+    ".c": "C", ".h": "C", ".cc": "C++", ".cpp": "C++", ".cxx": "C++", ".hpp": "C++", ".cu": "CUDA",
+    ".cuh": "CUDA", ".f90": "Fortran", ".go": "Go", ".java": "Java", ".jl": "Julia",
+    ".js": "JavaScript", ".lua": "Lua", ".m": "MATLAB", ".pyx": "Cython", ".r": "R",
+    ".rs": "Rust", ".scala": "Scala", ".swift": "Swift", ".ts": "TypeScript",
+}  # fmt: skip
+_PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+_NOT_OURS = frozenset(
+    {"__pycache__", "__MACOSX", "node_modules", "site-packages", "lost+found", "CVS"}
+)
+_SEARCHED = 20_000
+_SYSTEM = frozenset({"/proc", "/sys", "/dev"})  # some of their files have no end
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The names of a folder's regular files and folders, in order, hidden ones left out.
+
+    Names and no paths, which take five times as much where there are a million. `odd` counts
+    broken links, links that lead to a folder above, pipes, sockets and devices: never opened.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+    odd: int
+    cloned: bool
+
+    @property
+    def project(self) -> bool:
+        """Whether this is the root of a code repository, by the files that only roots have."""
+        return self.cloned or any(f in _PROJECT_FILES for f in self.files)
+
+
+def listing(folder: Path, follow: bool = True) -> Listing:
+    """List a folder; `follow` false leaves links out. Raises OSError."""
+    places: dict[str, list[str]] = {"file": [], "folder": [], "odd": []}
+    cloned = False
+    with os.scandir(folder) as found:
+        for entry in found:
+            cloned = cloned or entry.name == ".git"
+            if entry.name.startswith(".") or entry.name in _NOT_OURS:
+                continue
+            if follow or not entry.is_symlink():
+                places[_kind(entry)].append(entry.name)
+    files, folders = tuple(sorted(places["file"])), tuple(sorted(places["folder"]))
+    return Listing(folder, files, folders, len(places["odd"]), cloned)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    try:
+        if entry.is_dir():
+            return "odd" if _leads_away(entry) else "folder"
+        return "file" if entry.is_file() else "odd"
+    except OSError:  # a link in a circle
+        return "odd"
+
+
+def _leads_away(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder is a link to one that it lies in itself, or the system's view of itself.
+
+    A link to `/` would have the whole machine read.
+    """
+    if not entry.is_symlink():
+        return entry.path in _SYSTEM
+    there = os.path.realpath(entry.path)
+    here = os.path.realpath(os.path.dirname(entry.path))  # noqa: PTH120 (speed)
+    return there in _SYSTEM or os.path.commonpath((there, here)) == there
+
+
+def code_files(root: Path) -> Iterator[Path | OSError]:
+    """Yield the files of a repository in order; links and clones inside it are left out."""
+    pending = [root]
+    while pending:
+        folder = pending.pop()
+        try:
+            found = listing(folder, follow=False)
+        except OSError as error:
+            yield error
+            continue
+        if (found.cloned and folder != root) or "pyvenv.cfg" in found.files:
+            continue
+        yield from (folder / name for name in found.files)
+        pending += [folder / name for name in reversed(found.folders)]
+
+
+def has_code(root: Path) -> bool:
+    """Whether there is a program among the first files of a folder, in any language."""
+    for number, path in enumerate(code_files(root)):
+        if number >= _SEARCHED:
+            return False
+        if isinstance(path, Path) and path.suffix.lower() in (*PYTHON, *OTHER_LANGUAGES):
+            return True
+    return False
+
 
 _FILE_BYTES = 2 * 2**20
 _CODE_LINES = 200
@@ -38,19 +139,19 @@ def read(path: Path, origin: str) -> Iterator[Item]:
         yield from _file(path, origin, text.shown(Path(path.name)))
         return
     others: Counter[str] = Counter()
-    for file in trees.code_files(path):
+    for file in code_files(path):
         if isinstance(file, OSError):
             yield trouble(origin, f"a folder cannot be read: {file}")
             continue
         suffix = file.suffix.lower()
-        if suffix in trees.PYTHON:
+        if suffix in PYTHON:
             name = text.shown(file.relative_to(path))
             try:
                 yield from _file(file, origin, name)
             except OSError as error:
                 yield trouble(f"{origin}/{name}", f"cannot be read: {error.strerror or error}")
-        elif suffix in trees.OTHER_LANGUAGES:
-            others[trees.OTHER_LANGUAGES[suffix]] += 1
+        elif suffix in OTHER_LANGUAGES:
+            others[OTHER_LANGUAGES[suffix]] += 1
     if others:
         told = ", ".join(f"{count} {language}" for language, count in sorted(others.items()))
         yield trouble(origin, f"files whose symbols are not indexed, only Python's are: {told}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcscientist.errors import LibraryError
-from hpcscientist.literature.sources import lines, sniff, trees
+from hpcscientist.literature.sources import code, lines, sniff
 from hpcscientist.literature.sources.base import Source, Trouble, trouble
 from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.records import jsonl
@@ -137,13 +137,13 @@ class _Walk:
     def _folder(
         self, top: Path, place: _Place, pending: list[_Place]
     ) -> Iterator[Source | Trouble]:
-        found = trees.listing(place.folder)
+        found = code.listing(place.folder)
         if "pyvenv.cfg" in found.files:
             return
         mains = [n for n in found.files if _is_latex(n) and _is_main(place.folder / n)]
         root = found.cloned or (found.project and not place.code)
-        coded = root and trees.has_code(place.folder)
-        script = not place.code and any(n.endswith(trees.PYTHON) for n in found.files)
+        coded = root and code.has_code(place.folder)
+        script = not place.code and any(n.endswith(code.PYTHON) for n in found.files)
         if coded or script:
             yield Source(place.folder, "code", self._repository(top, place.folder))
         if coded and not mains:  # what else is in a repository are its test data
@@ -159,7 +159,7 @@ class _Walk:
         pending += [replace(inside, folder=place.folder / n) for n in reversed(found.folders)]
 
     def _met(self, path: Path, place: _Place) -> Iterator[Source | Trouble]:
-        if path.suffix in trees.PYTHON:
+        if path.suffix in code.PYTHON:
             return  # the folder's
         try:
             found = self._file(path)

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from hpcscientist.literature.sources import lines, trees
+from hpcscientist.literature.sources import code, lines
 from hpcscientist.literature.sources.base import FileKind
 from hpcscientist.literature.sources.records import jsonl, openalex
 
@@ -113,7 +113,7 @@ def is_tar(head: bytes) -> bool:
 def _kind_of_text(path: Path, head: bytes) -> tuple[FileKind | None, str]:
     text = lines.decode(head)[0].lstrip("\ufeff \t\r\n")
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix in trees.PYTHON:
+    if suffix in code.PYTHON:
         return "code", ""
     if text.startswith(("{", "[")) and suffix not in BIBTEX_SUFFIXES + LATEX_SUFFIXES:
         kind = _kind_of_json(text) or _kind_of_later_lines(path, text)

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from hpcscientist.errors import ModelError
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_file
+from hpcscientist.models.embedding.keywords import telling
 from hpcscientist.models.embedding.vectors import VectorIndex
-from hpcscientist.models.embedding.words import telling
 
 SAMPLE = 20_000  # texts that the directions are found from
 _MOST_WORDS = 30_000

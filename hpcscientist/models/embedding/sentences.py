@@ -24,7 +24,7 @@ from hpcscientist.files.hashing import hash_file
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.embedding.vectors import VectorIndex
 from hpcscientist.models.serving.nodes.offline import HUBS
-from hpcscientist.ports.embedder import Embedder
+from hpcscientist.ports import Embedder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

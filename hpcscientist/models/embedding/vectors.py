@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from hpcscientist.ports.embedder import Embedder
+    from hpcscientist.ports import Embedder
 
 Rows = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]

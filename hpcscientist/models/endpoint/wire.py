@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 
 from hpcscientist.errors import ModelSpecError
 from hpcscientist.files.text import one_line
-from hpcscientist.models.answers import split_reasoning
+from hpcscientist.models.answers import estimate_tokens, split_reasoning
 from hpcscientist.models.endpoint.retry import Transient
 from hpcscientist.models.odds import Token, of_numbers
-from hpcscientist.models.text import estimate_tokens
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
-from hpcscientist.records.bounds import MOST
+from hpcscientist.records.base import MOST
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 # What servers call a reply's schema, and what they say of one that they cannot enforce.
 _SCHEMA = re.compile(
@@ -37,11 +36,13 @@ _UNKNOWN = (
 _UNKNOWN_FIELD = r"{unknown}[^.;]{{0,80}}\b{name}\b|\b{name}\b[^.;]{{0,80}}{unknown}"
 MAX_TOKENS, NEW_MAX_TOKENS = "max_tokens", "max_completion_tokens"
 SCHEMA, SEED = "response_format", "seed"
+BEGUN = "continue_final_message"
 LOGPROBS, TOP_LOGPROBS = "logprobs", "top_logprobs"
 INSTEAD = {  # what is done without a field
     SCHEMA: "replies are checked here alone",
     MAX_TOKENS: f"{NEW_MAX_TOKENS} is sent in its place",
     SEED: "the same question may have another answer",
+    BEGUN: "replies begin as the model likes",
     LOGPROBS: "scores are what was sampled",
     TOP_LOGPROBS: "those of fewer tokens are asked for",
 }
@@ -112,6 +113,10 @@ def payload(request: ModelRequest, name: str, without: Collection[str] = ()) -> 
         body[TOP_LOGPROBS] = _FEWER_TOKENS if TOP_LOGPROBS in without else _MOST_TOKENS
     if request.ignore_eos:
         body["ignore_eos"] = True
+    if request.begun and BEGUN not in without:
+        # As vLLM, SGLang and llama.cpp have it; others take it for the last turn, and answer anew.
+        body["messages"].append({"role": "assistant", "content": request.begun})
+        body |= {BEGUN: True, "add_generation_prompt": False}
     if request.reply_schema is not None and SCHEMA not in without:
         # Not `strict`: that dialect refuses optional fields and bounds, which ours have.
         schema = {"name": request.schema_name or request.stage, "schema": request.reply_schema}
@@ -134,7 +139,7 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     ):
         return SCHEMA
     if status in {400, 422}:
-        for name in (MAX_TOKENS, SEED):
+        for name in (MAX_TOKENS, SEED, BEGUN):
             pattern = _UNKNOWN_FIELD.format(unknown=_UNKNOWN, name=name)
             if name in body and re.search(pattern, said, re.I):
                 return name
@@ -173,6 +178,8 @@ def read_reply(body: bytes, request: ModelRequest, name: str, latency_s: float) 
         raise Transient(f"the reply's body is no completion: {detail}")
     content, apart = _content(message)
     inside, answer = split_reasoning(content)
+    if request.begun and not inside:
+        answer = content  # which may begin within a line
     finish = choice.get("finish_reason")
     if isinstance(finish, str) and finish in _FAILED and not content:
         raise Transient(f"the server ended the reply ({finish}): {_told(choice)}")

@@ -20,10 +20,9 @@ from hpcscientist.models.serving.checking import interpreter
 from hpcscientist.models.serving.checking.image import Image, seen
 from hpcscientist.models.serving.lease import Beat
 from hpcscientist.models.serving.nodes import node as agent
-from hpcscientist.models.serving.order import Endpoint, Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
 from hpcscientist.models.serving.steps import Steps
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 _POLL_S = 0.5
 _SILENCE_S = 30.0  # after which it is said again what a start is at

@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hpcscientist.errors import ServingError
-from hpcscientist.models.serving.paths import ServingPaths
-from hpcscientist.system import listeners
+from hpcscientist.models.serving.order import ServingPaths
+from hpcscientist.system import processes
 
 _BYTES = 32
 
@@ -80,7 +80,7 @@ def require_own(url: str) -> None:
     not begun. Raises ServingError.
     """
     port = urlsplit(url).port or 80
-    others = listeners.users(port) - {os.geteuid()}
+    others = processes.users(port) - {os.geteuid()}
     if others:
         raise ServingError(
             f"port {port} of {socket.gethostname()} is another user's (uid {min(others)}), who is "

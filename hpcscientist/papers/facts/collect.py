@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
-from hpcscientist.history.standing import IdeaState
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState, fold
 from hpcscientist.history.status import check_campaign
 from hpcscientist.judgement.summary import read_rows
@@ -28,9 +28,9 @@ from hpcscientist.records.facts import (
     RunOf,
     Source,
 )
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import IdeaFailed
+from hpcscientist.records.trial import IdeaFailed
 
 _FURTHER: Mapping[str, RunOf] = {
     "ablation": "ablation",

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from hpcscientist.errors import RecipeError
 from hpcscientist.feedback.statistics import CONFIDENCE
-from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.hashing import hash_bytes, hash_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.papers.facts.measured import slug
 from hpcscientist.recipe import knobs
@@ -32,10 +32,9 @@ from hpcscientist.records.facts import (
     exact,
     printed,
 )
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, Scored
-from hpcscientist.records.trial import Split
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Scored, Split
 
 _HOUR = 3600.0
 _JOURNAL = "journal.jsonl"

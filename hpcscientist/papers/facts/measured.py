@@ -16,11 +16,11 @@ from typing import Any
 
 from hpcscientist.campaign import claims
 from hpcscientist.feedback.statistics import compare
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.history.standing import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.facts import (
@@ -38,13 +38,11 @@ from hpcscientist.records.facts import (
     printed,
     significant,
 )
-from hpcscientist.records.found.claim import Claim, Evidence
-from hpcscientist.records.found.finding import Comparison, ResultRow
+from hpcscientist.records.findings import Claim, Comparison, Evidence, ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored, is_measured
-from hpcscientist.records.trial import Direction, MetricSpec, Split
-from hpcscientist.results.parts import keys_in
-from hpcscientist.results.rows import Row, rows_of
+from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, is_measured
+from hpcscientist.results.compact import keys_in
+from hpcscientist.results.export import Row, rows_of
 from hpcscientist.results.scan import part_files
 
 # Names of metrics whose values are shares of 1, so that they can be told in percent.

@@ -15,17 +15,16 @@ from typing import Final
 
 from scipy import stats
 
-from hpcscientist.authoring.runs.curves import series_of
+from hpcscientist.authoring.learning_curves import series_of
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import journal
-from hpcscientist.history.standing import TrialState
+from hpcscientist.history.entities import TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import AttemptWritten
-from hpcscientist.records.found.finding import ResultRow
+from hpcscientist.records.findings import ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Stage
+from hpcscientist.records.trial import Scored, Stage
 from hpcscientist.results import logs
 from hpcscientist.results.aggregate import Overview
 

@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, Place, Reason, supervise
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.hashing import hash_bytes
 from hpcscientist.papers.figures import draw
 from hpcscientist.papers.figures.data import Campaign, tables
 from hpcscientist.papers.typesetting.document import Drawn
 from hpcscientist.papers.typesetting.engine import environment
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.results import export
 
 RECIPES: Final = "recipe-"  # how the ids of a recipe's own figures begin

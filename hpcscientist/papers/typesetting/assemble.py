@@ -21,9 +21,9 @@ from hpcscientist.papers.typesetting.document import (
     numbers_of,
 )
 from hpcscientist.papers.venues.venue import Venue
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.records.facts import Fact, FactRef, FactSheet
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Manuscript
 from hpcscientist.records.trial import Isolation
 

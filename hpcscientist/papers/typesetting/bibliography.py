@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpcscientist.papers.typesetting.escape import latex
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 _MOST_AUTHORS: Final = 12  # printed; BibTeX has all
 _WORDS = re.compile(r"[a-z]+")

@@ -8,23 +8,150 @@ make the PDF again.
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from hpcscientist.files.atomic import write_atomic, write_json, write_text
+from hpcscientist.files.text import one_line, printable
 from hpcscientist.papers.lacking import can_preview, missing
-from hpcscientist.papers.typesetting import engine, html, latex, log, preview
+from hpcscientist.papers.typesetting import engine, html, latex, preview
 from hpcscientist.papers.typesetting import pdf as gate
-from hpcscientist.papers.typesetting.assemble import Records, assemble
+from hpcscientist.papers.typesetting.assemble import PAPER, RUN, Records, assemble
 from hpcscientist.papers.typesetting.bibliography import bibtex
 from hpcscientist.papers.typesetting.document import Document, Drawn
+from hpcscientist.papers.typesetting.engine import Typeset
 from hpcscientist.papers.typesetting.escape import lacking as lacking_letters
-from hpcscientist.papers.typesetting.reproduce import instructions
+from hpcscientist.papers.typesetting.latex import place_of
 from hpcscientist.papers.venues.venue import Venue
 from hpcscientist.records.manuscript import Defect, DefectCode, Manuscript, Place, lines
+
+# What the engine complains of, as defects of the paragraphs that it complains about.
+
+LAYOUT: Final = "layout"  # the place of what no paragraph is to blame for
+# Pattern, what it is, what to write instead; the first that fits a line counts.
+_COMPLAINTS: Final = tuple(
+    (re.compile(pattern), code, fix)
+    for pattern, code, fix in (
+        (
+            r"File [`'](?P<what>[^']*figures/[^']*)' not found",
+            DefectCode.MISSING_FIGURE,
+            "remove the figure, or name one that is drawn",
+        ),
+        (
+            r"^(?:! |(?:\./)?[\w.-]+:\d+: )(?P<what>.*)",
+            DefectCode.BUILD_FAILED,
+            "write plainer words there, without unusual characters",
+        ),
+        (
+            r"Warning: (?:Reference|Citation) [`'](?P<what>[^']+)' .*undefined",
+            DefectCode.UNDEFINED_REFERENCE,
+            "refer to a figure of the paper, or cite a paper of the library",
+        ),
+        (
+            r"name\{(?P<what>[^}]*)\} has been referenced but does not exist",
+            DefectCode.UNDEFINED_REFERENCE,
+            "refer to a figure of the paper, or cite a paper of the library",
+        ),
+        (
+            r"^Overfull \\(?P<box>[hv])box \((?P<by>[\d.]+)pt too",
+            DefectCode.OVERFULL_BOX,
+            "use shorter words there, or put them in another order",
+        ),
+        (
+            r"^Missing character: There is no (?P<what>.*) in font",
+            DefectCode.BUILD_FAILED,
+            "write it with letters that the fonts have",
+        ),
+        (
+            r"^(?:LaTeX|Package \S+|pdfTeX)(?: \w+)? [Ww]arning:? (?P<what>.*)",
+            DefectCode.BUILD_FAILED,
+            "write plainer words there",
+        ),
+    )
+)
+# Said of every document whose references were not known before; another pass follows.
+_PASSING = re.compile(
+    r"Rerun|has changed|Label\(s\) may have changed|There were undefined references"
+)
+_BOUNDS: Final = {
+    "deadline": "it took too long",
+    "memory": "it needed too much memory",
+    "output": "it wrote too much",
+    "processes": "it started too many processes",
+    "stopped": "it was stopped",
+}
+
+
+def defects_of(made: Typeset) -> list[Defect]:
+    """Return what is wrong with a document, in the order of the log; [] for a clean one."""
+    found = list(dict.fromkeys(_of_log(made.log)))
+    if made.pdf is None:  # of a pass that was broken off every reference is undefined
+        found = [defect for defect in found if defect.code in _FATAL]
+    if made.stopped:
+        why = _BOUNDS.get(made.stopped, made.stopped)
+        found.append(_failed(f"the engine: {why}", "shorten the text"))
+    elif made.pdf is None and not any(d.code in _FATAL for d in found):
+        said = made.log.strip().rpartition("\n")[2] or "no log"
+        found.append(_failed(said, "see paper.log"))
+    return found
+
+
+_FATAL: Final = (DefectCode.BUILD_FAILED, DefectCode.MISSING_FIGURE)
+
+
+def _of_log(log: str) -> Iterator[Defect]:
+    place = Place(section=LAYOUT)
+    for line in log.splitlines():
+        place = place_of(line) or place
+        if (found := _read(line, place)) is not None:
+            yield found
+
+
+def _read(line: str, place: Place) -> Defect | None:
+    for pattern, code, fix in _COMPLAINTS:
+        if (found := pattern.search(line)) and not _PASSING.search(line):
+            told = found.groupdict()
+            if code is DefectCode.OVERFULL_BOX:
+                what = f"{told['by']} pt too {'wide' if told['box'] == 'h' else 'high'}"
+            else:
+                what = told["what"]
+            return _defect(code, place, what, fix)
+    return None
+
+
+def _failed(what: str, fix: str) -> Defect:
+    return _defect(DefectCode.BUILD_FAILED, Place(section=LAYOUT), what, fix)
+
+
+def _defect(code: DefectCode, place: Place, found: str, fix: str) -> Defect:
+    return Defect(code=code, place=place, found=one_line(printable(found), 200), fix=fix)
+
+
+# REPRODUCE.md: what to run to see a paper's results again, and what was recorded of them.
+
+
+def instructions(document: Document) -> str:
+    """Return the reproducibility appendix of a paper, as Markdown."""
+    lines = [
+        "# How to run it again",
+        "",
+        f"{RUN} is the run directory of the campaign, {PAPER} this folder.",
+        "",
+    ]
+    for purpose, command in document.appendix.commands:
+        lines += [f"{purpose}:", "", "```sh", command, "```", ""]
+    lines += ["| recorded | |", "| --- | --- |"]
+    lines += [f"| {name} | `{value}` |" for name, value in document.appendix.records]
+    lines += ["", "The PDF, made from `source/` by the same TeX, byte for byte:", "", "```sh"]
+    settings = f"SOURCE_DATE_EPOCH={document.epoch} FORCE_SOURCE_DATE=1"
+    run = "pdflatex -interaction=nonstopmode paper.tex"
+    lines += [f"cd {PAPER}/source && export {settings} && {run} && {run} && {run}", "```", ""]
+    return "\n".join(lines)
+
 
 MANUSCRIPT, FACTS, PDF = "manuscript.json", "facts.json", "paper.pdf"
 RECORD: Final = "paper.json"  # where its campaign is, its venue, its figures by id
@@ -82,7 +209,7 @@ class Builder:
             made = preview.preview(document, self.folder) if can_preview() else None
             return Built(self.folder, tuple(_unknown(document)), lacking, preview=made)
         typeset = engine.typeset(source, latex.NAME, document.epoch, self.limits)
-        found = [*_unknown(document), *log.defects_of(typeset)]
+        found = [*_unknown(document), *defects_of(typeset)]
         (self.folder / PDF).unlink(missing_ok=True)
         if typeset.pdf is None:
             return Built(self.folder, tuple(found), lacking, seconds=typeset.seconds)
@@ -177,7 +304,7 @@ def _too_long(venue: Venue, pages: int | None) -> list[Defect]:
     return [
         Defect(
             code=DefectCode.PAGE_COUNT,
-            place=Place(section=log.LAYOUT),
+            place=Place(section=LAYOUT),
             found=f"{pages} pages of text",
             fix=f"shorten it: {venue.title} has at most {venue.pages}",
         )

@@ -18,8 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Ended, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import (
+    BoundedLog,
+    Bounds,
+    Ended,
+    Place,
+    Reason,
+    supervise,
+)
 from hpcscientist.files.hashing import hash_file
 
 ENGINE: Final = "pdflatex"

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from hpcscientist.execution.bounds.bounded import BoundedLog
-from hpcscientist.execution.bounds.supervise import Bounds, Place, Reason, supervise
+from hpcscientist.execution.bounds.supervise import BoundedLog, Bounds, Place, Reason, supervise
 from hpcscientist.files.text import visible
 from hpcscientist.papers.typesetting.document import WRITTEN_BY_SOFTWARE, Document
 from hpcscientist.papers.typesetting.engine import environment, without_network

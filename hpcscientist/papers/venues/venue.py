@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import Field, ValidationError, field_validator
 
 from hpcscientist.errors import UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.records.base import Record, place_of
 
 _HOME: Final = Path(__file__).resolve().parent

@@ -11,7 +11,7 @@ from typing import Protocol
 from hpcscientist.papers.walls.finding import Found
 from hpcscientist.papers.walls.sentences import HOLE, Sentence
 from hpcscientist.papers.walls.vocabulary import words
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Citation, DefectCode, Support
 
 _SHORTEST_QUOTE = 4  # words

@@ -16,7 +16,7 @@ from hpcscientist.papers.walls.mentions import Vocabulary
 from hpcscientist.papers.walls.sentences import Mention, Sentence
 from hpcscientist.papers.walls.vocabulary import words
 from hpcscientist.records.facts import BASELINE, FactIdea, FactKind, FactSheet
-from hpcscientist.records.found.finding import Verdict
+from hpcscientist.records.findings import Verdict
 from hpcscientist.records.manuscript import DefectCode
 from hpcscientist.records.trial import Split
 

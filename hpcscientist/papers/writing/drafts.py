@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from hpcscientist.papers.writing.advice import ABSTRACT, SectionAdvice
 from hpcscientist.papers.writing.evidence import Evidence
-from hpcscientist.records.asked.writing import SectionReply
 from hpcscientist.records.facts import Fact
 from hpcscientist.records.manuscript import (
     Block,
@@ -33,6 +32,7 @@ from hpcscientist.records.manuscript import (
     walk,
     written,
 )
+from hpcscientist.records.writing import SectionReply
 
 _END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _SLACK = 1.5  # a section may be longer than what its writer is told by this factor

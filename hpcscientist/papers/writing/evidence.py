@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hpcscientist.files.text import visible
-from hpcscientist.models.prompting.citing import found_ids
-from hpcscientist.models.prompting.quoting import line
-from hpcscientist.ports.library import Library
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.models.prompting.naming import found_ids
+from hpcscientist.models.prompting.prompts import line
+from hpcscientist.ports import Library
+from hpcscientist.records.literature import Paper
 from hpcscientist.records.manuscript import Citation, Emphasis, Inline, Line, Support
 
 _ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"“])|\n\s*\n")

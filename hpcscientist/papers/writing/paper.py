@@ -13,17 +13,17 @@ from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.models.open import open_models, role_specs
 from hpcscientist.models.recorded import RecordedModel
+from hpcscientist.models.role_client import RoleClient
 from hpcscientist.models.roles import Roles
-from hpcscientist.models.voice import Voice
 from hpcscientist.papers.writing.advice import Wanted, advice_on
 from hpcscientist.papers.writing.brief import brief_of
 from hpcscientist.papers.writing.drafts import FigureOffer
 from hpcscientist.papers.writing.writer import Build, Check, Writer, Written
-from hpcscientist.ports.library import Library
+from hpcscientist.ports import Library
 from hpcscientist.recipe.checks.files import PAPERS_PLAYBOOK
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.facts import FactSheet
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 
 _SEARCH: Final = "search"
 _ROLES: Final = ("writing", "review")
@@ -115,8 +115,8 @@ class Desk:
         model = RecordedModel(self.roles, self.folder, self.tally.add, sealed)
         seed, windows = campaign.config.settings.seed, self.roles.windows
         writer = Writer(
-            voice=Voice(model, "writing", settings.writing, seed, windows.get("writing")),
-            judge=Voice(model, "review", settings.review, seed, windows.get("review")),
+            voice=RoleClient(model, "writing", settings.writing, seed, windows.get("writing")),
+            judge=RoleClient(model, "review", settings.review, seed, windows.get("review")),
             brief=brief,
             sheet=campaign.sheet,
             library=campaign.library,

@@ -15,18 +15,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hpcscientist.config.settings import PapersSettings
-from hpcscientist.models.prompting.materials import (
+from hpcscientist.models.prompting.fitting import (
     GONE,
     Prompt,
     entries,
     from_the_end,
     of_template,
 )
-from hpcscientist.models.prompting.prompts import render
-from hpcscientist.models.prompting.quoting import line
+from hpcscientist.models.prompting.prompts import line, render
 from hpcscientist.models.reply_limits import Limit, Limits
-from hpcscientist.models.voice import UNANSWERED, Call, Voice
-from hpcscientist.papers.writing import drafts, offered
+from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.papers.writing import brief, drafts
 from hpcscientist.papers.writing.advice import (
     ABSTRACT_ADVICE,
     CAMPAIGN_ADVICE,
@@ -36,14 +35,7 @@ from hpcscientist.papers.writing.advice import (
 from hpcscientist.papers.writing.brief import Brief
 from hpcscientist.papers.writing.drafts import WHOLE, Draft, FigureOffer
 from hpcscientist.papers.writing.evidence import Evidence, Offered
-from hpcscientist.ports.library import Library
-from hpcscientist.records.asked.writing import (
-    ChecklistReply,
-    OutlineReply,
-    RelatedReply,
-    SectionReply,
-    WholeReply,
-)
+from hpcscientist.ports import Library
 from hpcscientist.records.facts import Fact, FactSheet
 from hpcscientist.records.manuscript import (
     Defect,
@@ -52,6 +44,13 @@ from hpcscientist.records.manuscript import (
     Manuscript,
     Number,
     walk,
+)
+from hpcscientist.records.writing import (
+    ChecklistReply,
+    OutlineReply,
+    RelatedReply,
+    SectionReply,
+    WholeReply,
 )
 
 Check = Callable[[Manuscript], Sequence[Defect]]
@@ -95,8 +94,8 @@ class Writer:
     `judge` answers checklists and reads the whole. `tell` hears, a line at a time, what is done.
     """
 
-    voice: Voice
-    judge: Voice
+    voice: RoleClient
+    judge: RoleClient
     brief: Brief
     sheet: FactSheet
     library: Library | None
@@ -146,7 +145,7 @@ class Writer:
             "outline",
             (
                 from_the_end("fields", self.brief.fields),
-                from_the_end("facts", offered.lines_of(self._facts(ABSTRACT_ADVICE))),
+                from_the_end("facts", brief.lines_of(self._facts(ABSTRACT_ADVICE))),
             ),
             topic=self.brief.topic,
             about=self._about,
@@ -294,7 +293,7 @@ class Writer:
         }
         prompt = of_template(
             "checklist",
-            (from_the_end("facts", offered.lines_of(self._named(draft))),),
+            (from_the_end("facts", brief.lines_of(self._named(draft))),),
             advice=advice,
             text=draft.text(),
             questions=questions,
@@ -450,7 +449,7 @@ class Writer:
                 entries("others", [(d.advice.title, self._text(d)) for d in others]),
                 from_the_end("fields", self.brief.fields),
                 from_the_end("evidence", self.evidence.shown(advice.id) if advice.cites else ()),
-                from_the_end("facts", offered.lines_of(self._facts(advice))),
+                from_the_end("facts", brief.lines_of(self._facts(advice))),
             ),
             title=self._title,
             topic=self.brief.topic,
@@ -470,7 +469,7 @@ class Writer:
         }
 
     def _facts(self, advice: SectionAdvice) -> tuple[Fact, ...]:
-        return offered.facts_for(advice, self.sheet, self.brief.scope.ideas)
+        return brief.facts_for(advice, self.sheet, self.brief.scope.ideas)
 
     def _named(self, draft: Draft) -> tuple[Fact, ...]:
         """Return the facts that a section names."""

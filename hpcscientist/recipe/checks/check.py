@@ -17,8 +17,7 @@ from hpcscientist.recipe.checks.files import (
     file_problems,
 )
 from hpcscientist.recipe.checks.replies import playbook_problems, seed_ideas
-from hpcscientist.records.base import Record
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem, Record
 
 __all__ = ["Problem", "check"]
 

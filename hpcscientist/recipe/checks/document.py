@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from hpcscientist.files.handed import toml
-from hpcscientist.files.handed.regular import LARGEST_TEXT, read_regular
+from hpcscientist.files import handed
+from hpcscientist.files.handed import LARGEST_TEXT, read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe import schema
 from hpcscientist.recipe.checks.locate import Key, error_line, key_lines, line_of
-from hpcscientist.records.bounds import misfit
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.base import Problem, misfit
 from hpcscientist.records.trial import MetricSpec, ProcessSpec
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def read_document(path: Path, setup: str = "") -> schema.RecipeSpec | list[Probl
     if isinstance(text, Problem):
         return [text]
     try:
-        document = toml.parse(text)
+        document = handed.parse(text)
     except tomllib.TOMLDecodeError as error:
         return [Problem(path, error_line(error, text), f"not TOML: {one_line(str(error))}")]
     lines = key_lines(text)

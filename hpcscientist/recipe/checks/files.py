@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.hashing import tree_files
 from hpcscientist.recipe import given, knobs
 from hpcscientist.recipe.checks.document import read_text
 from hpcscientist.recipe.checks.locate import key_lines, line_of
 from hpcscientist.recipe.checks.tree import tree_problems
 from hpcscientist.recipe.schema import Knob, RecipeSpec
+from hpcscientist.records.base import Problem
 from hpcscientist.records.idea import KnobValue
-from hpcscientist.records.problem import Problem
 
 RECIPE_FILE = "recipe.toml"
 REFERENCE = "reference"

@@ -15,10 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from hpcscientist.files.text import one_line
 from hpcscientist.recipe.checks.document import read_text
-from hpcscientist.records.asked.playbook import LARGEST, Call, PlaybookEntry, unknown_stage
-from hpcscientist.records.base import Record, place_of
+from hpcscientist.records.base import Problem, Record, place_of
 from hpcscientist.records.idea import Proposal
-from hpcscientist.records.problem import Problem
+from hpcscientist.records.model_calls import LARGEST, Call, PlaybookEntry, unknown_stage
 
 
 def playbook_problems(path: Path, replies: Mapping[str, type[Record]] | None) -> Iterator[Problem]:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcscientist.errors import RecipeError
-from hpcscientist.files.handed.regular import kind_of, open_regular
-from hpcscientist.records.problem import Problem
+from hpcscientist.files.handed import kind_of, open_regular
+from hpcscientist.records.base import Problem
 
 LARGEST = 2**30  # bytes of a recipe, its image left out: every campaign has a copy
 LIBRARY = "library"

@@ -4,19 +4,70 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hpcscientist.errors import UsageError
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.base import Record
 from hpcscientist.records.reviews import Effort, Measure, Review
 from hpcscientist.reviews import calibrated
-from hpcscientist.reviews.calibrated import Calibration
+from hpcscientist.reviews.calibrated import Calibration, LogisticMap
 from hpcscientist.reviews.calibration import labelled, measures
-from hpcscientist.reviews.calibration.fitting import fit
 from hpcscientist.reviews.calibration.labelled import LabelledPaper, LabelledSet
+from hpcscientist.reviews.page import measure
 from hpcscientist.reviews.review import NotReviewed, Wanted, review_all
+
+# A map from scores to the probability of acceptance, and the threshold, fitted on one half.
+
+_DIGITS = 9
+
+
+def fit(scores: Sequence[Mapping[str, float]], accepted: Sequence[bool]) -> LogisticMap:
+    """Return a logistic map of all scores, weakly regularised, with the threshold that has the best
+    balanced accuracy on these papers. `scores` are by the form's fields, the same of each paper.
+
+    Raises ValueError without papers of both kinds.
+    """
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (slow to import)
+    from sklearn.metrics import roc_curve  # noqa: PLC0415
+
+    truth = np.asarray(accepted, dtype=bool)
+    if not truth.any() or truth.all():
+        raise ValueError("papers of both decisions are needed")
+    fields = list(scores[0])
+    table = np.array([[of[name] for name in fields] for of in scores], dtype=float)
+    varies = table.std(axis=0) > 1e-9
+    named = [name for name, kept in zip(fields, varies, strict=True) if kept]
+    table = table[:, varies]
+    centres, scales = table.mean(axis=0), table.std(axis=0)
+    if not named:  # a reviewer that gives every paper the same scores tells nothing
+        share = float(truth.mean())
+        return LogisticMap(
+            fields=(), centres=(), scales=(), weights=(),
+            intercept=float(np.log(share / (1 - share))), threshold=share,
+        )  # fmt: skip
+    model = LogisticRegression(C=1.0, max_iter=1000).fit((table - centres) / scales, truth)
+    told = model.predict_proba((table - centres) / scales)[:, 1]
+    false, true, at = roc_curve(truth, told)
+    best = int(np.argmax(true - false))
+    # Halfway to the next lower probability, so that a rounding moves no paper across.
+    lower = told[told < at[best]]
+    threshold = float((at[best] + lower.max()) / 2) if len(lower) else float(at[best])
+    return LogisticMap(
+        fields=tuple(named),
+        centres=_rounded(centres),
+        scales=_rounded(scales),
+        weights=_rounded(model.coef_[0]),
+        intercept=round(float(model.intercept_[0]), _DIGITS),
+        threshold=round(min(1.0, threshold), _DIGITS),
+    )
+
+
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(round(float(value), _DIGITS) for value in values)
 
 
 class Report(Record):
@@ -187,3 +238,36 @@ def _cost(efforts: Sequence[Effort]) -> dict[str, float]:
         name: round(statistics.fmean(float(getattr(effort, name)) for effort in efforts), 3)
         for name in names
     }
+
+
+# What `hpcsci bench review --labelled` prints.
+
+
+def of_report(report: Report) -> Iterator[str]:
+    """Yield the lines of a report; every figure has its interval and what it is compared with."""
+    made = report.calibration
+    yield (
+        f"{', '.join(made.models)}, form {made.form}, {made.ensemble} reviewers: fitted on "
+        f"{made.fitted} papers of {made.labelled}, measured on {made.held_out} others"
+    )
+    yield f"{'':24}{'calibrated':22}the form's own threshold"
+    for name, found in made.measures.items():
+        beside = made.uncalibrated.get(name)
+        yield f"{name:24}{measure(found):22}{measure(beside) if beside else '-'}"
+    for title, group in (
+        ("AUROC of the overall score", report.scores),
+        ("humans", report.humans),
+        ("SD from run to run", report.run_deviation),
+    ):
+        for name, found in group.items():
+            yield f"{title}: {name} {measure(found)}"
+    cost = report.cost
+    yield (
+        f"a paper: {cost['replies']:.1f} replies, {cost['prompt_tokens']:,.0f} tokens read, "
+        f"{cost['completion_tokens']:,.0f} written, {cost['seconds']:.1f} s of the model's time"
+    )
+    if report.missing:
+        yield f"{report.missing} papers of the table have no text and were left out"
+    for text in report.lost:
+        yield f"lost: {text}"
+    yield f"calibration: {report.file}"

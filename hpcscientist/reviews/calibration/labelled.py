@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import Field, ValidationError
 
 from hpcscientist.errors import LibraryError, UsageError
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.files.text import one_line
 from hpcscientist.records.base import Record
 from hpcscientist.records.reviews import Decision

@@ -22,9 +22,9 @@ from hpcscientist.errors import UsageError
 from hpcscientist.feedback.statistics import wilson
 from hpcscientist.files.atomic import write_json
 from hpcscientist.files.rundir import ReviewPaths
-from hpcscientist.literature.asking import together
-from hpcscientist.models.prompting.materials import of_template
-from hpcscientist.models.voice import UNANSWERED, Call
+from hpcscientist.literature.material import together
+from hpcscientist.models.prompting.fitting import of_template
+from hpcscientist.models.role_client import UNANSWERED, Call
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.reviews import Measure
 from hpcscientist.reviews import paper

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hpcscientist.records.known.literature import Section
+from hpcscientist.records.literature import Section
 from hpcscientist.reviews.paper import PaperText, joined
 
 _NUMBER: Final = r"[+-]?\d+(?:[.,]\d+)*"

@@ -19,7 +19,7 @@ from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.lock import Lock
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation
 

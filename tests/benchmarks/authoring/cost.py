@@ -9,8 +9,8 @@ from benchmarks.authoring.outcomes import MODES
 from benchmarks.authoring.preparing import Prepared
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.strategies import strategy_of
+from hpcscientist.config.extent import MENDS
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import MENDS
 from hpcscientist.launching.costs import estimate
 from hpcscientist.launching.costs.weighing import weigh
 from hpcscientist.models.stage import Calls, Expected

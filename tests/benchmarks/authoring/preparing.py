@@ -24,11 +24,11 @@ from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.history.frozen import CampaignConfig
-from hpcscientist.launching import furnishing, launch
-from hpcscientist.launching.checked import Checked
+from hpcscientist.launching import create_run_dir, launch
+from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.models.open import parse_spec
 from hpcscientist.recipe.load import Recipe, load
-from hpcscientist.records.asked.model import Role
+from hpcscientist.records.model_calls import Role
 from hpcscientist.records.trial import Isolation
 
 # What may differ where a bench is taken up again: nothing of it changes what is measured.
@@ -67,7 +67,7 @@ class Options:
 class Prepared:
     """A bench that was checked. `config` is None for one whose folder is not made yet."""
 
-    checked: Checked
+    checked: LaunchPlan
     rounds: int
     seed_ideas: bool
     config: CampaignConfig | None
@@ -130,7 +130,7 @@ def _settled(options: Options) -> Settings:
     return options.settings.model_copy(update=here | unused | {"loop": loop})
 
 
-def _check_models(checked: Checked) -> None:
+def _check_models(checked: LaunchPlan) -> None:
     if not checked.role_specs:
         raise UsageError("--model search writes no code that could be mended; give another --model")
     if any(parse_spec(spec).kind == "vllm" for spec in checked.role_specs.values()):
@@ -154,7 +154,7 @@ def _earlier(paths: BenchPaths) -> CampaignConfig | None:
     return None
 
 
-def _check_same(checked: Checked, config: CampaignConfig) -> None:
+def _check_same(checked: LaunchPlan, config: CampaignConfig) -> None:
     """Raise UsageError where a bench is to go on with other settings than it began with."""
     root, again = checked.run_dir, "give those, or another --dir"
     if config.model_name != checked.model_name:
@@ -186,8 +186,8 @@ def held(prepared: Prepared) -> Iterator[tuple[CampaignConfig, Recipe, Lock]]:
     """
     paths, config = prepared.paths, prepared.config
     if config is None:
-        claimed = replace(furnishing.claim(prepared.checked), paths=paths)
-        furnishing.furnish(prepared.checked, claimed)
+        claimed = replace(create_run_dir.claim(prepared.checked), paths=paths)
+        create_run_dir.furnish(prepared.checked, claimed)
         config = frozen.read(paths)
     try:
         lock = Lock(paths.lock)

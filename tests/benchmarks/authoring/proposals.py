@@ -11,9 +11,9 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.playbook import PlaybookModel
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.proposing import ArchiveEntry, ProposalTask
+from hpcscientist.ports import Tell
 from hpcscientist.records.idea import Idea, Proposal, idea_id_of
+from hpcscientist.records.proposing import ArchiveEntry, ProposalTask
 
 _IN_VAIN = 2  # numbers tried for each idea that is wanted: a proposal may fail
 

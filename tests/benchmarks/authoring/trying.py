@@ -16,15 +16,14 @@ from benchmarks.authoring.outcomes import MODES, Mended, Mode, Written
 from benchmarks.authoring.proposals import Proposals
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign.proposals.idea_file import proposed
-from hpcscientist.campaign.pursuit.tryout import Tried, Tryout
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.pursuit.attempt_store import AttemptStore, Tried
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.errors import BaselineFailed, MachineTrouble
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.asked.authoring import Brief, Draft, FixTask, GaveUp
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
+from hpcscientist.ports import Tell
+from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import AttemptKind, Idea
-from hpcscientist.records.outcome import BARRED, IdeaFailed, MachineFailed, Scored
-from hpcscientist.records.trial import TrialReport
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
+from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed, Scored, TrialReport
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class Spent:
 class Bench:
     """Has ideas proposed, written, run and mended, in `rounds` rounds of debugging at most."""
 
-    tryout: Tryout
+    attempt_store: AttemptStore
     trials: TrialRunner
     proposals: Proposals
     authors: Mapping[Mode, ModelAuthor]
@@ -71,7 +70,7 @@ class Bench:
 
     async def _run_reference(self) -> None:
         """Where the reference does not run, no idea made from it is to blame."""
-        (report,) = await self.trials.run([self.tryout.specs.baseline_pilot()])
+        (report,) = await self.trials.run([self.attempt_store.specs.baseline_pilot()])
         _check_machine(report, "the reference")
         if not isinstance(report.outcome, Scored):
             raise BaselineFailed(
@@ -113,7 +112,7 @@ class Bench:
                 idea=own,
                 files=tried.draft.files,
                 outcome=tried.outcome,
-                log_tail=self.tryout.log_tail(tried),
+                log_tail=self.attempt_store.log_tail(tried),
                 round=asked,
                 rounds=self.rounds,
                 earlier=tuple(notes),
@@ -139,10 +138,10 @@ class Bench:
         )
 
     async def _pilot(self, idea: Idea, number: int, draft: Draft, kind: AttemptKind) -> Tried:
-        self.tryout.journal.record(proposed(idea, ""))
-        attempt = self.tryout.keep(idea.idea_id, number, draft, number - 1, kind)
-        tokens = self.tryout.state.tokens.get(idea.idea_id, 0)
-        (report,) = await self.trials.run([self.tryout.specs.pilot(idea, attempt, tokens)])
+        self.attempt_store.journal.record(proposed(idea, ""))
+        attempt = self.attempt_store.keep(idea.idea_id, number, draft, number - 1, kind)
+        tokens = self.attempt_store.state.tokens.get(idea.idea_id, 0)
+        (report,) = await self.trials.run([self.attempt_store.specs.pilot(idea, attempt, tokens)])
         _check_machine(report, idea.idea_id)
         return Tried(attempt, draft, report)
 

@@ -10,11 +10,11 @@ from benchmarks.authoring.preparing import Prepared
 from benchmarks.authoring.proposals import Proposals
 from benchmarks.authoring.trying import Bench, Spent
 from hpcscientist.authoring.coder import ModelAuthor
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.campaign.integrity import Integrity
-from hpcscientist.campaign.pursuit.tryout import Tryout
-from hpcscientist.campaign.running.dispatcher import Dispatcher
-from hpcscientist.campaign.running.trials import TrialRunner
+from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.trial_runner import TrialRunner
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.errors import UsageError
 from hpcscientist.execution.backends.local import LocalBackend
@@ -26,10 +26,10 @@ from hpcscientist.ideation.propose import ModelProposer
 from hpcscientist.models.open import open_models
 from hpcscientist.models.recorded import RecordedModel
 from hpcscientist.models.roles import Roles
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import Recipe
-from hpcscientist.records.asked.model import ModelReply, ModelRequest
 from hpcscientist.records.events import ReplyRecorded
+from hpcscientist.records.model_calls import ModelReply, ModelRequest
 from hpcscientist.worker import MODULE as WORKER_MODULE
 
 
@@ -74,7 +74,9 @@ def wire(
     )
     specs = SpecFactory(config=config, recipe=recipe, paths=paths)
     bench = Bench(
-        tryout=Tryout(paths, journal, state, specs, Integrity.of(paths, journal, state, config)),
+        attempt_store=AttemptStore(
+            paths, journal, state, specs, Integrity.of(paths, journal, state, config)
+        ),
         trials=trials,
         proposals=_proposals(prepared, model, roles, recipe, tell),
         authors={mode: _author(mode, prepared, model, roles, recipe) for mode in MODES},

@@ -22,9 +22,9 @@ from hpcscientist.feedback.statistics import compare
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history.status import read_state
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import load
-from hpcscientist.records.found.finding import Comparison, ResultRow, Verdict
+from hpcscientist.records.findings import Comparison, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import MetricSpec
 

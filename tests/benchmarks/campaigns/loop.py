@@ -18,7 +18,7 @@ from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
 from hpcscientist.feedback.statistics import compare, wilson
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 WHOLE = "whole"
 # What is changed in the settings, by section; "" is the top.

@@ -15,7 +15,7 @@ from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
 from hpcscientist.launching.drive import Observer
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.events import CampaignEnded, DriverStarted, TrialEnded
 
 

@@ -23,10 +23,10 @@ from hpcscientist.config.settings import SlurmOverrides
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.reproduction import Holding, Reproduction
+from hpcscientist.ports import Tell
+from hpcscientist.records.findings import Holding, Reproduction
 from hpcscientist.reproduction import folder
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.reproduce import reproduce
 
 _HOLDS = (Holding.BITS, Holding.FIGURES)

@@ -16,12 +16,12 @@ from hpcscientist.execution import folders
 from hpcscientist.files.atomic import write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.reproduction import Holding, Reproduction
+from hpcscientist.ports import Tell
+from hpcscientist.records.findings import Holding, Reproduction
 from hpcscientist.reproduction import folder, recorded
-from hpcscientist.reproduction.ground import Wanted
+from hpcscientist.reproduction.claim_integrity import examine
+from hpcscientist.reproduction.environment import Wanted
 from hpcscientist.reproduction.reproduce import reproduce
-from hpcscientist.reproduction.whole import examine
 
 
 def tampered(

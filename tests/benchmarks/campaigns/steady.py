@@ -15,7 +15,7 @@ from benchmarks.campaigns.measuring import Ran, run, spread
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 IDEAS, EACH = 40, 10
 

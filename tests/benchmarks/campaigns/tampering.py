@@ -18,12 +18,11 @@ from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.atomic import write_atomic, write_text
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen, journal
-from hpcscientist.history.chain import Chain
 from hpcscientist.history.state import fold
+from hpcscientist.history.upcasting import Chain
 from hpcscientist.recipe.load import load
-from hpcscientist.records.found.claim import Claim
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Direction, MetricSpec, Split, TrialReport, TrialSpec
+from hpcscientist.records.findings import Claim
+from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, TrialReport, TrialSpec
 from hpcscientist.results import store
 
 Tamper = Callable[[RunPaths, Claim], None]

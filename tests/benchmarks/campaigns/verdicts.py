@@ -11,7 +11,7 @@ from hpcscientist.errors import UsageError
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import frozen
 from hpcscientist.records.base import Record
-from hpcscientist.records.found.reproduction import Reproduction
+from hpcscientist.records.findings import Reproduction
 
 
 class Tampered(Record):

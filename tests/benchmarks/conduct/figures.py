@@ -19,13 +19,12 @@ from statistics import median
 from benchmarks.conduct import history
 from benchmarks.conduct.driver import costs
 from hpcscientist.bench.figure import Figure
+from hpcscientist.conduct.agenda import AgendaCache
 from hpcscientist.conduct.decide import decide
-from hpcscientist.conduct.trials import Memory
-from hpcscientist.history.chain import Chain
 from hpcscientist.history.journal import Journal
 from hpcscientist.history.state import CampaignState, fold
-from hpcscientist.history.upcasting import Line, group, text_of
-from hpcscientist.ports.telling import Tell
+from hpcscientist.history.upcasting import Chain, Line, group, text_of
+from hpcscientist.ports import Tell
 from hpcscientist.records.events import Event
 from hpcscientist.records.idea import idea_id_of
 from hpcscientist.records.trial import Stage
@@ -69,7 +68,7 @@ def decisions(ended: int, opened: int) -> list[float]:
     """Return the microseconds of decisions, each after another idea's pilot has ended."""
     numbers = range(ended + 1, ended + opened + 1)
     state = fold(_history(ended, numbers))
-    rules, memory = history.rules_of(ended + opened, opened), Memory()
+    rules, memory = history.rules_of(ended + opened, opened), AgendaCache()
     busy = {action.key for action in decide(state, rules, (), 0.0, memory).actions}
     times: list[float] = []
     for number in numbers[:_DECISIONS]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcscientist.conduct.rules import Confirmation, Judging, Proposing, Rules
-from hpcscientist.conduct.strategy.measuring import Measuring
 from hpcscientist.conduct.strategy.strategy import LinearSearch, Strategies
+from hpcscientist.conduct.strategy.strategy_replay import Measuring
 from hpcscientist.config.extent import Extent
 from hpcscientist.config.settings import Settings
 from hpcscientist.records.events import (
@@ -23,8 +23,15 @@ from hpcscientist.records.events import (
     TrialStarted,
 )
 from hpcscientist.records.idea import BASELINE_ID, idea_id_of
-from hpcscientist.records.outcome import Scored
-from hpcscientist.records.trial import Direction, MetricSpec, Stage, TrialReport, Usage, trial_name
+from hpcscientist.records.trial import (
+    Direction,
+    MetricSpec,
+    Scored,
+    Stage,
+    TrialReport,
+    Usage,
+    trial_name,
+)
 
 SEEDS = 5
 _METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE)

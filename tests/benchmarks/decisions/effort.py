@@ -21,8 +21,8 @@ from benchmarks.decisions.counting import aligned
 from benchmarks.decisions.judging import OURS, Name, search
 from benchmarks.decisions.world import Campaign, Ideas, Numbers, World
 from hpcscientist.bench.figure import Figure
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.found.finding import Finding, Verdict
+from hpcscientist.ports import Tell
+from hpcscientist.records.findings import Finding, Verdict
 
 TARGET: Final = 0.6  # of the trials of a fixed number of seeds
 BETTER: Final = 0.1  # a share of the ideas

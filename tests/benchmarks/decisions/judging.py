@@ -9,7 +9,7 @@ from typing import Final, Literal
 from benchmarks.decisions.world import Campaign, Split
 from hpcscientist.feedback import confirmation
 from hpcscientist.feedback.decision import Rule, findings
-from hpcscientist.records.found.finding import Finding, Verdict
+from hpcscientist.records.findings import Finding, Verdict
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC: Final = MetricSpec(name="score", direction=Direction.MAXIMIZE)

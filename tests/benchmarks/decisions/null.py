@@ -25,7 +25,7 @@ from benchmarks.decisions.judging import OURS, POINT, RULES, Name, claims, searc
 from benchmarks.decisions.world import Ideas, World
 from hpcscientist.bench.figure import Figure
 from hpcscientist.feedback.statistics import wilson
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 AFFECTED: Final = 0.5  # the share of ideas that add noise
 NOISE: Final = 3.0  # times the baseline's

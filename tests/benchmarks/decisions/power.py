@@ -23,7 +23,7 @@ from benchmarks.decisions.counting import Share, aligned
 from benchmarks.decisions.judging import RULES, Claim, Name, claims, search
 from benchmarks.decisions.world import Ideas, World
 from hpcscientist.bench.figure import Figure
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 SIZES: Final = (0.0, 0.5, 1.0, 1.5, 2.0)  # standard deviations
 EFFECTS: Final = tuple(sorted({sign * size for size in SIZES for sign in (-1, 1)}))

@@ -21,7 +21,7 @@ from benchmarks.library import sides
 from benchmarks.library.abstracts import questions, write_abstracts
 from benchmarks.library.pdfs import write_pdfs
 from hpcscientist.bench.figure import Call, Figure, Measured, measure
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 PDF_TARGET: Final = 0.8  # of the rate of bare text extraction
 MEMORY_MB: Final = 1024.0  # all processes of a build together

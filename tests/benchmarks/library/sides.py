@@ -60,7 +60,7 @@ def build_watched(inputs: str, out: str, jobs: int, told: str) -> None:
 
 
 def _build(inputs: str, out: str, jobs: int, with_index: bool) -> None:
-    from hpcscientist.literature.library.processes.early import forks_for  # noqa: PLC0415
+    from hpcscientist.literature.library.processes.forks import forks_for  # noqa: PLC0415
 
     with forks_for([Path(inputs)], Path(out)) as forks:  # as `hpcsci library build` does
         index = None
@@ -116,26 +116,21 @@ class BareIndex:
     """The keyword index of a library's papers, as tantivy has it."""
 
     def __init__(self, library: Path) -> None:
-        from hpcscientist.literature.index import catalogue  # noqa: PLC0415
-        from hpcscientist.literature.index.words import (  # noqa: PLC0415
-            documents,
-            engine,
-            fields,
-        )
-        from hpcscientist.literature.library.files.paths import LibraryPaths  # noqa: PLC0415
+        from hpcscientist.literature.index import catalogue, documents, engine  # noqa: PLC0415
+        from hpcscientist.literature.library.paths import LibraryPaths  # noqa: PLC0415
 
         paths = catalogue.IndexPaths(LibraryPaths(library).index)
         known = catalogue.read(paths)
         assert known is not None
         folder = paths.path(known.keyword.folder) / documents.PAPERS
         self._schema, self._searcher = engine.open_view(folder)
-        self._boosts = fields.PAPERS
+        self._boosts = engine.PAPERS
 
     def parse(self, query: str) -> Any:
         """Return a query as tantivy's own object: any of its words in any field."""
         import tantivy  # noqa: PLC0415 (heavy)
 
-        from hpcscientist.models.embedding.words import telling  # noqa: PLC0415
+        from hpcscientist.models.embedding.keywords import telling  # noqa: PLC0415
 
         parts = [
             tantivy.Query.boost_query(

@@ -21,9 +21,8 @@ from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.literature.index.search import open_library
 from hpcscientist.literature.index.update import LibraryIndex
 from hpcscientist.literature.library.build import build
-from hpcscientist.ports.library import Library
-from hpcscientist.ports.telling import Tell
-from hpcscientist.records.known.literature import SearchBy
+from hpcscientist.ports import Library, Tell
+from hpcscientist.records.literature import SearchBy
 
 RECALL_AT, PRECISION_AT = 50, 10
 SEARCHES: tuple[SearchBy, ...] = get_args(SearchBy)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 
 def write_openalex(papers: Iterable[Paper], path: Path) -> None:

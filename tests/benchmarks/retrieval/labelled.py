@@ -18,8 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hpcscientist.records.known.literature import Paper
-from hpcscientist.records.known.survey import TaskAttributes
+from hpcscientist.records.literature import Paper, TaskAttributes
 
 _TASKS = Path(__file__).with_name("tasks.toml")
 _METHODS = (

@@ -13,7 +13,7 @@ from hpcscientist.bench.figure import Figure
 from hpcscientist.bench.serving import figures as serving
 from hpcscientist.bench.serving.options import ON_GPU
 from hpcscientist.config.settings import ServingSettings, Settings
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 from hpcscientist.records.site import ServingSite, Site
 
 IN_FLIGHT: tuple[int, ...] = ON_GPU["in_flight"]

@@ -20,7 +20,7 @@ from benchmarks.sweep.samples import Sample
 from hpcscientist.bench.figure import Figure
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import HpcsciError
-from hpcscientist.ports.telling import Tell
+from hpcscientist.ports import Tell
 
 MARKS = (30, 100, 300, 1000)
 MEMORY_MB = 200.0

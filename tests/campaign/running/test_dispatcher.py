@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from trialkit import Bench
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher, journalled
+from hpcscientist.campaign.dispatcher import Dispatcher, journalled
 from hpcscientist.errors import MachineTrouble, SchedulerRefused, SchedulerSilent
 from hpcscientist.history.journal import Journal, read
 from hpcscientist.history.state import CampaignState
 from hpcscientist.records.events import BatchQueued, TrialQueued
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.runs import (
+from hpcscientist.records.trial import (
     Accepted,
     Answer,
     Batch,
@@ -31,11 +31,12 @@ from hpcscientist.records.runs import (
     Intent,
     Refused,
     RunId,
+    Stage,
     Started,
+    TrialSpec,
     Unknown,
     run_of,
 )
-from hpcscientist.records.trial import Stage, TrialSpec
 
 ROOMY = Capacity(room=100, batch_max=100, at_once=100)
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trialkit import Bench
 
-from hpcscientist.campaign.running.gathering import Durations, arrange, make_batch
-from hpcscientist.records.runs import Capacity
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.campaign.dispatcher import Durations, arrange, make_batch
+from hpcscientist.records.trial import Capacity, TrialSpec
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.authoring.revising import REPEATS
 from hpcscientist.authoring.tree import Bounds
-from hpcscientist.conduct.strategy.branches import Branches
-from hpcscientist.conduct.strategy.following import Following
-from hpcscientist.conduct.strategy.line import Legs, Line
-from hpcscientist.conduct.strategy.measuring import Measuring
+from hpcscientist.conduct.strategy.linear import Evaluation, LinearWay
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
     AnyStep,
@@ -32,12 +29,14 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
     Written,
 )
-from hpcscientist.conduct.strategy.strategy import Strategy
-from hpcscientist.conduct.strategy.walk import Remark
+from hpcscientist.conduct.strategy.strategy import Following, Strategy
+from hpcscientist.conduct.strategy.strategy_replay import Measuring, Remark
+from hpcscientist.conduct.strategy.tree_search import TreeWay
 from hpcscientist.feedback.effort import Schedule
-from hpcscientist.records.asked.authoring import GaveUp
+from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.experiment import FurtherRun
-from hpcscientist.records.outcome import (
+from hpcscientist.records.trial import (
+    Direction,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
@@ -45,7 +44,6 @@ from hpcscientist.records.outcome import (
     Outcome,
     Scored,
 )
-from hpcscientist.records.trial import Direction
 
 
 @dataclass(frozen=True)
@@ -142,11 +140,11 @@ MOST = 6
 
 def strategy(grows: bool, analysed: bool, scheduled: bool) -> Strategy:
     measuring = Measuring(3, 2, Schedule((2, MOST))) if scheduled else Measuring(3)
-    legs = Legs(debug_rounds=2, advice_rounds=1, advised=True, measuring=measuring)
+    legs = Evaluation(debug_rounds=2, advice_rounds=1, advised=True, measuring=measuring)
     bounds = Bounds(
         drafts=3, nodes=9, workers=4, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE
     )
-    way = Branches(bounds, 7, legs) if grows else Line(legs)
+    way = TreeWay(bounds, 7, legs) if grows else LinearWay(legs)
     return Strategy(way, Following(2, analysed, ("a norm", "a gate"), legs))
 
 

@@ -18,11 +18,10 @@ from trialkit import CAMPAIGN, Bench, assert_nothing_runs
 from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs.sweep import live_jobs
-from hpcscientist.execution.backends.steps.backend import StepsBackend
-from hpcscientist.execution.backends.steps.command import Allocation
+from hpcscientist.execution.backends.slurm.sweep import live_jobs
+from hpcscientist.execution.backends.steps import Allocation, StepsBackend
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import Backend
+from hpcscientist.ports import Backend
 from hpcscientist.records.site import Site, SlurmSite, WatchSite
 from hpcscientist.worker import MODULE as WORKER_MODULE
 from hpcscientist.worker.element import MODULE

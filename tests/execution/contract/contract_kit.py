@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from trialkit import Bench
 
-from hpcscientist.records.runs import Ended
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.records.trial import Ended, TrialSpec
 from hpcscientist.results.store import read_result
 
 

@@ -1,4 +1,4 @@
-"""What every backend owes the campaign: see `ports.backend`."""
+"""What every backend owes the campaign: see `ports`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from collections.abc import Callable, Sequence
 from contract_kit import nothing_is_kept, outcome, until
 from trialkit import CAMPAIGN, Bench
 
-from hpcscientist.campaign.running.gathering import make_batch
-from hpcscientist.execution import ending
+from hpcscientist.campaign.dispatcher import make_batch
+from hpcscientist.execution import trial_outcome
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import Backend
-from hpcscientist.records.outcome import IdeaFailed, MachineFailed, MachineFailure, Scored
-from hpcscientist.records.runs import (
+from hpcscientist.ports import Backend
+from hpcscientist.records.trial import (
     NOTHING_LOST,
     Accepted,
     Change,
     Ended,
     EndState,
+    IdeaFailed,
     Intent,
+    MachineFailed,
+    MachineFailure,
     RunId,
+    Scored,
     Started,
+    TrialSpec,
     run_of,
 )
-from hpcscientist.records.trial import TrialSpec
 from hpcscientist.system import processes
 
 Open = Callable[[RunPaths, int], Backend]
@@ -152,7 +155,7 @@ async def test_a_lost_worker_is_the_machine_s_and_its_words_are_told(
     end = end_of(changes, spec)
     assert end.state not in NOTHING_LOST
     assert end.began_at is not None
-    report = ending.verdict(spec, end, None)
+    report = trial_outcome.classify_end(spec, end, None)
     assert report is not None
     assert isinstance(report.outcome, MachineFailed)
     assert report.outcome.failure is MachineFailure.LOST

@@ -14,13 +14,11 @@ import pytest
 from contract_kit import no_end, no_start, nothing_is_kept, outcome, until
 from trialkit import CAMPAIGN, Bench, assert_gone
 
-from hpcscientist.campaign.running.dispatcher import Dispatcher
+from hpcscientist.campaign.dispatcher import Dispatcher
 from hpcscientist.execution import presence
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.ports.backend import Backend
-from hpcscientist.records.outcome import IdeaFailed, Scored
-from hpcscientist.records.runs import Ended
-from hpcscientist.records.trial import TrialSpec
+from hpcscientist.ports import Backend
+from hpcscientist.records.trial import Ended, IdeaFailed, Scored, TrialSpec
 from hpcscientist.results.store import read_result
 from hpcscientist.system import processes
 from hpcscientist.worker import MODULE as WORKER_MODULE

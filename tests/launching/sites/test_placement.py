@@ -10,7 +10,7 @@ from programs_kit import add
 
 from hpcscientist.config.settings import LoopSettings, Settings
 from hpcscientist.errors import UsageError
-from hpcscientist.launching.sites.placement import Placement, ideas_in_flight, place
+from hpcscientist.launching.sites.choosing import Placement, ideas_in_flight, place
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.records.trial import Isolation
 from hpcscientist.system import gpus

@@ -15,11 +15,11 @@ from hpcscientist.execution.backends.local import LocalBackend
 from hpcscientist.execution.backends.slurm.backend import SlurmBackend
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.launching.sites import choosing, machine
+from hpcscientist.launching.sites.choosing import place
 from hpcscientist.launching.sites.cluster import Cluster
 from hpcscientist.launching.sites.machine import ThisMachine
-from hpcscientist.launching.sites.placement import place
 from hpcscientist.launching.sites.site import Home, TrialSite
-from hpcscientist.ports.backend import Backend
+from hpcscientist.ports import Backend
 from hpcscientist.recipe.load import Recipe
 from hpcscientist.recipe.schema import RecipeSpec, Resources
 from hpcscientist.records.site import BackendKind, Site

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from index_kit import write_sources, write_works
 
-from hpcscientist.literature.index.words import documents as making
-from hpcscientist.literature.index.words.documents import (
+from hpcscientist.literature.index import documents as making
+from hpcscientist.literature.index.documents import (
     FORMULAS,
     PAPERS,
     SYMBOLS,

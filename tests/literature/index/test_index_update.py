@@ -22,10 +22,9 @@ from index_kit import ids, made, paper_id, quiet, write_sources, write_works
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import DiskFull, HpcsciError, LibraryError
-from hpcscientist.literature.index.meaning import learning, vectors
+from hpcscientist.literature.index import documents, meaning
 from hpcscientist.literature.index.search import SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
-from hpcscientist.literature.index.words import writing
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.indexing import Step
 
@@ -83,9 +82,9 @@ def test_what_leaves_and_what_changes(tmp_path: Path) -> None:
 def test_a_large_index_forgets_papers_without_being_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_SMALL", 0)
-    monkeypatch.setattr(learning, "SMALL", 0)
-    monkeypatch.setattr(vectors, "ROWS", 64)
+    monkeypatch.setattr(documents, "_SMALL", 0)
+    monkeypatch.setattr(meaning, "SMALL", 0)
+    monkeypatch.setattr(meaning, "ROWS", 64)
     first, second = write(tmp_path, range(140), "a"), write(tmp_path, range(140, 150), "b")
     before = made([first, second], tmp_path / "out")
     everything_before = everything(before)
@@ -133,7 +132,7 @@ STOPS = (0, 3, 4, 8, 99)  # calls of the progress before the kill; one behind th
 def test_stopped_anywhere_the_old_index_serves_and_the_next_update_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "ROWS", 32)
+    monkeypatch.setattr(meaning, "ROWS", 32)
     out = tmp_path / "out"
     first = write(tmp_path, range(60), "a")
     made([first], out)
@@ -167,21 +166,21 @@ class Counting:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
-    embed = learning.LatentEmbedder.embed
+    embed = meaning.LatentEmbedder.embed
 
-    def count(self: learning.LatentEmbedder, texts: Sequence[str]) -> Any:
+    def count(self: meaning.LatentEmbedder, texts: Sequence[str]) -> Any:
         counting.texts += len(texts)
         return embed(self, texts)
 
-    monkeypatch.setattr(learning.LatentEmbedder, "embed", count)
+    monkeypatch.setattr(meaning.LatentEmbedder, "embed", count)
     return counting
 
 
 def test_vectors_that_were_written_are_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counting
 ) -> None:
-    monkeypatch.setattr(vectors, "ROWS", 32)
-    monkeypatch.setattr(vectors, "_AT_ONCE", 16)
+    monkeypatch.setattr(meaning, "ROWS", 32)
+    monkeypatch.setattr(meaning, "_AT_ONCE", 16)
     works, out = write(tmp_path, range(150)), tmp_path / "out"
     build([works], out, jobs=1)
 
@@ -200,7 +199,7 @@ def test_vectors_that_were_written_are_not_made_again(
 def test_vectors_of_a_large_library_are_kept_until_it_has_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counting
 ) -> None:
-    monkeypatch.setattr(learning, "SMALL", 0)
+    monkeypatch.setattr(meaning, "SMALL", 0)
     parts = [write(tmp_path, range(60), "a"), write(tmp_path, range(60, 90), "b")]
     made(parts[:1], tmp_path / "out")
     counted.texts = 0

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from index_kit import ids, made, paper_id, write_sources, write_works
 
+from hpcscientist.literature.index import engine
+from hpcscientist.literature.index.keyword import KeywordIndex
 from hpcscientist.literature.index.search import SearchableLibrary
-from hpcscientist.literature.index.words import engine, fields
-from hpcscientist.literature.index.words.keyword import KeywordIndex
-from hpcscientist.models.embedding.words import pieces, telling
+from hpcscientist.models.embedding.keywords import pieces, telling
 
 K1, B = 1.2, 0.75
 VOCABULARY = ("graph", "node", "image", "pixel", "deep", "net", "loss", "grösse")
@@ -118,7 +118,7 @@ def test_an_explanation_adds_up_to_the_score(library: SearchableLibrary) -> None
 def bm25(documents: list[dict[str, list[str]]], terms: set[str]) -> list[float]:
     """Score documents as Robertson and Zaragoza write it, field by field."""
     scores = [0.0] * len(documents)
-    for field, boost in fields.PAPERS.items():
+    for field, boost in engine.PAPERS.items():
         counts = [Counter(document.get(field, [])) for document in documents]
         mean = sum(c.total() for c in counts) / len(counts)
         for term in terms:
@@ -132,7 +132,7 @@ def bm25(documents: list[dict[str, list[str]]], terms: set[str]) -> list[float]:
 
 
 TERMS = st.lists(st.sampled_from(VOCABULARY), max_size=12)
-DOCUMENT = st.fixed_dictionaries(dict.fromkeys(fields.PAPERS, TERMS))
+DOCUMENT = st.fixed_dictionaries(dict.fromkeys(engine.PAPERS, TERMS))
 
 
 @given(
@@ -157,8 +157,8 @@ def test_the_ranking_is_that_of_bm25(
     half = len(joined) // 2 if in_two else 0
     for part in (joined[:half], joined[half:]):
         if part:
-            engine.write(folder, fields.PAPERS, [], part)
-    found = KeywordIndex(folder, fields.PAPERS).search(query, limit)
+            engine.write(folder, engine.PAPERS, [], part)
+    found = KeywordIndex(folder, engine.PAPERS).search(query, limit)
     scores = bm25(documents, set(query))
     expected = sorted(
         (round(-score, 4), joined[place][2]) for place, score in enumerate(scores) if score
@@ -176,8 +176,8 @@ def test_the_ranking_is_that_of_bm25(
 
 def test_many_papers_of_one_score_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
     documents = [(n, 0, f"id{n:04d}", {"title": "common word"}) for n in range(3000)]
-    engine.write(tmp_path, fields.PAPERS, [], [*documents[1500:], *documents[:1500]])
-    index = KeywordIndex(tmp_path, fields.PAPERS)
+    engine.write(tmp_path, engine.PAPERS, [], [*documents[1500:], *documents[:1500]])
+    index = KeywordIndex(tmp_path, engine.PAPERS)
     assert [hit.label for hit in index.search(["common"], 5)] == [f"id{n:04d}" for n in range(5)]
 
 

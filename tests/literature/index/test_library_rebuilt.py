@@ -17,9 +17,9 @@ from index_kit import CODE, made, write_sources, write_works
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index.search import open_library
 from hpcscientist.literature.index.update import LibraryIndex
+from hpcscientist.literature.library import parts
 from hpcscientist.literature.library.build import Options, build
-from hpcscientist.literature.library.files import superseded
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.paths import LibraryPaths
 
 # Opens a library, waits until it is told to, and only then looks for the first time.
 READER = """
@@ -131,7 +131,7 @@ def test_what_was_replaced_is_given_back_after_a_time(tmp_path: Path) -> None:
         first = files(out)
         made(write_all(tmp_path, 1), out)
         assert first < files(out)
-        age(out, superseded.DAYS + 1)
+        age(out, parts.DAYS + 1)
         made(write_all(tmp_path, 2), out)
         assert not list((out / "papers").glob("part-000001.arrow"))
         # What is open is told in one line that it was replaced, and what to do.
@@ -190,15 +190,15 @@ def test_damage_to_the_current_edition_is_still_damage(tmp_path: Path) -> None:
 
 def test_a_damaged_record_keeps_nothing_and_stops_nothing(tmp_path: Path) -> None:
     paths = LibraryPaths(tmp_path)
-    superseded.retire(paths, ["papers/a", "papers/b"])
-    superseded.retire(paths, ["papers/b", "papers/a"])
+    parts.retire(paths, ["papers/a", "papers/b"])
+    parts.retire(paths, ["papers/b", "papers/a"])
     (record,) = paths.superseded.iterdir()
-    assert superseded.kept(paths) == {"papers/a", "papers/b"}
+    assert parts.kept(paths) == {"papers/a", "papers/b"}
     (paths.superseded / "x.json").write_text("{")
     (paths.superseded / "y.json").write_text("5")
-    assert superseded.kept(paths) == {"papers/a", "papers/b"}
+    assert parts.kept(paths) == {"papers/a", "papers/b"}
     os.utime(record, (0, 0))
-    assert superseded.kept(paths) == set()
+    assert parts.kept(paths) == set()
     assert not record.exists()
 
 

@@ -14,15 +14,15 @@ from sentence_kit import model_folder
 
 from hpcscientist.config.settings import EmbeddingSettings
 from hpcscientist.errors import LibraryError
+from hpcscientist.literature.index.keyword import snippet
 from hpcscientist.literature.index.search import FLOOR, SearchableLibrary, open_library
 from hpcscientist.literature.index.update import LibraryIndex
-from hpcscientist.literature.index.words.snippet import snippet
 from hpcscientist.literature.library.build import build
-from hpcscientist.literature.merging import CONSTANT
+from hpcscientist.literature.material import CONSTANT
 from hpcscientist.models.embedding.keywords import KeywordEmbedder
 from hpcscientist.models.embedding.sentences import open_embedder
-from hpcscientist.ports.library import Library
-from hpcscientist.records.known.literature import Paper, Section
+from hpcscientist.ports import Library
+from hpcscientist.records.literature import Paper, Section
 
 MADE = labelled(1, 200)
 QUERY = "classify images"

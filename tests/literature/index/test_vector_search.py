@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpcscientist.literature.index import meaning
 from hpcscientist.literature.index.catalogue import IndexPaths, VectorPart
-from hpcscientist.literature.index.fusion import fuse
-from hpcscientist.literature.index.meaning import vectors
-from hpcscientist.literature.index.meaning.vectors import Vectors, divided, update
-from hpcscientist.literature.merging import CONSTANT
+from hpcscientist.literature.index.meaning import Vectors, divided, update
+from hpcscientist.literature.index.search import fuse
+from hpcscientist.literature.material import CONSTANT
 
 WIDTH = 8
 PART = VectorPart(folder="vectors-x", content="", embedder="x", name="x", width=WIDTH)
@@ -44,7 +44,7 @@ def test_after_any_updates_the_search_is_that_of_all_rows(
     paths, part = IndexPaths(tmp_path_factory.mktemp("vectors")), PART
     held: set[int] = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectors, "ROWS", block)
+        patch.setattr(meaning, "ROWS", block)
         for positions in steps:
             embedding = Embedding()
             part = update(paths, part, np.array(positions, np.int64), embedding, lambda n: None)
@@ -69,7 +69,7 @@ def test_after_any_updates_the_search_is_that_of_all_rows(
 
 
 def test_full_blocks_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "ROWS", 10)
+    monkeypatch.setattr(meaning, "ROWS", 10)
     paths = IndexPaths(tmp_path)
     part = update(paths, PART, np.arange(25), Embedding(), lambda n: None)
     again = update(paths, part, np.arange(31), Embedding(), lambda n: None)

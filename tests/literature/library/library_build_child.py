@@ -9,14 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
-from hpcscientist.literature.library import build, reading
-from hpcscientist.literature.library.sameness import joining
+from hpcscientist.literature.library import build, sameness
 
 
 def main() -> None:
     kill_at, part_rows, jobs = map(int, sys.argv[1:4])
     out, inputs = Path(sys.argv[4]), [Path(text) for text in sys.argv[5:]]
-    reading.PART_ROWS = joining.PART_ROWS = part_rows
+    build.PART_ROWS = sameness.PART_ROWS = part_rows
     counter = itertools.count(1)
 
     def on_event(name: str, arguments: tuple[object, ...]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpcscientist.literature.library.store import open_store
-from hpcscientist.records.known.literature import Paper, Symbol
+from hpcscientist.records.literature import Paper, Symbol
 
 CHILD = Path(__file__).with_name("library_build_child.py")
 CODE = '''

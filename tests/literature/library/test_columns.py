@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from hpcscientist.literature.library.files.parts import as_column, column, distinct
+from hpcscientist.literature.library.parts import as_column, column, distinct
 
 NUMBERS = [
     np.array([3, -1, 2**62, 0], dtype=np.int64),
@@ -55,7 +55,7 @@ def test_numbers_are_read_where_arrow_was_imported_without_numpy() -> None:
 from hpcscientist.system.lean import without
 with without("numpy"):
     import pyarrow as pa
-from hpcscientist.literature.library.files.parts import column
+from hpcscientist.literature.library.parts import column
 batch = pa.record_batch({"n": pa.array([4, 5, 6], pa.int64())})
 print(column(batch.slice(1), "n").tolist())
 """

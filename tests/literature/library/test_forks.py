@@ -16,9 +16,8 @@ from library_kit import article, write_bib
 
 from hpcscientist.literature.library.build import build
 from hpcscientist.literature.library.processes import forks as module
-from hpcscientist.literature.library.processes.early import forks_for
 from hpcscientist.literature.library.processes.extraction import Batch, Ended, Task
-from hpcscientist.literature.library.processes.forks import Forks
+from hpcscientist.literature.library.processes.forks import Forks, forks_for
 from hpcscientist.literature.library.processes.pool import Limits, Pool
 from hpcscientist.literature.sources.base import Source
 

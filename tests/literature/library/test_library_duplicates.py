@@ -14,9 +14,9 @@ from library_kit import article, papers, write_abstracts, write_bib
 
 from hpcscientist.literature.library.build import Options, build
 from hpcscientist.literature.library.keys import plain_id, same_paper, surnames, title_key
-from hpcscientist.literature.library.sameness.merge import merged
+from hpcscientist.literature.library.sameness import merged
 from hpcscientist.literature.library.store import open_store
-from hpcscientist.records.known.literature import Formula, Paper, Section
+from hpcscientist.records.literature import Formula, Paper, Section
 
 LONG = "A long title that hardly two papers share"
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from hpcscientist.literature.online.asking import Asker
 from hpcscientist.literature.online.cache import Cache
-from hpcscientist.literature.online.services import service_named
-from hpcscientist.literature.online.services.base import ServiceName
+from hpcscientist.literature.online.services import ServiceName, service_named
 from hpcscientist.literature.online.turns import Turns
 
 VARIABLES: Mapping[ServiceName, str] = {

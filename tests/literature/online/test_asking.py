@@ -34,9 +34,9 @@ from imitated_services import (
 from online_kit import Bench
 
 from hpcscientist.errors import ConfigError, OutOfReach
-from hpcscientist.literature.online import asking, exchange
+from hpcscientist.literature.online import asking
 from hpcscientist.literature.online.cache import Cache, normalised
-from hpcscientist.literature.online.services.base import QueryRefused
+from hpcscientist.literature.online.services import QueryRefused
 from hpcscientist.literature.online.turns import HOLD_S
 
 GOOD = answer(s2(s2_paper()))
@@ -224,7 +224,7 @@ BROKEN: dict[str, Act] = {
 def test_what_is_broken_is_tried_again_then_set_aside(
     server: Imitation, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "BODY_LIMIT", 2**21)
+    monkeypatch.setattr(asking, "BODY_LIMIT", 2**21)
     server.script = [BROKEN[how]]
     bench = Bench(tmp_path, server.url, HPCSCI_S2_API_KEY="secret-123")
     with pytest.raises(OutOfReach) as caught:
@@ -293,10 +293,10 @@ def test_a_packed_answer_and_a_redirect_to_itself_are_fine(
 def test_a_slow_server_has_a_deadline(
     server: Imitation, act: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "_GRACE_S", 300.0)  # past it, it would be no network
+    monkeypatch.setattr(asking, "_GRACE_S", 300.0)  # past it, it would be no network
     server.script = [act]
-    with pytest.raises(exchange.Transient, match=r"no complete answer within 0\.2 s"):
-        exchange.Exchange(server.url).get("/x", {}, 0.2)
+    with pytest.raises(asking.Transient, match=r"no complete answer within 0\.2 s"):
+        asking.Exchange(server.url).get("/x", {}, 0.2)
 
 
 def test_no_network_is_known_as_such(tmp_path: Path) -> None:

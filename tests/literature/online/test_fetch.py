@@ -23,11 +23,11 @@ from online_kit import VARIABLES, Bench
 from hpcscientist.cli.main import run
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.index.search import open_library
-from hpcscientist.literature.library.files.contents import read_contents
-from hpcscientist.literature.library.files.paths import LibraryPaths
+from hpcscientist.literature.library.parts import read_contents
+from hpcscientist.literature.library.paths import LibraryPaths
 from hpcscientist.literature.online.fetch import fetch, keep
 from hpcscientist.literature.sources.base import Source, read
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 BIBTEX = """@article{vaswani, title={Attention Is All You Need}, author={Vaswani, Ashish},
   year={2017}, eprint={1706.03762}, archivePrefix={arXiv}}

@@ -25,10 +25,9 @@ from imitated_services import (
 from online_kit import Bench
 
 from hpcscientist.literature.online.cache import Cache, Misses
-from hpcscientist.literature.online.joining import Listed, join
-from hpcscientist.literature.online.library import OnlineLibrary, open_online
-from hpcscientist.literature.online.services.base import ServiceName
-from hpcscientist.records.known.literature import (
+from hpcscientist.literature.online.library import Listed, OnlineLibrary, join, open_online
+from hpcscientist.literature.online.services import ServiceName
+from hpcscientist.records.literature import (
     Formula,
     FormulaHit,
     Hit,
@@ -332,7 +331,7 @@ import sys
 
 connected = []
 sys.addaudithook(lambda event, given: event == "socket.connect" and connected.append(given[1]))
-import hpcscientist.campaign.proposals.shelf
+import hpcscientist.campaign.proposals.campaign_library
 import hpcscientist.literature.survey
 from hpcscientist.cli.main import run
 

@@ -22,8 +22,13 @@ from imitated_services import (
 )
 from online_kit import Bench
 
-from hpcscientist.literature.online.services import NAMES, service_named
-from hpcscientist.literature.online.services.base import QueryRefused, Unreadable, words_of
+from hpcscientist.literature.online.services import (
+    NAMES,
+    QueryRefused,
+    Unreadable,
+    service_named,
+    words_of,
+)
 
 
 def test_semantic_scholar_is_asked_and_read(server: Imitation, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.literature.sources.base import Item, Trouble
 from hpcscientist.literature.sources.records import bibtex
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 
 def _read(tmp_path: Path, source: str | bytes) -> list[Item]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpcscientist.literature.sources import code
 from hpcscientist.literature.sources.base import Trouble
-from hpcscientist.records.known.literature import Symbol
+from hpcscientist.records.literature import Symbol
 
 SOURCE = '''"""A module."""
 import os

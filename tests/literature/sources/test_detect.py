@@ -14,7 +14,7 @@ import pytest
 from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources import detect
 from hpcscientist.literature.sources.base import FileKind, Source, Trouble, read
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 ARXIV = {"id": "0704.0001", "title": "T", "abstract": "A", "categories": "cs.LG", "authors": "B"}
 OPENALEX = {"id": "https://openalex.org/W1", "title": "T", "abstract_inverted_index": {"a": [0]}}

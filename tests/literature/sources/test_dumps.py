@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hpcscientist.literature.sources import lines
 from hpcscientist.literature.sources.base import Abstract, Item, Trouble
 from hpcscientist.literature.sources.records import arxiv, openalex, semantic_scholar
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),

@@ -17,10 +17,10 @@ from hpcscientist.literature.sources.base import Item, Source, Trouble
 from hpcscientist.literature.sources.latex import document as latex
 from hpcscientist.literature.sources.latex import files as latex_files
 from hpcscientist.literature.sources.latex import parts as latex_parts
-from hpcscientist.literature.sources.latex.head import authors, title
+from hpcscientist.literature.sources.latex.document import authors_of, title_of
 from hpcscientist.literature.sources.latex.macros import Expander, definitions
 from hpcscientist.literature.sources.tex import plain, split_math
-from hpcscientist.records.known.literature import Formula, Paper, Section
+from hpcscientist.records.literature import Formula, Paper, Section
 
 MAIN = r"""
 \documentclass{article} % \title{Not this}
@@ -271,15 +271,15 @@ def test_a_header_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_people_s_ways_to_name_authors() -> None:
-    assert authors(r"\author{A. Bee\inst{1} \and C. Dee\inst{2}}") == ("A. Bee", "C. Dee")
-    assert authors(r"\author[1]{A. Bee}\author[2,*]{C. Dee}\affil[1]{X}") == ("A. Bee", "C. Dee")
-    assert authors(r"\author{A. Bee\thanks{X {y}}\\Dept\\ \And C. Dee \\ Y}") == (
+    assert authors_of(r"\author{A. Bee\inst{1} \and C. Dee\inst{2}}") == ("A. Bee", "C. Dee")
+    assert authors_of(r"\author[1]{A. Bee}\author[2,*]{C. Dee}\affil[1]{X}") == ("A. Bee", "C. Dee")
+    assert authors_of(r"\author{A. Bee\thanks{X {y}}\\Dept\\ \And C. Dee \\ Y}") == (
         "A. Bee",
         "C. Dee",
     )
-    assert authors(r"\icmlauthor{A. Bee}{x}\icmlauthor{王小明}{y}") == ("A. Bee", "王小明")
-    assert authors(r"\author{\IEEEauthorblockN{A. Bee}\IEEEauthorblockA{X}}") == ("A. Bee",)
-    assert authors(r"\author{A. Bee, C. Dee, and E. Gee, Jr.}") == ("A. Bee", "C. Dee", "E. Gee")
+    assert authors_of(r"\icmlauthor{A. Bee}{x}\icmlauthor{王小明}{y}") == ("A. Bee", "王小明")
+    assert authors_of(r"\author{\IEEEauthorblockN{A. Bee}\IEEEauthorblockA{X}}") == ("A. Bee",)
+    assert authors_of(r"\author{A. Bee, C. Dee, and E. Gee, Jr.}") == ("A. Bee", "C. Dee", "E. Gee")
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_what_is_opened_again_and_again_ends(tmp_path: Path, opened: str) -> Non
     macros, rest = definitions(latex_parts.silent(whole))
     rest = Expander(macros).expand(rest)
     sections = list(latex_parts.sections(rest))
-    found = [title(rest), *authors(rest), latex_parts.abstract(rest)]
+    found = [title_of(rest), *authors_of(rest), latex_parts.abstract(rest)]
     # Whatever is made of it, it is no longer than what was there.
     assert sum(map(len, found)) <= 3 * len(source)
     assert sum(len(section.text) for section, _ in sections) <= 3 * len(source)

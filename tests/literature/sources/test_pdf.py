@@ -17,7 +17,7 @@ from hpcscientist.errors import LibraryError
 from hpcscientist.literature.sources import pdf
 from hpcscientist.literature.sources.base import Item, Source, Trouble, read
 from hpcscientist.literature.sources.pdf import document
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 
 def items(path: Path) -> list[Item]:

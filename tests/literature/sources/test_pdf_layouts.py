@@ -9,7 +9,7 @@ import pymupdf
 import pytest
 
 from hpcscientist.literature.sources.pdf import read
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 Text = tuple[float, float, float, str, str]  # x, y, size, font, text
 

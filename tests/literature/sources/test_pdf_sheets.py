@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpcscientist.literature.sources.pdf.document import Sheet, Unreadable
-from hpcscientist.literature.sources.pdf.lines.pages import page_text
+from hpcscientist.literature.sources.pdf.lines import page_text
 
 BOX = {"x": 8, "y": 16, "w": 80, "h": 10}
 FONT = {"name": "Times", "family": "serif", "weight": "bold", "style": "normal", "size": 12}

@@ -7,11 +7,8 @@ import builtins
 import posixpath
 from collections.abc import Mapping
 
-from hpcscientist.authoring.structure.code.bindings import collect
-from hpcscientist.authoring.structure.code.parsing import parse
-from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site, last_before
-from hpcscientist.authoring.structure.code.statements import Place
-from hpcscientist.authoring.structure.code.units import Unit, units
+from hpcscientist.authoring.structure.code.scopes import Path, Scope, Site, collect, last_before
+from hpcscientist.authoring.structure.code.units import Place, Unit, parse, units
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 

@@ -7,10 +7,18 @@ the same `if` left out.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from hpcscientist.authoring.structure.code.statements import Place, span
-from hpcscientist.authoring.structure.code.units import Unit
+from hpcscientist.authoring.structure.code.units import (
+    FunctionNode,
+    Place,
+    Unit,
+    blocks,
+    end_of,
+    header_parts,
+    span,
+    start_of,
+)
 
 Path = tuple[tuple[int, str], ...]  # (a branching statement's identity, which branch)
 _EITHER = ({"if", "else"}, {"case"}, {"handler"})
@@ -98,3 +106,193 @@ def _exclude(one: Path, other: Path) -> bool:
         if branch != another:
             return {branch.split()[0], another.split()[0]} in _EITHER
     return False
+
+
+# Which statements of a scope bind which names, and to what.
+
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+
+
+def collect(unit: Unit) -> Scope:
+    """Return what a unit binds, from its tree; nothing where it has none."""
+    scope = Scope(unit)
+    if unit.node is None:
+        return scope
+    inner = {id(child.node): child for child in unit.children}
+    if isinstance(unit.node, FunctionNode):
+        _parameters(scope, unit.node)
+    stack: list[tuple[ast.AST, Path]] = [(s, ()) for s in reversed(unit.node.body)]
+    while stack:
+        node, path = stack.pop()
+        scope.statements.append((node, path))  # type: ignore[arg-type]
+        _bind(scope, node, path)
+        if isinstance(node, FunctionNode | ast.ClassDef):
+            if (child := inner.get(id(node))) is not None:
+                place = (node.lineno, node.col_offset)
+                kind = "class" if child.kind == "class" else "def"
+                scope.add(
+                    Site(node.name, place, kind, unit, end=place, path=path, definition=child)
+                )
+            continue
+        for branch, block in reversed(list(blocks(node))):
+            stack.extend((s, (*path, (id(node), branch))) for s in reversed(block))
+    for sites in (*scope.sites.values(), *scope.attributes.values()):
+        sites.sort(key=lambda site: site.place)
+    return scope
+
+
+def _parameters(scope: Scope, node: FunctionNode) -> None:
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
+    pairs = [
+        *zip(positional, defaults, strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    for number, (argument, default) in enumerate(pairs):
+        site = Site(argument.arg, start_of(argument), "parameter", scope.unit, default)
+        site.index = number if number < len(positional) else None
+        scope.add(site)
+    for kind in getattr(node, "type_params", ()):  # since Python 3.12
+        scope.add(Site(kind.name, (kind.lineno, kind.col_offset), "rest", scope.unit))
+    for rest in (given.vararg, given.kwarg):
+        if rest is not None:
+            scope.add(Site(rest.arg, start_of(rest), "rest", scope.unit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a target is bound to and how, as in `Site`."""
+
+    kind: str
+    value: ast.expr | None
+    end: Place
+    path: Path
+    element: bool = False
+    region: tuple[Place, Place] | None = None
+    note: ast.expr | None = None
+
+
+def _bind(scope: Scope, node: ast.AST, path: Path) -> None:
+    """Keep what one statement's own part binds."""
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        scope.outer.update(node.names)
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        _imports(scope, node, path)
+    elif isinstance(node, ast.ExceptHandler) and node.name:
+        place = (node.lineno, node.col_offset)
+        given = _Given("except", node.type, place, path)
+        scope.add(_site(scope, node.name, place, given))
+    else:
+        for target, given in _targets(node, path, scope.unit.kind == "class"):
+            _target(scope, target, given)
+    for part in header_parts(node):
+        _within(scope, part, path)
+
+
+def _targets(node: ast.AST, path: Path, declared: bool) -> list[tuple[ast.expr, _Given]]:
+    """Return a statement's targets; `declared`: annotations without a value count."""
+    end = end_of(node)
+    if isinstance(node, ast.Assign):
+        return [(target, _Given("assign", node.value, end, path)) for target in node.targets]
+    if isinstance(node, ast.AnnAssign) and (node.value is not None or declared):
+        return [(node.target, _Given("assign", node.value, end, path, note=node.annotation))]
+    if isinstance(node, ast.AugAssign):
+        return [(node.target, _Given("augment", None, end, path))]
+    if isinstance(node, ast.For | ast.AsyncFor):
+        given = _Given("loop", node.iter, end_of(node.iter), path, element=True)
+        return [(node.target, given)]
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return [
+            (
+                item.optional_vars,
+                _Given("with", item.context_expr, end_of(item.optional_vars), path),
+            )
+            for item in node.items
+            if item.optional_vars is not None
+        ]
+    return []
+
+
+def _within(scope: Scope, part: ast.AST, path: Path) -> None:
+    """Keep what expressions bind: walruses, patterns, comprehensions, lambdas."""
+    for node in ast.walk(part):
+        if isinstance(node, ast.NamedExpr):
+            _target(scope, node.target, _Given("assign", node.value, end_of(node), path))
+        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+            place = (node.lineno, node.col_offset)
+            scope.add(_site(scope, node.name, place, _Given("match", None, place, path)))
+        elif isinstance(node, _Comprehension):
+            region = (start_of(node), end_of(node))
+            for loop in node.generators:
+                given = _Given("loop", loop.iter, region[0], path, True, region)
+                _target(scope, loop.target, given)
+        elif isinstance(node, ast.Lambda):
+            region = (start_of(node), end_of(node))
+            for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+                given = _Given("rest", None, region[0], path, region=region)
+                scope.add(_site(scope, argument.arg, start_of(argument), given))
+
+
+def _target(scope: Scope, target: ast.expr, given: _Given) -> None:
+    """Keep the names of a target; items of a written tuple are taken apart."""
+    stack: list[tuple[ast.expr, _Given, int | None]] = [(target, given, None)]
+    while stack:
+        node, bound, index = stack.pop()
+        if isinstance(node, ast.Tuple | ast.List):
+            stack.extend(_apart(node.elts, bound))
+        elif isinstance(node, ast.Starred):
+            stack.append((node.value, replace(bound, element=True), index))
+        elif isinstance(node, ast.Name):
+            scope.add(_site(scope, node.id, start_of(node), bound, index))
+        elif isinstance(node, ast.Attribute):
+            of = node.value.id if isinstance(node.value, ast.Name) else ""
+            if of and of == first_parameter(scope.unit):
+                site = _site(scope, node.attr, start_of(node), bound, index)
+                scope.attributes.setdefault(node.attr, []).append(site)
+
+
+def _apart(items: list[ast.expr], bound: _Given) -> list[tuple[ast.expr, _Given, int | None]]:
+    value = bound.value
+    if isinstance(value, ast.Tuple | ast.List) and not bound.element:
+        plain = not any(isinstance(each, ast.Starred) for each in (*items, *value.elts))
+        if plain and len(value.elts) == len(items):
+            pairs = zip(items, value.elts, strict=True)
+            return [(item, replace(bound, value=each), None) for item, each in pairs]
+    return [(item, replace(bound, element=True), number) for number, item in enumerate(items)]
+
+
+def _site(scope: Scope, name: str, place: Place, given: _Given, index: int | None = None) -> Site:
+    site = Site(name, place, given.kind, scope.unit, given.value, given.element, index)
+    site.note = given.note
+    site.end, site.path, site.region = given.end, given.path, given.region
+    return site
+
+
+def first_parameter(unit: Unit) -> str:
+    """Return a method's name for its object (or class); "" for static methods and functions."""
+    if unit.kind != "method" or not isinstance(unit.node, FunctionNode):
+        return ""
+    if any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in unit.node.decorator_list):
+        return ""
+    given = [*unit.node.args.posonlyargs, *unit.node.args.args]
+    return given[0].arg if given else ""
+
+
+def _imports(scope: Scope, node: ast.Import | ast.ImportFrom, path: Path) -> None:
+    place, end = (node.lineno, node.col_offset), end_of(node)
+    for alias in node.names:
+        site = Site("", place, "import", scope.unit, end=end, path=path)
+        site.place = (alias.lineno, alias.col_offset)
+        if isinstance(node, ast.ImportFrom):
+            site.name, site.module, site.level = (
+                alias.asname or alias.name,
+                node.module or "",
+                node.level,
+            )
+            site.member = alias.name
+        elif alias.asname:
+            site.name, site.module = alias.asname, alias.name
+        else:  # `import a.b` binds a
+            site.name = site.module = alias.name.partition(".")[0]
+        scope.add(site)

@@ -3,12 +3,140 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hpcscientist.authoring.structure.code.parsing import HEADER, Source, indentation
 from hpcscientist.authoring.structure.code.records import Kind
+from hpcscientist.files.python_source import syntax_tree
 from hpcscientist.files.text import one_line
+
+# Parses Python that may not be Python: lines that stand in the way are put aside, one by one.
+#
+# A syntax error hides a whole file from `ast`. So the line it names is replaced by one of the
+# same indentation that says nothing (a header keeps its name), until the rest parses; every other
+# line keeps its place and its number. Nothing is imported or executed.
+
+MAX_SOURCE = 400_000  # characters; longer files are generated, or data
+_TRIES = 25
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+HEADER = re.compile(r"^([ \t]*)(async[ \t]+def|def|class)[ \t]+([^\W\d]\w*)")
+_BRANCH = re.compile(r"^(elif|else|except|finally|case)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file's lines and its tree; `aside` are the lines that the tree does not hold.
+
+    `tree` is None where too much stands in the way. `blockless` are headers whose block is missing,
+    each with the line where it was looked for.
+    """
+
+    file: str
+    lines: tuple[str, ...]
+    tree: ast.Module | None
+    aside: frozenset[int]
+    blockless: Mapping[int, int] = field(default_factory=dict)
+
+    def line(self, number: int) -> str:
+        """Return a line without its indentation; "" beyond the file."""
+        return self.lines[number - 1].strip() if 1 <= number <= len(self.lines) else ""
+
+
+def parse(file: str, text: str) -> Source:
+    """Parse a file as far as it goes; never raises."""
+    lines = tuple(_NEWLINE.split(text))
+    if len(text) > MAX_SOURCE:
+        return Source(file, lines, None, frozenset())
+    readable = text.removeprefix("\ufeff").replace("\0", " ").encode("utf-8", "replace").decode()
+    tried = _NEWLINE.split(readable)
+    aside: dict[int, int] = {}  # line -> how often it was in the way
+    blockless: dict[int, int] = {}
+    for _ in range(_TRIES):
+        found = _tree(tried)
+        if not isinstance(found, SyntaxError):
+            return Source(file, lines, found, frozenset(aside), blockless)
+        if header := _without_block(found, len(tried)):
+            blockless[header] = max(header, min(found.lineno or header, len(lines)))
+            _complete(tried, header)
+            aside[blockless[header]] = aside.get(blockless[header], 0)
+        else:
+            _put_aside(tried, found, aside)
+    return Source(file, lines, None, frozenset(aside))
+
+
+def _tree(lines: list[str]) -> ast.Module | SyntaxError | None:
+    try:
+        return syntax_tree("\n".join(lines))
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+
+
+def _without_block(error: SyntaxError, lines: int) -> int:
+    """Return the header whose block is missing; 0 for other errors."""
+    found = re.search(r"expected an indented block after .* on line ([0-9]+)", str(error))
+    return min(int(found[1]), lines) if found else 0
+
+
+def _complete(lines: list[str], number: int) -> None:
+    """Give a header a block of its own; where that is not its end yet, its name is kept alone."""
+    line = lines[number - 1]
+    whole = line.rstrip().endswith(":") and line.count("(") == line.count(")")
+    lines[number - 1] = f"{line.rstrip()} pass" if whole else f"{_header(line, 'if True:')} pass"
+
+
+def _put_aside(lines: list[str], error: SyntaxError, aside: dict[int, int]) -> None:
+    """Replace the line that an error names."""
+    number = min(max(error.lineno or 1, 1), len(lines))
+    if aside.get(number, 0) == 0:
+        lines[number - 1] = _without_content(lines, number)
+    else:
+        lines[number - 1] = _last_filled(lines, number, aside)
+    aside[number] = aside.get(number, 0) + 1
+
+
+def _without_content(lines: list[str], number: int) -> str:
+    """Return a line that opens a block where this one does, and does nothing elsewhere."""
+    line = lines[number - 1]
+    following = next((text for text in lines[number:] if text.strip()), "")
+    if indentation(following) > indentation(line):
+        return _header(line, "if True:")
+    whole = _header(line, "")
+    return f"{whole} pass" if whole.strip() else line[: indentation(line)] + "pass"
+
+
+def _header(line: str, otherwise: str) -> str:
+    """Return a header of the same kind and name that parses; `otherwise` where it is none."""
+    indent = line[: indentation(line)]
+    if found := HEADER.match(line):
+        return f"{indent}class {found[3]}:" if found[2] == "class" else f"{indent}def {found[3]}():"
+    if found := _BRANCH.match(line.strip()):
+        spare = {"elif": "elif True:", "except": "except BaseException:", "case": "case None:"}
+        return indent + spare.get(found[1], f"{found[1]}:")
+    return indent + otherwise
+
+
+def _last_filled(lines: list[str], number: int, aside: dict[int, int]) -> str:
+    """Return "" for a line that stays in the way: it is emptied.
+
+    An error may be seen behind its cause, at an empty line: then the line before it goes.
+    """
+    if not lines[number - 1].strip():
+        for before in range(number - 1, 0, -1):
+            if lines[before - 1].strip():
+                lines[before - 1] = ""
+                aside[before] = aside.get(before, 0) + 1
+                break
+    return ""
+
+
+def indentation(line: str) -> int:
+    """Return how many characters a line is indented by."""
+    return len(line) - len(line.lstrip(" \t\f"))
+
 
 MODULE = "<module>"
 _SIGNATURE = 200
@@ -177,3 +305,102 @@ def enclosing(module: Unit, line: int, function: str = "") -> Unit:
         if unit.kind == "module" or line >= unit.body:
             return unit
     return module
+
+
+# Statements: the lines they span, what they compute themselves, and the blocks in them.
+
+Place = tuple[int, int]  # line, column in bytes
+
+
+def span(node: ast.AST) -> tuple[int, int]:
+    """Return first and last line of a statement, handler or case."""
+    if isinstance(node, ast.match_case):
+        last = node.body[-1]
+        return node.pattern.lineno, last.end_lineno or last.lineno
+    decorators = getattr(node, "decorator_list", [])
+    start = min([getattr(node, "lineno", 1), *(each.lineno for each in decorators)])
+    return start, max(start, end_of(node)[0])
+
+
+def start_of(node: ast.expr | ast.stmt | ast.arg | ast.ExceptHandler) -> Place:
+    """Return where a node begins."""
+    return node.lineno, node.col_offset
+
+
+def end_of(node: ast.AST) -> Place:
+    """Return where a node ends."""
+    line, column = getattr(node, "end_lineno", None), getattr(node, "end_col_offset", None)
+    return (line or 1, column or 0)
+
+
+def header_parts(node: ast.AST) -> list[ast.AST]:
+    """Return what a statement computes itself, without the blocks in it."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *node.keywords]
+    if isinstance(node, FunctionNode):
+        return _function_parts(node)
+    if isinstance(node, ast.With | ast.AsyncWith):
+        given = [part for item in node.items for part in (item.context_expr, item.optional_vars)]
+        return [part for part in given if part is not None]
+    if not any(isinstance(getattr(node, name, None), list) for name in ("body", "cases")):
+        return [node]
+    names = ("test", "target", "iter", "type", "subject", "pattern", "guard")
+    parts = (getattr(node, name, None) for name in names)
+    return [part for part in parts if isinstance(part, ast.AST)]
+
+
+def _function_parts(node: FunctionNode) -> list[ast.AST]:
+    given = node.args
+    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    notes = [argument.annotation for argument in every if argument is not None]
+    values = [*node.decorator_list, *given.defaults, *given.kw_defaults]
+    return [part for part in (*values, *notes, node.returns) if part is not None]
+
+
+def blocks(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield the blocks of a compound statement, each with its branch's name.
+
+    Of the branches `if` and `else`, of all cases and of all handlers only one is taken.
+    """
+    names = {"body": "if", "orelse": "else"} if isinstance(node, ast.If) else {}
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block:
+            yield names.get(name, name), block
+    for number, handler in enumerate(getattr(node, "handlers", ())):
+        yield f"handler {number}", [handler]
+    for number, case in enumerate(getattr(node, "cases", ())):
+        yield f"case {number}", [case]
+
+
+def in_order(part: ast.AST) -> Iterator[tuple[ast.AST, Place | None]]:
+    """Yield a node's parts, inner ones first, each with the place of a formatted text around it.
+
+    Before Python 3.12, what stands in such a text may be said to stand elsewhere.
+    """
+    stack: list[tuple[ast.AST, Place | None, bool]] = [(part, None, False)]
+    while stack:
+        node, place, entered = stack.pop()
+        if entered:
+            yield node, place
+            continue
+        inner = place
+        if isinstance(node, ast.JoinedStr) and place is None:
+            inner = start_of(node)
+        stack.append((node, place, True))
+        children = list(ast.iter_child_nodes(node))
+        stack.extend((child, inner, False) for child in reversed(children))
+
+
+def touching(parts: list[ast.AST], line: int) -> list[ast.AST]:
+    """Return the outermost expressions that stand in one line of a long statement."""
+    found: list[ast.AST] = []
+    queue = list(parts)
+    while queue:
+        node = queue.pop(0)
+        first, last = span(node) if hasattr(node, "lineno") else (0, 10**9)
+        if first == last == line and isinstance(node, ast.expr):
+            found.append(node)
+        elif first <= line <= last:
+            queue.extend(ast.iter_child_nodes(node))
+    return found

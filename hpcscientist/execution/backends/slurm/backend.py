@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 
 from hpcscientist.config.partitions import choose
 from hpcscientist.errors import DiskFull, SchedulerError, SchedulerRefused, SchedulerSilent
-from hpcscientist.execution.backends.patterns import refuse_patterns
+from hpcscientist.execution.backends.change_queue import ChangeQueue
+from hpcscientist.execution.backends.slots import refuse_patterns
 from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.batches import (
     ArrayRecord,
@@ -26,27 +28,26 @@ from hpcscientist.execution.backends.slurm.batches import (
     room,
 )
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.jobs.submit import Sender
-from hpcscientist.execution.backends.slurm.jobs.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.limits import KnownLimits
-from hpcscientist.execution.backends.slurm.refusals import UNLIMITED, Learned, is_closed
-from hpcscientist.execution.backends.slurm.stops import Stops
+from hpcscientist.execution.backends.slurm.submit import Sender
+from hpcscientist.execution.backends.slurm.sweep import cancel_jobs, end_arrays
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting
 from hpcscientist.execution.backends.slurm.watching.ledger import (
+    ArrayTask,
     Ledger,
     LiveBatch,
     adopt,
     adopt_by_name,
     live_batch,
+    meaning,
 )
 from hpcscientist.execution.backends.slurm.watching.progress import Progress
 from hpcscientist.execution.backends.slurm.watching.rounds import Backoff, Findings, Rounds
-from hpcscientist.execution.backends.slurm.watching.states import meaning
-from hpcscientist.execution.backends.told import Told
+from hpcscientist.files.atomic import NO_SPACE
 from hpcscientist.files.rundir import RunPaths
-from hpcscientist.files.space import NO_SPACE
 from hpcscientist.history import waiting
-from hpcscientist.records.runs import (
+from hpcscientist.records.site import Site, SlurmSite
+from hpcscientist.records.trial import (
     Accepted,
     Answer,
     Batch,
@@ -59,10 +60,88 @@ from hpcscientist.records.runs import (
     Refused,
     RunId,
     Started,
+    TrialSpec,
     Unknown,
 )
-from hpcscientist.records.site import Site, SlurmSite
-from hpcscientist.records.trial import TrialSpec
+
+# What sbatch's refusals mean: a limit that could not be read, a closed partition, or a no.
+
+# Slurm's words for a limit on the number of jobs; and for one on a job's size, which stays.
+_SUBMIT_LIMIT = re.compile(r"Submit\w*Limit|violates accounting/QOS policy|too many jobs", re.I)
+_SIZE_LIMIT = re.compile(r"PerJob|Wall|Max(Cpu|Node|Mem|GRES|Billing|TRES)(?!\w*PerUser)", re.I)
+_CLOSED = re.compile(r"partition not available|inactive or drain", re.IGNORECASE)
+_REFUSALS, _LEARNED_S = 20, 300.0
+
+UNLIMITED = 10**9
+
+
+def is_closed(said: str) -> bool:
+    """Whether the partition takes no jobs for now."""
+    return bool(_CLOSED.search(said))
+
+
+class Learned:
+    """A submit limit that Slurm did not tell, found out by its refusals; for a while."""
+
+    def __init__(self) -> None:
+        self._most, self._until, self._refusals = UNLIMITED, 0.0, 0
+
+    @property
+    def most(self) -> int:
+        """How many array tasks of ours may be in the queue, as far as is known."""
+        return self._most if clock.now() < self._until else UNLIMITED
+
+    def accepted(self) -> None:
+        """Slurm took an array."""
+        self._refusals = 0
+
+    def is_limit(self, said: str) -> bool:
+        """Whether a refusal speaks of a limit below which fewer tasks may fit."""
+        many = bool(_SUBMIT_LIMIT.search(said)) and not _SIZE_LIMIT.search(said)
+        return many and self._refusals < _REFUSALS
+
+    def refused(self, own: int, others: int, tasks: int) -> None:
+        """Fit below the limit: `own` and `others` were in the queue, `tasks` were too many."""
+        self._most, self._until = max(1, (own + tasks) // 2), clock.now() + _LEARNED_S
+        # With nothing of ours in the queue only others can make room, or nobody ever will.
+        self._refusals = 0 if own or others else self._refusals + 1
+
+
+# Ending what was given up: one scancel for all of it.
+
+
+class Stops:
+    """Array tasks that are to be ended, those with trials that nobody wants; true while any are."""
+
+    def __init__(self, slurm: Slurm, ledger: Ledger) -> None:
+        self._slurm, self._ledger = slurm, ledger
+
+    def __bool__(self) -> bool:
+        return any(_is_unwanted(task) for live in self._ledger.batches for task in live.tasks)
+
+    async def carry_out(self) -> None:
+        """Cancel the tasks that were not yet. Raises SchedulerSilent; ask again then."""
+        ids: list[str] = []
+        new = []
+        for live in self._ledger.batches:
+            stopping = [task for task in live.live_tasks() if _is_unwanted(task)]
+            fresh = [task for task in stopping if not task.stopping]
+            if live.job_id is None or not live.confirmed or not fresh:
+                continue  # nothing is ended by an id that may be another job's
+            new += fresh
+            if len(stopping) == len(live.live_tasks()):
+                ids.append(live.job_id)
+            else:
+                ids.append(f"{live.job_id}_[{','.join(str(task.number) for task in fresh)}]")
+        if ids:
+            await asyncio.to_thread(cancel_jobs, self._slurm, ids)
+        for task in new:  # only now: what a silent Slurm did not hear is asked again
+            task.stopping = True
+
+
+def _is_unwanted(task: ArrayTask) -> bool:
+    return bool(task.unwanted - task.over)
+
 
 _STOP_POLL_S = 1.0
 _STOP_PATIENCE_S = 90.0
@@ -74,7 +153,7 @@ _ORDINARY = {"", "None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTim
 class SlurmBackend:
     """Runs trials as elements of arrays; at most `slots` array tasks are in the queue at once.
 
-    Implements `ports.backend.Backend`. `module` is what each array task runs. Make it inside the
+    Implements `ports.Backend`. `module` is what each array task runs. Make it inside the
     event loop that uses it.
     """
 
@@ -89,7 +168,7 @@ class SlurmBackend:
         self._slots = slots
         self.slurm = Slurm.of(site)
         self._sender = Sender(self.slurm, site, module)
-        self._ledger, self._told, self._learned = Ledger(), Told(), Learned()
+        self._ledger, self._told, self._learned = Ledger(), ChangeQueue(), Learned()
         self._limits = KnownLimits(self.slurm)
         self._progress = Progress(paths, site.watch, self._ledger, self._tell)
         self._accounting = Accounting(self.slurm, campaign_id, self._wake_up)

@@ -16,11 +16,10 @@ from pydantic import ValidationError
 from hpcscientist.config.partitions import Need
 from hpcscientist.execution.backends.slurm.limits import SlurmLimits
 from hpcscientist.files.atomic import write_atomic
-from hpcscientist.files.handed.regular import read_regular
+from hpcscientist.files.handed import read_regular
 from hpcscientist.records.base import Record
-from hpcscientist.records.runs import Batch, Capacity, RunId
 from hpcscientist.records.site import SlurmSite
-from hpcscientist.records.trial import Limits, TrialSpec
+from hpcscientist.records.trial import Batch, Capacity, Limits, RunId, TrialSpec
 
 # What an array task may need beside its trials' deadlines: to start, to score, to be slow.
 START_S, EACH_S = 60.0, 10.0

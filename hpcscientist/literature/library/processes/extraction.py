@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpcscientist.literature.library.files import schema
-from hpcscientist.literature.library.looks import content_hash
+from hpcscientist.literature.library import schema
+from hpcscientist.literature.library.ledger import content_hash
 from hpcscientist.literature.sources.base import Abstract, Item, Source, Trouble, read, trouble
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 BATCH_ROWS = 256
 BATCH_BYTES = 1 << 20

@@ -14,8 +14,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 from types import TracebackType
+from typing import Final
+
+from hpcscientist.literature.library.paths import LibraryPaths
 
 READER = "hpcscientist.literature.library.processes.reader"
 _PATIENCE_S = 5.0  # its forks are killed, and it ends
@@ -139,3 +144,34 @@ def _ends(control: socket.socket) -> bool:
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
     kept = {k: v for k, v in own.items() if k in _PASSED or k.startswith(_PASSED_KINDS)}
     return {**kept, **_ONE_THREAD}
+
+
+# Readers of PDFs, which a build is sure to need, are begun before its own modules are imported.
+#
+# So only what starts quickly is imported here.
+
+_PDF: Final = "hpcscientist.literature.sources.pdf"
+_LOOKED_AT: Final = 1000  # files of a folder
+
+
+def forks_for(inputs: Sequence[Path], out: Path) -> Forks:
+    """Return what a first build of `out` forks its readers of, started if there are PDFs.
+
+    A folder is looked at, those below it are not. Whoever builds again may have nothing to read.
+    """
+    forks = Forks()
+    if not LibraryPaths(out).contents.exists() and any(map(_has_pdfs, inputs)):
+        forks.start([_PDF])
+    return forks
+
+
+def _has_pdfs(given: Path) -> bool:
+    try:
+        with os.scandir(given) as found:
+            return any(_is_pdf(entry.name) for entry in islice(found, _LOOKED_AT))
+    except OSError:  # no folder, or one that the build itself will complain of
+        return _is_pdf(given.name)
+
+
+def _is_pdf(name: str) -> bool:
+    return name.lower().endswith(".pdf")

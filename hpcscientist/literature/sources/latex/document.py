@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePosixPath
 
 from hpcscientist.literature.sources import ids, lines, sniff, text
-from hpcscientist.literature.sources.base import Item, trouble
-from hpcscientist.literature.sources.latex import head as latex_head
+from hpcscientist.literature.sources import tex as latex_text
+from hpcscientist.literature.sources.base import Item, Trouble, trouble
 from hpcscientist.literature.sources.latex import parts as latex_parts
-from hpcscientist.literature.sources.latex import references as latex_references
 from hpcscientist.literature.sources.latex.files import (
     BEGIN,
     END,
@@ -22,8 +22,179 @@ from hpcscientist.literature.sources.latex.files import (
     mains,
     without_comments,
 )
-from hpcscientist.literature.sources.latex.macros import Expander, definitions
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.literature.sources.latex.macros import (
+    Expander,
+    command,
+    definitions,
+    group,
+    option,
+)
+from hpcscientist.literature.sources.records import bibtex
+from hpcscientist.records.literature import Paper
+
+# A LaTeX document's title and authors, and what other commands before its text say.
+
+_TITLES = 20
+_AUTHORS = 500
+_AUTHOR_CHARACTERS = 20_000
+_TITLE = re.compile(r"\\(?:title|icmltitle|Title|papertitle|TITLE)(?![a-zA-Z])")
+_AUTHOR = re.compile(r"\\(?:author|icmlauthor|Author|IEEEauthorblockN)(?![a-zA-Z])")
+_ASIDE = re.compile(
+    r"\\(?:thanks|footnote|footnotemark|inst|textsuperscript|email|affil|affiliation|orcid|orcidID"
+    r"|institute|address|vspace|hspace|thanksref|corref|fnref|footnotetext|label|IEEEauthorblockA)(?![a-zA-Z])\*?"
+)
+_BETWEEN = re.compile(r"\\(?:quad|qquad)(?![a-zA-Z])|,\s*(?:and\s+)?|\s+and\s+|;")
+_SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|PhD|Ph\.D|MD)\.?", re.IGNORECASE)
+_BREAK = re.compile(r"\\\\(?:\[[^\]]*\])?|\\newline(?![a-zA-Z])|\n\s*\n")
+
+
+def title_of(source: str) -> str:
+    """Return the title; "" where there is none."""
+    for found in islice(_TITLE.finditer(source), _TITLES):
+        inside = command(source, found.end())
+        if inside:
+            bare = _BREAK.sub(" ", _without_asides(inside[0]))
+            printed = text.one_line(latex_text.plain(bare[:5_000]), text.TITLE_CHARACTERS)
+            if printed:
+                return printed
+    return ""
+
+
+def authors_of(source: str) -> tuple[str, ...]:
+    """Return the authors' names, as far as they can be told from what stands with them."""
+    names: list[str] = []
+    for found in islice(_AUTHOR.finditer(source), _AUTHORS):
+        inside = command(source, found.end(), _AUTHOR_CHARACTERS)
+        if not inside:
+            continue
+        nested = list(_AUTHOR.finditer(inside[0]))
+        if not nested:
+            names += _names(_without_asides(inside[0]))
+    return tuple(dict.fromkeys(names))[: text.AUTHORS]
+
+
+def _names(block: str) -> Iterator[str]:
+    for person in re.split(r"\\(?:and|And|AND|qquad)(?![a-zA-Z])", block):
+        first = next((p for p in _BREAK.split(person) if p.strip()), "")
+        for part in _BETWEEN.split(first):
+            name = re.sub(r"\$[^$]*\$|[\d*†‡§]", "", part)
+            name = text.one_line(latex_text.plain(name), 200).strip(" ,;.~")
+            if name and "@" not in name and not _SUFFIX.fullmatch(name) and len(name.split()) <= 6:
+                yield name
+
+
+def _without_asides(source: str) -> str:
+    parts, done = list[str](), 0
+    for found in _ASIDE.finditer(source):
+        if found.start() < done:
+            continue
+        parts.append(source[done : found.start()])
+        inside = command(source, found.end())
+        noted = option(source, found.end())
+        done = inside[1] if inside else noted[1] if noted else found.end()
+    return "".join([*parts, source[done:]])
+
+
+def argument_of(source: str, name: str) -> str:
+    r"""Return what stands in the braces after the first \\name; "" if it is not there."""
+    found = re.search(rf"\\{name}(?![a-zA-Z])", source)
+    inside = group(source, found.end()) if found else None
+    return inside[0].strip() if inside else ""
+
+
+# What a LaTeX document cites: from its bibliography, its .bbl, or the .bib files that it names.
+
+_REFERENCE_CHARACTERS = 500
+_ITEM = re.compile(r"\\bibitem(?![a-zA-Z])")
+_NAMED = re.compile(r"\\(?:bibliography|addbibresource)\s*(?:\[[^\]]*\])?\s*\{([^{}]*)\}")
+_ENTRY = re.compile(r"\\entry\s*\{")
+_FIELD = re.compile(
+    r"\\(?:field|list)\s*\{(title|year|journaltitle)\}\s*(?:\{\d+\})?\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"
+)
+_VERB = re.compile(r"\\verb\s*\{(doi|eprint)\}\s*\\verb\s+(\S+)")
+_FAMILY = re.compile(r"family=\{([^{}]*)\}")
+
+
+def references(files: Files, main: str, document: str) -> tuple[str, ...]:
+    """Return what is cited: ids where an entry has one, else the entry as it is printed."""
+    found = list(_of_bibliography(document))
+    if not found:
+        found = list(_of_bbl(files, main))
+    if not found:
+        found = list(_of_bib(files, main, document))
+    return tuple(dict.fromkeys(r for r in found if r))[: text.REFERENCES]
+
+
+def _of_bibliography(source: str) -> Iterator[str]:
+    marks = list(_ITEM.finditer(source))
+    for number, mark in enumerate(marks):
+        end = marks[number + 1].start() if number + 1 < len(marks) else len(source)
+        label = option(source, mark.end())
+        key = group(source, label[1] if label else mark.end())
+        if key:
+            printed = source[key[1] : end].partition(r"\end{thebibliography}")[0]
+            yield _reference(printed)
+
+
+def _reference(printed: str) -> str:
+    plain = latex_parts.printable(printed[:5_000].replace(r"\newblock", " "))
+    plain = " ".join(plain.split())
+    return _id_in(printed.replace("\\", "")) or text.one_line(plain, _REFERENCE_CHARACTERS)
+
+
+def _id_in(source: str) -> str:
+    doi, arxiv_id = (
+        ids.normal_doi(source.replace("{", " ").replace("}", " ")),
+        ids.find_arxiv(source),
+    )
+    return ids.paper_id("", doi=doi, arxiv_id=arxiv_id) if doi or arxiv_id else ""
+
+
+def _of_bbl(files: Files, main: str) -> Iterator[str]:
+    own = str(PurePosixPath(main).with_suffix(".bbl"))
+    folder = PurePosixPath(main).parent
+    beside = [n for n in files.names() if n.endswith(".bbl") and PurePosixPath(n).parent == folder]
+    source = files.text(own) or (files.text(beside[0]) if len(beside) == 1 else None) or ""
+    if _ENTRY.search(source):
+        for entry in _ENTRY.split(source)[1:]:
+            yield _of_biblatex(entry.partition(r"\endentry")[0])
+    else:
+        yield from _of_bibliography(source)
+
+
+def _of_biblatex(entry: str) -> str:
+    fields, verbs = dict(_FIELD.findall(entry)), dict(_VERB.findall(entry))
+    doi, arxiv_id = ids.normal_doi(verbs.get("doi", "")), ids.normal_arxiv(verbs.get("eprint", ""))
+    if doi or arxiv_id:
+        return ids.paper_id("", doi=doi, arxiv_id=arxiv_id)
+    people = ", ".join(_FAMILY.findall(entry)[:10])
+    parts = [people, *(fields.get(f, "") for f in ("title", "journaltitle", "year"))]
+    printed = ". ".join(latex_text.plain(p) for p in parts if p)
+    return text.one_line(printed, _REFERENCE_CHARACTERS)
+
+
+def _of_bib(files: Files, main: str, document: str) -> Iterator[str]:
+    keys = set(latex_parts.cited(document))
+    names = ",".join(_NAMED.findall(document))
+    if "\\" in names:
+        names = Expander(definitions(document)[0]).expand(names)
+    for named in map(str.strip, names.split(",")):
+        path = PurePosixPath(main).parent / (named if named.endswith(".bib") else f"{named}.bib")
+        for entry in bibtex.entries_of(files.text(str(path)) or ""):
+            if isinstance(entry, Trouble) or not (entry.key in keys or "*" in keys):
+                continue
+            paper = bibtex.paper_of(entry, "")
+            if paper is not None and not paper.paper_id.startswith("title:"):
+                yield paper.paper_id
+            elif paper is not None:
+                parts = [
+                    ", ".join(paper.authors[:10]),
+                    paper.title,
+                    paper.venue,
+                    str(paper.year or ""),
+                ]
+                yield text.one_line(". ".join(p for p in parts if p), _REFERENCE_CHARACTERS)
+
 
 _TOLD = 10
 _ENDINGS = (".gz", ".tar", ".tgz", ".tex", ".ltx", ".latex")
@@ -93,7 +264,7 @@ def _document(files: Files, main: str, origin: str, arxiv_id: str) -> Iterator[I
     more = filled(files, main, body)
     body = body if more == body else expander.expand(latex_parts.silent(more))
     body = END.split(body, maxsplit=1)[0]
-    title = latex_head.title(head) or latex_head.title(body)
+    title = title_of(head) or title_of(body)
     if not title:
         yield trouble(origin, r"no \title in it")
         return
@@ -108,9 +279,9 @@ def _paper(
     if not abstract:
         abstract, head = latex_parts.abstract(head)
     found = list(latex_parts.sections(_without_title(rest)))
-    authors = latex_head.authors(head) or latex_head.authors(body)
-    year = ids.arxiv_year(arxiv_id) or text.year_of(latex_head.argument_of(head, "date"))
-    doi = ids.normal_doi(latex_head.argument_of(head, "(?:acmDOI|doi)"))
+    authors = authors_of(head) or authors_of(body)
+    year = ids.arxiv_year(arxiv_id) or text.year_of(argument_of(head, "date"))
+    doi = ids.normal_doi(argument_of(head, "(?:acmDOI|doi)"))
     return Paper(
         paper_id=ids.paper_id(title, year, authors, doi=doi, arxiv_id=arxiv_id),
         title=title,
@@ -122,7 +293,7 @@ def _paper(
         url=f"https://arxiv.org/abs/{arxiv_id}" if arxiv_id else "",
         sections=tuple(section for section, _ in found if section.text),
         formulas=tuple(formula for _, formulas in found for formula in formulas),
-        references=latex_references.references(files, main, without_comments(whole)),
+        references=references(files, main, without_comments(whole)),
         source="latex",
         origin=origin,
     )

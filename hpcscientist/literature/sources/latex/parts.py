@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources import text
 from hpcscientist.literature.sources.latex.macros import command
-from hpcscientist.records.known.literature import Formula, Section
+from hpcscientist.records.literature import Formula, Section
 
 _SECTION_CHARACTERS = 100_000
 _FORMULAS = 2_000

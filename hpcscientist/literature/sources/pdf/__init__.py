@@ -12,16 +12,21 @@ from pathlib import Path
 
 from hpcscientist.literature.sources import ids
 from hpcscientist.literature.sources.base import Item, trouble
+from hpcscientist.literature.sources.pdf import body, front
 from hpcscientist.literature.sources.pdf import document as documents
-from hpcscientist.literature.sources.pdf import front, references
 from hpcscientist.literature.sources.pdf.body import Reading, body_type, sections
 from hpcscientist.literature.sources.pdf.document import Document, Sheet, Unreadable
-from hpcscientist.literature.sources.pdf.known import find_ids
-from hpcscientist.literature.sources.pdf.lines.layout import Piece, read_order
-from hpcscientist.literature.sources.pdf.lines.pages import Line, PageText, page_text
-from hpcscientist.literature.sources.pdf.lines.prose import Spelled
+from hpcscientist.literature.sources.pdf.front import find_ids
+from hpcscientist.literature.sources.pdf.lines import (
+    Line,
+    PageText,
+    Piece,
+    Spelled,
+    page_text,
+    read_order,
+)
 from hpcscientist.literature.sources.text import shown
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 PAGES = 500
 CHARACTERS = 3_000_000
@@ -143,10 +148,7 @@ def _paper(document: Document, pages: Sequence[PageText], path: Path, origin: st
     authors = front.find_authors(below, document.metadata("Author"))
     title = named.title or shown(Path(path.stem))
     cited = [
-        entry
-        for part in found.parts
-        if part.pieces
-        for entry in references.entries(part.pieces, spelled)
+        entry for part in found.parts if part.pieces for entry in body.entries(part.pieces, spelled)
     ]
     return Paper(
         paper_id=ids.paper_id(title, known.year, authors, doi=known.doi, arxiv_id=known.arxiv_id),

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hpcscientist.literature.sources.pdf import formulas as maths
-from hpcscientist.literature.sources.pdf import headings, names
-from hpcscientist.literature.sources.pdf.lines.layout import Piece
-from hpcscientist.literature.sources.pdf.lines.pages import Line
-from hpcscientist.literature.sources.pdf.lines.prose import (
+from hpcscientist.literature.sources.pdf import headings
+from hpcscientist.literature.sources.pdf.lines import (
+    SIGNS,
+    Line,
+    Piece,
     Spelled,
     first_sentence,
     goes_on,
@@ -19,12 +19,86 @@ from hpcscientist.literature.sources.pdf.lines.prose import (
     mended,
     plain,
 )
-from hpcscientist.records.known.literature import Formula, Section
+from hpcscientist.records.literature import Formula, Section
+
+# Which rows of a page are a displayed formula.
+
+_NUMBERED_LINE = re.compile(r"\(\d+(?:\.\d+)*[a-z]?\)$", re.MULTILINE)
+# A relation or a large operator; without one of them nothing is a formula.
+_RELATION = re.compile(f"[{SIGNS.partition('⊗')[0]}]")
+_OPERATOR = re.compile(r"((?<= )[=<>≤≥≈≡≅∼≃≠≪≫∝∈∉⊂⊆⊃→↦⇒⇔←≔]|(?<=[\w)\]}|] )[−±×·∘⊗⊕∪∩])(?=[^\s=])")
+_NUMBER = re.compile(r"[(\[](?:[A-Z]\.?)?\d+(?:\.\d+)*[a-z]?[)\]]$")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_FUNCTIONS = (
+    "sin cos tan sinh cosh tanh exp log max min sup inf lim det dim ker deg gcd arg argmax argmin "
+    "softmax sigmoid relu gelu erf tr diag sgn sign rank span var cov mean std for all and with "
+    "where otherwise subject such that mod bmod limsup liminf attention concat norm layernorm kl "
+    "elbo mse loss head multihead ffn softplus"
+)
+_UPRIGHT = frozenset(_FUNCTIONS.split())
+_BULLETS = "•◦▪▫‣●○■□–—∗*"
+_PROSE = 0.4  # share of letters in words, above which a row is prose
+_FRAGMENT = 40  # characters
+_FORMULA = 400
+MOST_PROSE_WORDS = 4
+
+
+def may_have_formula(text: str, signs: str) -> bool:
+    """Whether lines have anything that only formulas have; quick, for most lines have not.
+
+    `signs` are those that the document has at all.
+    """
+    for sign in signs:
+        if sign in text:
+            return True
+    return (text[-1:] == ")" or ")\n" in text) and _NUMBERED_LINE.search(text) is not None
+
+
+def is_formula(row: Line, left: int) -> bool:
+    """Whether a row is a formula by itself; `left` is the column's edge.
+
+    It has a relation or a large operator, few words, and stands apart: indented, or numbered.
+    """
+    text = row.text
+    if len(text) > _FORMULA or _RELATION.search(text) is None or prose(text) > _PROSE:
+        return False
+    return row.x0 - left > row.size or _NUMBER.search(text) is not None
+
+
+def is_fragment(row: Line) -> bool:
+    """Whether a row may be a part of a formula beside it: limits, a denominator, its number."""
+    text = row.text
+    if len(text) > _FRAGMENT or text[0] in _BULLETS:
+        return False
+    return prose(text) <= _PROSE if row.math else prose(text) == 0
+
+
+def prose(text: str) -> float:
+    """Return the share of a row's characters that words have."""
+    words = [w for w in _WORD.findall(text) if w.lower() not in _UPRIGHT]
+    if len(words) > MOST_PROSE_WORDS:
+        return 1.0
+    return sum(map(len, words)) / max(1, len(text) - text.count(" "))
+
+
+def formula_text(rows: list[Line]) -> str:
+    """Return the rows of a formula as one line, from the top, each from the left.
+
+    MuPDF tells no gap after a symbol, so the blank after an operator with one before it is put
+    back.
+    """
+    return _OPERATOR.sub(r"\1 ", " ".join(row.text for row in rows))
+
+
+def is_numbered(text: str) -> bool:
+    """Whether a row ends with a formula's number."""
+    return _NUMBER.search(text) is not None
+
 
 SMALLER = 0.93  # times the body's size: footnotes, captions, what figures say
 FORMULAS = 2_000
 _CONTENTS = re.compile(r"[\s.]\d{1,3}$")
-_WORD = re.compile(r"[^\W\d_]{2}")
+_TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _EXPLAINS = ("where ", "with ", "here ", "wobei ", "où ", "donde ")
 
 
@@ -77,7 +151,7 @@ class Reading:
     def read(self, pieces: Sequence[Piece]) -> Body:
         """Read the pieces."""
         for piece in pieces:
-            if self.parts[-1].name in names.REFERENCES:
+            if self.parts[-1].name in headings.REFERENCES:
                 self._reference(piece)
             else:
                 self._piece(piece)
@@ -87,7 +161,7 @@ class Reading:
     def _piece(self, piece: Piece) -> None:
         rows, size = piece.rows, self._size
         text = "\n".join([row.text for row in rows])
-        maybe = maths.may_have_formula(text, self._spelled.signs)
+        maybe = may_have_formula(text, self._spelled.signs)
         if not maybe and len(rows) > 2:
             for row in rows:
                 if row.bold or row.math or not -2 < row.size - size < 2:
@@ -106,7 +180,7 @@ class Reading:
                 self._paragraph(rows[start:at])
                 self._heading(rows[at : at + count], piece.page)
                 at = start = at + count
-                if self.parts[-1].name in names.REFERENCES:
+                if self.parts[-1].name in headings.REFERENCES:
                     if at < len(rows):
                         self._reference(Piece(rows[at:], piece.page, piece.left, piece.right))
                     return
@@ -122,18 +196,18 @@ class Reading:
     def _of_formula(self, row: Line, piece: Piece) -> bool:
         if row.size < self._size * SMALLER and not self._formula:
             return False
-        if maths.is_formula(row, piece.left):
+        if is_formula(row, piece.left):
             return True
         if self._formula:
             last = self._formula[-1]
             near = row.y0 - last.y1 < 2 * self._size and row.y1 > last.y0 - 2 * self._size
-            return near and maths.is_fragment(row)
-        return row.math and row.x0 - piece.left > row.size and maths.is_fragment(row)
+            return near and is_fragment(row)
+        return row.math and row.x0 - piece.left > row.size and is_fragment(row)
 
     def _add_to_formula(self, row: Line, left: int) -> None:
         """Add a row to the formula; one that has its number already is followed by another."""
-        numbered = any(maths.is_numbered(r.text) for r in self._formula)
-        if numbered and row.y0 >= max(r.y1 for r in self._formula) and maths.is_formula(row, left):
+        numbered = any(is_numbered(r.text) for r in self._formula)
+        if numbered and row.y0 >= max(r.y1 for r in self._formula) and is_formula(row, left):
             self._end_formula()
         self._formula.append(row)
 
@@ -151,9 +225,9 @@ class Reading:
         self._end_formula()
         part = self.parts[-1]
         text = mended(lines or "\n".join([row.text for row in rows]), self._spelled)
-        small = rows[0].size < self._size * SMALLER and part.name not in names.ABSTRACTS
+        small = rows[0].size < self._size * SMALLER and part.name not in headings.ABSTRACTS
         if (small and part is not self.parts[0]) or headings.is_caption(text):
-            if _WORD.search(text):  # not the numbers beside a figure's axes
+            if _TWO_LETTERS.search(text):  # not the numbers beside a figure's axes
                 part.asides.append(text)
             return
         if self._after_formula and text[:6].lower().startswith(_EXPLAINS):
@@ -175,9 +249,9 @@ class Reading:
         rows, self._formula = self._formula, []
         if not rows:
             return
-        text = plain(maths.formula_text(rows))
+        text = plain(formula_text(rows))
         part = self.parts[-1]
-        if maths.may_have_formula(text, self._spelled.signs) and len(self.formulas) < FORMULAS:
+        if may_have_formula(text, self._spelled.signs) and len(self.formulas) < FORMULAS:
             context = last_sentence(self._context)
             self.formulas.append(Formula(text=text, section=part.heading, context=context))
             self._after_formula = True
@@ -207,3 +281,86 @@ def sections(parts: Sequence[Part]) -> tuple[Section, ...]:
         for part in parts
         if (text := part.text) or (part.heading and not _CONTENTS.search(part.heading))
     )
+
+
+# The list of references, split into its entries.
+
+_BRACKETS = re.compile(
+    r"\[(?:\d{1,4}|[A-Za-z][\w+&.: -]{0,30}\d{2,4}[a-z]?|[A-Za-z+]{1,6}\d{2,4}[a-z]?)\]\s*"
+)
+_LABEL = re.compile(r"\(?(\d{1,4})[.)]?\s+(?=\D)")
+_SHARE = 0.15  # of rows that must be indented for an indent to tell entries apart
+_ENTRY = 2_000
+_SHORTEST = 8
+
+
+def entries(pieces: list[Piece], spelled: Spelled) -> list[str]:
+    """Return the entries as they are printed, without their labels.
+
+    Told apart by labels in brackets or numbers that count up where the first entry has such;
+    else by hanging indents; else each block is one.
+    """
+    starts = _by_labels(pieces) or _by_numbers(pieces) or _by_indents(pieces)
+    found: list[list[Line]] = []
+    current: list[Line] = []
+    for index, piece in enumerate(pieces):
+        for at, row in enumerate(piece.rows):
+            begins = (index, at) in starts if starts else at == 0
+            if begins and current:
+                found.append(current)
+                current = []
+            current.append(row)
+    found.append(current)
+    texts = (
+        mended("\n".join([row.text for row in rows]), spelled)[:_ENTRY] for rows in found if rows
+    )
+    return [text for text in map(_without_label, texts) if len(text) >= _SHORTEST]
+
+
+Starts = set[tuple[int, int]]
+
+
+def _by_labels(pieces: list[Piece]) -> Starts:
+    if not _BRACKETS.match(pieces[0].rows[0].text):
+        return set()
+    return {
+        (index, at)
+        for index, piece in enumerate(pieces)
+        for at, row in enumerate(piece.rows)
+        if row.text[0] == "[" and _BRACKETS.match(row.text)
+    }
+
+
+def _by_numbers(pieces: list[Piece]) -> Starts:
+    found: Starts = set()
+    expected = 1
+    for index, piece in enumerate(pieces):
+        for at, row in enumerate(piece.rows):
+            number = _LABEL.match(row.text)
+            if number and int(number.group(1)) == expected:
+                found.add((index, at))
+                expected += 1
+            elif not found:
+                return found
+    return found if expected > 2 else set()
+
+
+def _by_indents(pieces: list[Piece]) -> Starts:
+    edges: dict[tuple[int, int], int] = {}
+    for piece in pieces:
+        place = (piece.page, piece.left)
+        edges[place] = min([edges.get(place, piece.right), *(row.x0 for row in piece.rows)])
+    found: Starts = set()
+    total = 0
+    for index, piece in enumerate(pieces):
+        edge = edges[piece.page, piece.left]
+        for at, row in enumerate(piece.rows):
+            total += 1
+            if row.x0 - edge < row.size / 2:
+                found.add((index, at))
+    return found if len(found) <= (1 - _SHARE) * total else set()
+
+
+def _without_label(entry: str) -> str:
+    label = _BRACKETS.match(entry) or _LABEL.match(entry)
+    return entry[label.end() :].strip() if label else entry.strip()

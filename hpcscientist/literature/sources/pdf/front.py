@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hpcscientist.literature.sources import ids
-from hpcscientist.literature.sources.pdf import headings, names
+from hpcscientist.literature.sources.pdf import headings
 from hpcscientist.literature.sources.pdf.body import Part, body_type
-from hpcscientist.literature.sources.pdf.lines.layout import Piece
-from hpcscientist.literature.sources.pdf.lines.pages import Line
-from hpcscientist.literature.sources.pdf.lines.prose import Spelled, mended, plain
+from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, mended, plain
 from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
 
 _INSANE = re.compile(
@@ -150,7 +149,7 @@ def with_front(parts: list[Part]) -> list[Part]:
     ends = (
         k
         for k, part in enumerate(parts)
-        if k and part.page < 2 and (part.first or part.name in names.ABSTRACTS)
+        if k and part.page < 2 and (part.first or part.name in headings.ABSTRACTS)
     )
     end = next(ends, 0)
     if not end:
@@ -173,9 +172,9 @@ def find_abstract(parts: list[Part]) -> tuple[str, list[Part]]:
     It has a heading, or begins with the word, or is the first long paragraph before the first
     heading.
     """
-    rest = [p for p in parts[1:] if p.name not in names.ASIDES and not p.pieces]
+    rest = [p for p in parts[1:] if p.name not in headings.ASIDES and not p.pieces]
     for part in rest[:4]:
-        if part.name in names.ABSTRACTS:
+        if part.name in headings.ABSTRACTS:
             rest.remove(part)
             return _until_keywords(part.paragraphs), rest
     first = parts[0]
@@ -205,3 +204,53 @@ def _until_keywords(paragraphs: Sequence[str]) -> str:
             break
         kept.append(text)
     return "\n\n".join(text for text in kept if text)[:ABSTRACT_CHARACTERS]
+
+
+# What page 1 of a paper, the stamp in its margin and its file's name tell of its ids and year.
+
+_YEAR = re.compile(r"\b(?:19[5-9]|20[0-4])\d\b")
+_PUBLISHED = re.compile(
+    r"©|\(c\)|copyright|published|conference|proceedings|accepted|dated|preprint|submitted|"
+    r"workshop|\bvol(?:ume)?\b|(?-i:\b[A-Z]{3,}[’'\s]*$)",
+    re.I,
+)
+_STAMP_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_DOI_SAID = re.compile(r"(?:doi(?:\.org/|\s*:?\s*|/))\s*(10\.\d{4,9}/[^\s\"<>]+)", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A paper's ids and year, as far as page 1, the stamp in its margin and its name tell."""
+
+    doi: str
+    arxiv_id: str
+    year: int | None
+
+
+def find_ids(path: Path, first: str, stamps: Sequence[str]) -> Known:
+    """Return ids and year. `first` is page 1 as text, `stamps` its sideways lines.
+
+    An arXiv id is the paper's own in the stamp or as the name of the file; in the text it may
+    be another paper's.
+    """
+    stamp = " ".join(stamps)
+    arxiv = ids.find_arxiv(stamp) or ids.normal_arxiv(path.stem)
+    doi = next((d for d in map(ids.normal_doi, _DOI_SAID.findall(first)) if d), "")
+    own = re.match(r"10\.48550/arxiv\.(.+)", doi)
+    if own:
+        doi, arxiv = "", arxiv or ids.normal_arxiv(own.group(1))
+    stamped = _STAMP_YEAR.findall(stamp)
+    if stamped and arxiv:
+        year: int | None = int(stamped[-1])
+    else:
+        year = _published(first) or (ids.arxiv_year(arxiv) if arxiv else None)
+    return Known(doi, arxiv, year)
+
+
+def _published(first: str) -> int | None:
+    """Return the first year on page 1 that is said to be that of publication."""
+    for found in _YEAR.finditer(first):
+        begin = max(first.rfind("\n", 0, found.start()), found.start() - 80, 0)
+        if _PUBLISHED.search(first[begin : found.start()]):
+            return int(found.group())
+    return None

@@ -6,19 +6,123 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from hpcscientist.literature.sources import ids, text
+from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources import tex as latex_text
-from hpcscientist.literature.sources.base import Item
-from hpcscientist.literature.sources.records import arxiv_xml
+from hpcscientist.literature.sources.base import Item, trouble
 from hpcscientist.literature.sources.records.jsonl import read_items
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
+
+# arXiv's XML: Atom, as the API answers, and OAI-PMH in arXiv's own format or Dublin Core.
+
+_RECORDS = ("entry", "record")
+_STEP = 2**16
+
+
+def is_xml(path: Path) -> bool:
+    """Whether a file, or what a gzip file holds, begins as XML does. Raises OSError."""
+    with lines.open_plain(path) as file:
+        try:
+            return file.peek(64)[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+        except lines.DAMAGED_GZIP:
+            return False
+
+
+def read_feed(path: Path, origin: str) -> Iterator[Item]:
+    """Yield the papers of a feed; no more of it is held than one paper. Raises OSError."""
+    parser: XMLPullParser[Any] = XMLPullParser(events=("start", "end"))
+    open_elements: list[Element] = []
+    pending, seen = 0, b""
+    with lines.open_plain(path) as file:
+        try:
+            while data := file.read1(_STEP):
+                seen = seen[-8:] + data
+                if b"<!DOCTYPE" in seen or b"<!ENTITY" in seen:  # a feed has none; bombs have
+                    yield trouble(origin, "XML with a document type of its own is not read")
+                    return
+                parser.feed(data)
+                found = list(_records(parser, open_elements))
+                pending = 0 if found else pending + len(data)
+                yield from (item_of(element, origin) for element in found)
+                if pending > lines.LINE_BYTES:
+                    yield trouble(origin, "one record of XML has more than 16 MiB; reading ends")
+                    return
+            parser.close()
+        except (ParseError, *lines.DAMAGED_GZIP) as error:
+            yield trouble(
+                origin, f"XML damaged or cut off ({error}); what stood before it was read"
+            )
+
+
+def _records(parser: XMLPullParser[Any], open_elements: list[Element]) -> Iterator[Element]:
+    events: Any = parser.read_events()
+    for event, element in events:
+        if event == "start":
+            open_elements.append(element)
+            continue
+        open_elements.pop()
+        if _tag(element) in _RECORDS:
+            yield element
+            if open_elements:
+                open_elements[-1].remove(element)
+
+
+def _tag(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _texts(record: Element, *tags: str) -> list[str]:
+    found = (text.one_line(e.text) for e in record.iter() if _tag(e) in tags)
+    return [t for t in found if t]
+
+
+def item_of(record: Element, origin: str) -> Item:
+    """Return the paper of an entry or record; a Trouble where it has no title or no arXiv id."""
+    title = latex_text.plain("".join(_texts(record, "title")[:1])[: text.TITLE_CHARACTERS])
+    addresses = _texts(record, "id", "identifier")
+    arxiv_id = next((i for i in map(ids.normal_arxiv, addresses) if i), "")
+    if not title or not arxiv_id:
+        place = f"{origin}:{addresses[0]}" if addresses else origin
+        return trouble(place, "no arXiv id or no title")
+    authors = _authors_of(record)
+    year = ids.arxiv_year(arxiv_id)
+    doi = next((d for d in map(ids.normal_doi, [*_texts(record, "doi"), *addresses]) if d), "")
+    abstracts = _texts(record, "summary", "abstract", "description")
+    return Paper(
+        paper_id=ids.paper_id(title, year, authors, doi=doi, arxiv_id=arxiv_id),
+        title=title,
+        abstract=latex_text.plain(abstracts[0]) if abstracts else "",
+        authors=authors,
+        year=year,
+        venue="".join(_texts(record, "journal_ref", "journal-ref")[:1]),
+        doi=doi,
+        arxiv_id=arxiv_id,
+        url=f"https://arxiv.org/abs/{arxiv_id}",
+        source="arxiv",
+        origin=f"{origin}:{arxiv_id}",
+    )
+
+
+def _authors_of(record: Element) -> tuple[str, ...]:
+    names = []
+    for element in record.iter():
+        if _tag(element) == "author":
+            last = _texts(element, "keyname")
+            names.append(
+                " ".join(_texts(element, "forenames") + last) or "".join(_texts(element, "name"))
+            )
+        elif _tag(element) == "creator":
+            family, _, first = text.one_line(element.text).partition(",")
+            names.append(f"{first} {family}")
+    plain = (re.sub(r"\s+", " ", latex_text.plain(n)).strip() for n in names[: text.AUTHORS])
+    return tuple(n for n in plain if n)
 
 
 def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Iterator[Item]:
     """Yield the papers of a dump, or of its lines that begin at bytes [start, end)."""
-    if arxiv_xml.is_xml(path):
-        yield from arxiv_xml.read(path, origin)
+    if is_xml(path):
+        yield from read_feed(path, origin)
         return
     yield from read_items(path, origin, paper_of, start, end)
 

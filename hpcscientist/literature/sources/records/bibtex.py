@@ -16,7 +16,7 @@ from pathlib import Path
 from hpcscientist.literature.sources import ids, lines, text
 from hpcscientist.literature.sources import tex as latex_text
 from hpcscientist.literature.sources.base import Item, Trouble, trouble
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 _BEGIN = re.compile(r"\s*@\s*[A-Za-z][\w-]*\s*[{(]")
 _ENTRY = re.compile(r"@\s*([A-Za-z][\w-]*)\s*([{(])")

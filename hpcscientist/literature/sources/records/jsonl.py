@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from hpcscientist.literature.sources import lines
 from hpcscientist.literature.sources.base import Abstract, Item, Trouble, trouble
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 TOLD = 20
 _GAP = re.compile(r"[\s\[\],\x1e]*")  # around records in an array, or in a JSON text sequence

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from hpcscientist.literature.sources.base import Item, Trouble
 from hpcscientist.literature.sources.records.jsonl import Complaints, read_records
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 
 def read(path: Path, origin: str, start: int = 0, end: int | None = None) -> Iterator[Item]:

@@ -10,7 +10,7 @@ from typing import Any
 from hpcscientist.literature.sources import ids, text
 from hpcscientist.literature.sources.base import Item
 from hpcscientist.literature.sources.records import jsonl
-from hpcscientist.records.known.literature import Paper
+from hpcscientist.records.literature import Paper
 
 _ID = re.compile(r"(?:https?://(?:api\.)?openalex\.org/(?:works/)?)?([A-Z]\d+)", re.IGNORECASE)
 

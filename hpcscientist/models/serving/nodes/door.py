@@ -19,8 +19,7 @@ import aiohttp
 from aiohttp import web
 
 from hpcscientist.models.serving import secrets
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.models.serving.replicas import Replicas
 
 _LONGEST = 64 * 2**20  # bytes of a request

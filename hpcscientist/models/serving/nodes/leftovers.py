@@ -16,8 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from hpcscientist.models.serving.order import Endpoint, Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Endpoint, Order, ServingPaths
 
 _SHARED = Path("/dev/shm")
 _OF_PYTHON = "psm_"  # what multiprocessing calls shared memory; vLLM's queues are of that kind

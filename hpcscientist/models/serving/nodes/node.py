@@ -28,8 +28,7 @@ from hpcscientist.models.serving import ports
 from hpcscientist.models.serving.lease import Lease
 from hpcscientist.models.serving.nodes import leftovers, offline
 from hpcscientist.models.serving.nodes.caches import FOLDER
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.system import gpus, processes
 
 MODULE = __name__ if __name__ != "__main__" else "hpcscientist.models.serving.nodes.node"
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGTERM)
     for number in _SIGNALS:
         signal.signal(number, _tell)
-    brood = processes.Brood()
+    brood = processes.ProcessTree()
     own = order.head if role == "head" else own_address(order.head)
     memory = leftovers.SharedMemory(brood.pids)
     folder: Path | None = None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.models.serving.nodes import gate
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import ServingPaths
 
 # For whatever opens a model. Each is read by the library whose name it carries.
 HUBS = {

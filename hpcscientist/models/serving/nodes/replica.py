@@ -21,8 +21,7 @@ from hpcscientist.files.atomic import read_tail, write_text
 from hpcscientist.files.text import one_line, printable
 from hpcscientist.models.serving import secrets
 from hpcscientist.models.serving.nodes import caches, server
-from hpcscientist.models.serving.order import Order
-from hpcscientist.models.serving.paths import ServingPaths
+from hpcscientist.models.serving.order import Order, ServingPaths
 from hpcscientist.records.base import Record
 
 _POLL_S = 0.2
@@ -130,7 +129,15 @@ class Replica:
             return ""
 
     def _last_words(self) -> str:
-        """What the log says of an end: the last error that is named in it, else its last line."""
-        lines = [line for line in read_tail(self._log, _TAIL).splitlines() if line.strip()]
-        errors = [line for line in lines if re.search(r"\w(Error|Exception)\b.*: ", line)]
-        return one_line(printable((errors or lines or ["it said nothing"])[-1]), 600)
+        return one_line(printable(last_words(read_tail(self._log, _TAIL))), 600)
+
+
+def last_words(log: str) -> str:
+    """What an engine's log says of its end: the last error that is named in it, else its last
+    line.
+    """
+    lines = [line for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\w(Error|Exception)\b.*: ", line)]
+    # The server's own last error says no more than that its engine had one.
+    causes = [line for line in errors if "See root cause above" not in line]
+    return (causes or errors or lines or ["it said nothing"])[-1]

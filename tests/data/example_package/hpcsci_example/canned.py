@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcscientist.config.settings import ClientSettings
 from hpcscientist.models.playbook import PlaybookModel
-from hpcscientist.ports.model import Model
+from hpcscientist.ports import Model
 
 
 def model(file: str, settings: ClientSettings) -> Model:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.models.prompting.materials import Prompt
-from hpcscientist.models.sample import Sample
+from hpcscientist.models.prompting.fitting import Prompt
+from hpcscientist.models.role_client import Call, RoleClient
+from hpcscientist.models.roles import Sample
 from hpcscientist.models.stage import Calls, Expected, Kind, Means, VettingStage
-from hpcscientist.models.voice import Call, Voice
-from hpcscientist.records.asked.model import Message
-from hpcscientist.records.asked.vetting import Verdict
 from hpcscientist.records.base import Prose, Record
 from hpcscientist.records.idea import Idea
+from hpcscientist.records.model_calls import Message
+from hpcscientist.records.proposing import Verdict
 
 
 class EthicsReply(Record):
@@ -36,7 +36,7 @@ class EthicsVerdict(Verdict):
 class Board:
     """Judges ideas."""
 
-    def __init__(self, voice: Voice, rule: str) -> None:
+    def __init__(self, voice: RoleClient, rule: str) -> None:
         self._voice, self._rule = voice, rule
 
     async def judge(self, idea: Idea) -> EthicsVerdict:

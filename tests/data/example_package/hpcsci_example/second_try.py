@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hpcscientist.conduct.strategy.line import End, Failed, Legs, Line
+from hpcscientist.conduct.strategy.linear import End, Evaluation, Failed, LinearWay
 from hpcscientist.conduct.strategy.steps import Another, Version, Write
 from hpcscientist.conduct.strategy.strategy import LinearSearch, StrategyKind, Way
-from hpcscientist.conduct.strategy.walk import Walk
+from hpcscientist.conduct.strategy.strategy_replay import StrategyReplay
+from hpcscientist.config.extent import Versions
 from hpcscientist.config.settings import Settings
-from hpcscientist.config.versions import Versions
 from hpcscientist.records.trial import Direction
 
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    legs: Legs
+    legs: Evaluation
 
-    def go(self, walk: Walk) -> End:
-        end = Line(self.legs).go(walk)
+    def go(self, walk: StrategyReplay) -> End:
+        end = LinearWay(self.legs).go(walk)
         if not isinstance(end, Failed) or not walk.tried:
             return end
         version = Version(walk.latest + 1)
@@ -31,7 +31,7 @@ class SecondTry(StrategyKind):
     name = "second-try"
     picks_by_pilots = False
 
-    def way(self, settings: Settings, direction: Direction, seed: int, legs: Legs) -> Way:
+    def way(self, settings: Settings, direction: Direction, seed: int, legs: Evaluation) -> Way:
         return Twice(legs)
 
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:

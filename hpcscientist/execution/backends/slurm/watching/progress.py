@@ -14,8 +14,8 @@ from hpcscientist.execution.backends.slurm import clock
 from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
 from hpcscientist.files.atomic import read_tail
 from hpcscientist.files.rundir import RunPaths, TrialPaths
-from hpcscientist.records.runs import Ended, EndState, Started
 from hpcscientist.records.site import WatchSite
+from hpcscientist.records.trial import Ended, EndState, Started
 
 _LOG_TAIL = 16 * 1024
 _HIDDEN_S = 3.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from hpcscientist.execution.backends.slurm import naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
-from hpcscientist.execution.backends.slurm.watching.states import Phase, cause, phase
-from hpcscientist.records.runs import EndState
+from hpcscientist.execution.backends.slurm.watching.ledger import Phase, cause, phase
+from hpcscientist.records.trial import EndState
 
 # Separated by a character that no name, comment or reason of ours or Slurm's contains.
 _SEP = "\x1f"

@@ -17,15 +17,17 @@ from hpcscientist.errors import SchedulerRefused
 from hpcscientist.execution.backends.slurm import clock, naming
 from hpcscientist.execution.backends.slurm.commands import Slurm
 from hpcscientist.execution.backends.slurm.watching.accounting import Accounting, Missing
-from hpcscientist.execution.backends.slurm.watching.ledger import ArrayTask, Ledger, LiveBatch
-from hpcscientist.execution.backends.slurm.watching.queue import AccountRow, QueueRow, queue_table
-from hpcscientist.execution.backends.slurm.watching.states import (
+from hpcscientist.execution.backends.slurm.watching.ledger import (
+    ArrayTask,
+    Ledger,
+    LiveBatch,
     Phase,
     cause,
     is_held_by_slurm,
     patience_s,
 )
-from hpcscientist.records.runs import EndState
+from hpcscientist.execution.backends.slurm.watching.queue import AccountRow, QueueRow, queue_table
+from hpcscientist.records.trial import EndState
 
 # One answer may be a controller's that is just coming up. Accounting hears of an end some seconds
 # later than the controller forgets it, and of some never.

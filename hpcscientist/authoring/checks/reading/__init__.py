@@ -1,1 +1,0 @@
-"""Files of one version as Python meets them: scopes, flow, imports."""

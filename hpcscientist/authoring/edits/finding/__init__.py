@@ -1,1 +1,0 @@
-"""Where the text that an edit quotes stands."""

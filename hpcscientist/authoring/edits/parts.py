@@ -1,0 +1,105 @@
+"""One part of a file written anew: a function below its own first line, a constant after its name.
+
+Small models break code that they write into strings of JSON, and change what others call. Here a
+grammar has them name the parts that change, and each is written in a fence that begins with what
+stays: the line with the function's name and parameters. Of what they write, the part itself is
+taken, and new definitions that it uses; the rest of the file, which they like to invent, is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from hpcscientist.authoring.edits.units import IMPORTS, MAIN, SETTINGS, Unit
+from hpcscientist.files.python_source import UNREADABLE, syntax_tree
+from hpcscientist.models.answers import strip_reasoning
+
+FENCE = "```python\n"
+_DEFINES = re.compile(r"(?:async def|def|class) +(\w+)|(\w+)(?: *:[^=\n]+)? *=(?!=)")
+_BLOCK = re.compile(r"^ {0,3}`{3,}[^\n`]*\n(?P<code>.*?)(?:^ {0,3}`{3,}|\Z)", re.M | re.S)
+_IMPORTS = ("import ", "from ")
+
+
+def is_writable(unit: Unit) -> bool:
+    """Whether a unit is a part that is written by itself: it has a name of its own."""
+    return unit.name not in (IMPORTS, SETTINGS, MAIN) and " " not in unit.name
+
+
+def head(unit: Unit, files: Mapping[str, str]) -> str:
+    """Return how a unit begins, whatever it becomes."""
+    text = unit.text(files)
+    node = syntax_tree(text).body[0]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        # Not its docstring, which may say that nothing is done.
+        return "".join(text.splitlines(keepends=True)[: node.body[0].lineno - 1]) or text
+    return text[: text.index("=") + 1]
+
+
+def source(reply: str, begun: str, name: str, known: Collection[str]) -> str:
+    """Return a part's new code. `begun` is what the reply goes on from, `known` are the names that
+    the file has already.
+    """
+    answer = strip_reasoning(reply)
+    answer = reply if answer == reply.strip() else answer  # its first line is indented
+    block = _BLOCK.search(answer)
+    if block is not None and _DEFINES.match(block["code"].lstrip()):
+        code = block["code"]  # of a server that takes no beginning
+    else:
+        code = begun + re.split(r"^ {0,3}`{3,}", answer, maxsplit=1, flags=re.M)[0]
+    chunks = list(_chunks(code))
+    own = next((c for c in chunks if _name(c) == name.rpartition(".")[2]), code)
+    own = _readable(own) if own.startswith(f"{name} ") or own.startswith(f"{name}=") else own
+    kept, wanted = [own], own
+    rest = [c for c in chunks if c is not own and _name(c) not in known and _is_readable(c)]
+    while more := [c for c in rest if _is_wanted(c, wanted)]:
+        kept += more
+        wanted = "\n".join(kept)
+        rest = [chunk for chunk in rest if chunk not in more]
+    return "\n\n".join(chunk.strip("\n") for chunk in kept) + "\n"
+
+
+def _readable(constant: str) -> str:
+    """Return the first lines of a constant that can be read by themselves."""
+    lines = constant.split("\n")
+    for count in range(1, len(lines) + 1):
+        if _is_readable("\n".join(lines[:count])):
+            return "\n".join(lines[:count])
+    return constant
+
+
+def _chunks(code: str) -> Iterator[str]:
+    """Yield the statements of a file, by their indentation: the code need not be readable."""
+    chunk: list[str] = []
+    for line in code.split("\n"):
+        begins = line[:1] not in ("", " ", "\t", "#", ")", "]", "}", "@", '"', "'")
+        if (begins or line.startswith("@")) and any(
+            text[:1] not in ("", "@", "#") for text in chunk
+        ):
+            yield "\n".join(chunk).rstrip()
+            chunk = []
+        chunk.append(line)
+    if chunk:
+        yield "\n".join(chunk).rstrip()
+
+
+def _name(chunk: str) -> str:
+    lines = (line for line in chunk.split("\n") if line[:1] not in ("", "@", "#"))
+    found = _DEFINES.match(next(lines, ""))
+    return (found[1] or found[2]) if found else ""
+
+
+def _is_wanted(chunk: str, code: str) -> bool:
+    if chunk.startswith(_IMPORTS):
+        bound = re.findall(r"\w+", chunk.rpartition(" import ")[2].removeprefix("import "))
+        return any(re.search(rf"\b{name}\b", code) for name in bound)
+    name = _name(chunk)
+    return bool(name) and re.search(rf"\b{re.escape(name)}\b", code) is not None
+
+
+def _is_readable(code: str) -> bool:
+    try:
+        return bool(syntax_tree(code).body)
+    except UNREADABLE:
+        return False

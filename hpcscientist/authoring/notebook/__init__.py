@@ -1,1 +1,0 @@
-"""notes.md, the experimental journal of an idea."""

@@ -1,0 +1,213 @@
+"""Which definitions of a program are reached from its entry, as far as names tell.
+
+Nothing is run. A definition counts as reached as soon as code that is reached mentions its name,
+be it as a name, an attribute or a text; so some that are never called pass for reached, and what
+is said not to be reached is not. A program that looks names up while it runs (`eval`, `globals`,
+`getattr` by a computed name, …) can reach anything, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from hpcscientist.authoring.review.source import UNREADABLE, plain
+from hpcscientist.files.python_source import syntax_tree
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+_DYNAMIC_NAMES = frozenset(
+    {"eval", "exec", "globals", "locals", "__import__", "attrgetter", "methodcaller"}
+)
+_DYNAMIC_ATTRIBUTES = frozenset(
+    {"import_module", "__dict__", "getmembers", "run_path", "run_module", "exec_module"}
+    | {"load_module", "f_globals", "f_locals", "attrgetter", "methodcaller", "__getattribute__"}
+)
+# What a command line or a configuration was parsed into: looking into it reaches no code.
+_PARSED = frozenset(
+    {"args", "arguments", "options", "opts", "namespace", "config", "cfg", "params", "settings"}
+)
+_TEXT = 500  # characters; a longer text names nothing
+
+
+@dataclass(eq=False, slots=True)
+class Unit:
+    """A definition, or the statements of a file (`name` ""), and what its own code mentions."""
+
+    file: str
+    name: str
+    node: Definition | ast.Module
+    parent: Unit | None = None
+    mentions: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    aliases: set[tuple[str, str]] = field(default_factory=set)
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The Python files of a program, and what its entry reaches; None where that is not known.
+
+    `unreached` are the outermost definitions that nothing reaches; `mentioned` are the names
+    that reached code reads or calls; `files` those whose statements are reached.
+    """
+
+    trees: dict[str, ast.Module]
+    units: tuple[Unit, ...]
+    known: bool
+    unreached: tuple[Unit, ...] = ()
+    mentioned: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
+
+
+def read(files: Mapping[str, str], entry: str) -> Program | None:
+    """Read a program; None where a file of it cannot be parsed. Nothing is raised."""
+    try:
+        trees = {
+            name: syntax_tree(plain(text))
+            for name, text in sorted(files.items())
+            if name.endswith(".py")
+        }
+        units = [unit for name, tree in trees.items() for unit in _units(name, tree)]
+    except UNREADABLE:
+        return None
+    if entry not in trees or any(unit.dynamic for unit in units):
+        return Program(trees, tuple(units), known=False)
+    reached, names, modules = _reached(units, entry)
+    unreached = tuple(
+        unit
+        for unit in units
+        if unit not in reached and unit.parent is not None and unit.parent in reached
+    ) + tuple(
+        # All of a file that is never imported.
+        unit
+        for unit in units
+        if unit.file not in modules and unit.parent is not None and unit.parent.name == ""
+    )
+    return Program(trees, tuple(units), True, unreached, frozenset(names), frozenset(modules))
+
+
+def is_text(node: ast.AST) -> bool:
+    """Whether a node is a statement that is a constant alone, such as a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _units(file: str, tree: ast.Module) -> list[Unit]:
+    root = Unit(file, "", tree)
+    units = [root]
+    # A node, the unit that runs it, and the unit that definitions in it belong to.
+    stack: list[tuple[ast.AST, Unit, Unit]] = [(node, root, root) for node in tree.body]
+    while stack:
+        node, runs, owner = stack.pop()
+        if is_text(node):
+            continue
+        if not isinstance(node, Definition):
+            _take(runs, node)
+            stack += [(child, runs, owner) for child in ast.iter_child_nodes(node)]
+            continue
+        name = f"{owner.name}.{node.name}" if owner.name else node.name
+        inner = Unit(file, name, node, owner)
+        units.append(inner)
+        body = set(map(id, node.body))
+        # The statements of a class run where it is defined, those of a function when called.
+        within = runs if isinstance(node, ast.ClassDef) else inner
+        for child in ast.iter_child_nodes(node):
+            place = (within, inner) if id(child) in body else (runs, owner)
+            stack.append((child, *place))
+    return units
+
+
+def _take(unit: Unit, node: ast.AST) -> None:
+    """Note what one node mentions."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+        unit.mentions.add(node.id)
+        unit.dynamic |= node.id in _DYNAMIC_NAMES
+    elif isinstance(node, ast.Attribute):
+        unit.mentions.add(node.attr)
+        of_sys = isinstance(node.value, ast.Name) and node.value.id == "sys"
+        unit.dynamic |= node.attr in _DYNAMIC_ATTRIBUTES or (of_sys and node.attr == "modules")
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if len(node.value) <= _TEXT:
+            unit.texts.add(node.value)
+            unit.mentions.update(node.value.replace(":", ".").split("."))
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        _take_import(unit, node)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        unit.dynamic |= _looks_up(node.func.id, node.args)
+
+
+def _looks_up(function: str, arguments: list[ast.expr]) -> bool:
+    """Whether a call looks up names of the program that are not written in it."""
+    first = arguments[0] if arguments else None
+    if isinstance(first, ast.Name) and first.id in _PARSED:
+        return False
+    computed = len(arguments) > 1 and not isinstance(arguments[1], ast.Constant)
+    return function == "vars" or (function in ("getattr", "setattr") and computed)
+
+
+def _take_import(unit: Unit, node: ast.Import | ast.ImportFrom) -> None:
+    if isinstance(node, ast.ImportFrom):
+        unit.imports.update((node.module or "").split("."))
+    for alias in node.names:
+        parts = alias.name.split(".")
+        unit.imports.update(parts)
+        if alias.asname:
+            unit.aliases.add((alias.asname, parts[-1]))
+
+
+def _reached(units: list[Unit], entry: str) -> tuple[set[Unit], set[str], set[str]]:
+    """Return the units that are reached, the names that they mention, and their files."""
+    roots = {unit.file: unit for unit in units if unit.parent is None}
+    stems = {file: _stem(file) for file in roots}
+    named, within = defaultdict[str, list[Unit]](list), defaultdict[Unit, list[Unit]](list)
+    aliases = defaultdict[str, set[str]](set)
+    for unit in units:
+        named[unit.name.rpartition(".")[2]].append(unit)
+        if unit.parent is not None:
+            within[unit.parent].append(unit)
+        for short, name in unit.aliases:
+            aliases[short].add(name)
+    reached, names, modules, queue = set[Unit](), set[str](), {entry}, [roots[entry]]
+    while queue:
+        unit = queue.pop()
+        if unit in reached or not _is_reached(unit, reached, names):
+            continue
+        reached.add(unit)
+        meant = (aliases[name] for name in unit.mentions if name in aliases)
+        new = unit.mentions.union(*meant) - names
+        names |= new
+        imported = {file for file in stems.keys() - modules if _names_file(unit, stems[file])}
+        modules |= imported
+        queue += within[unit]
+        queue += [other for name in new if name in named for other in named[name]]
+        queue += [roots[file] for file in imported]
+    return reached, names, modules
+
+
+def _is_reached(unit: Unit, reached: set[Unit], names: set[str]) -> bool:
+    if unit.parent is None:
+        return True
+    node = unit.node
+    assert not isinstance(node, ast.Module)
+    if unit.parent not in reached:
+        return False
+    special = node.name.startswith("__") and node.name.endswith("__")
+    if node.name in names or node.decorator_list or special:
+        return True
+    of = unit.parent.node
+    # Whoever wrote the base class may call it by the base's name for it.
+    return isinstance(of, ast.ClassDef) and bool(of.bases or of.keywords)
+
+
+def _names_file(unit: Unit, stem: str) -> bool:
+    """Whether a unit imports a file, or names it in a text (to run it as a program)."""
+    return stem in unit.imports or any(stem in text for text in unit.texts)
+
+
+def _stem(file: str) -> str:
+    path = PurePosixPath(file)
+    return path.parent.name if path.stem == "__init__" and path.parent.name else path.stem

@@ -1,1 +1,0 @@
-"""What runs show to those who write the next code."""

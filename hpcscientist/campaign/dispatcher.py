@@ -1,0 +1,393 @@
+"""Trials that wait, gathered into batches; and what becomes of those that were submitted.
+
+One task of this event loop tends everything; callers of `run` only wait. What is lost without
+having cost anything (see `records.trial.NOTHING_LOST`) is submitted again here, without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import secrets
+import statistics
+import time
+from bisect import insort
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+
+from hpcscientist.campaign.waiting import Entry, OnEnd, OnStart, turn
+from hpcscientist.errors import SchedulerRefused, SchedulerSilent
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.ports import Backend, Notify
+from hpcscientist.records.events import BatchQueued
+from hpcscientist.records.trial import (
+    NOTHING_LOST,
+    Accepted,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Freed,
+    Held,
+    Intent,
+    Refused,
+    RunId,
+    Started,
+    TrialSpec,
+    Unknown,
+)
+
+# Which trials go into which batch: pure, for every backend.
+
+_REMEMBERED = 200
+
+Expect = Callable[[TrialSpec], float]
+
+
+def shape(spec: TrialSpec) -> tuple[int, int, int, float]:
+    """Return what a trial asks for; those with equal answers can share a batch."""
+    limits = spec.limits
+    return limits.cpus, limits.gpus, limits.memory_mb, limits.deadline_s
+
+
+def arrange(
+    specs: Sequence[TrialSpec], capacity: Capacity, expect: Expect
+) -> list[list[TrialSpec]]:
+    """Arrange trials of one shape, in order, as the elements of one batch.
+
+    Trials that are expected to be shorter than `capacity.pack_s` share an element until it is
+    about that long, but only once there are more of them than can run side by side. Elements hold
+    equally many, in whole waves of those that run side by side: a last element that runs alone
+    would cost more than packing wins. What does not fit is left out. `expect` returns the seconds
+    that a trial is expected to take.
+    """
+    fit = min(capacity.room, capacity.batch_max)
+    if not specs or fit < 1:
+        return []
+    longest = max(expect(spec) for spec in specs)
+    by_length = max(1, int(min(capacity.pack_s / longest, len(specs)))) if longest > 0 else 1
+    wave = max(1, min(fit, capacity.at_once))
+    share = math.ceil(len(specs) / wave)
+    each = max(1, min(by_length, capacity.each, share))
+    count = min(len(specs), fit, wave * math.ceil(share / each))
+    short, longer = divmod(min(len(specs), count * each), count)
+    ends = [short * k + min(k, longer) for k in range(count + 1)]
+    return [list(specs[begin:end]) for begin, end in pairwise(ends)]
+
+
+def make_batch(elements: Sequence[Sequence[TrialSpec]], avoid: Sequence[str] = ()) -> Batch:
+    """Return a batch of these elements, with an id that no other has: when, and a nonce."""
+    return Batch(
+        batch_id=f"{int(time.time()):x}{secrets.token_hex(3)}",
+        elements=tuple(tuple(element) for element in elements),
+        avoid=tuple(avoid),
+    )
+
+
+class Durations:
+    """How long trials took, by their deadline; what packing goes by. Seconds."""
+
+    def __init__(self) -> None:
+        self._seen: dict[float, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+
+    def add(self, spec: TrialSpec, seconds: float) -> None:
+        """Remember one."""
+        self._seen[spec.limits.deadline_s].append(max(0.0, seconds))
+
+    def expect(self, spec: TrialSpec) -> float:
+        """Return the median of trials like this one; its deadline while there is none."""
+        seen = self._seen.get(spec.limits.deadline_s)
+        return statistics.median(seen) if seen else spec.limits.deadline_s
+
+
+_IDLE_S = 3600.0
+_SHORTEST_S = 0.02  # no pause is shorter: what is due within a rounding error would spin
+
+
+def journalled(
+    backend: Backend, journal: Journal, state: CampaignState, generation: int, notify: Notify
+) -> Dispatcher:
+    """Return the dispatch of a campaign's trials, which goes on with what its journal intended."""
+
+    def on_batch(batch: Batch) -> None:
+        if backend.outlives_driver:
+            journal.record(
+                BatchQueued(batch_id=batch.batch_id, generation=generation, elements=batch.runs)
+            )
+            journal.flush()
+
+    return Dispatcher(backend, intents=state.intents.open(), on_batch=on_batch, notify=notify)
+
+
+class Dispatcher:
+    """Has a backend run trials in their turn; implements `Runs`.
+
+    `intents` are the batches that earlier drivers journalled and of which not all has ended.
+    `on_batch` is told each batch before it is submitted: it journals the intent. `notify` is told,
+    by a name and a sentence, what people should know. Make it inside the event loop that uses it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        intents: Sequence[Intent] = (),
+        on_batch: Callable[[Batch], None] = lambda batch: None,
+        notify: Notify = lambda name, text: None,
+    ) -> None:
+        self.backend = backend
+        self._intents, self._on_batch, self._notify = intents, on_batch, notify
+        self._waiting: list[Entry] = []
+        self._entries: dict[RunId, Entry] = {}  # whoever waits, submitted or not
+        self._followed: set[RunId] = set()
+        self._untold: dict[RunId, list[Started | Ended]] = {}  # adopted, and nobody asked yet
+        self._said: set[str] = set()
+        self._durations = Durations()
+        self._avoided: tuple[str, ...] = ()
+        self._not_before = 0.0
+        self._wake = asyncio.Event()
+        self._tending: asyncio.Task[None] | None = None
+        self._kept = False
+
+    @property
+    def outlives_driver(self) -> bool:
+        """Whether what was let go goes on without its driver."""
+        return self.backend.outlives_driver
+
+    async def run(self, trials: Sequence[TrialSpec], on_start: OnStart, on_end: OnEnd) -> None:
+        """Run trials to their end; see `Runs`.
+
+        Raises what the backend raises: then nothing runs any more that it could not leave.
+        """
+        if self._tending is None:
+            self._tending = asyncio.create_task(self._tend(), name="dispatcher")
+        elif self._tending.done():
+            self._tending.result()  # which raises what ended it
+        loop = asyncio.get_running_loop()
+        entries = [
+            Entry(spec, on_start, on_end, loop.create_future(), loop.time()) for spec in trials
+        ]
+        for entry in entries:
+            self._put(entry)
+        self._wake.set()
+        try:
+            await asyncio.wait(
+                [entry.done for entry in entries], return_when=asyncio.FIRST_EXCEPTION
+            )
+            for done in (entry.done for entry in entries if entry.done.done()):
+                done.result()
+        finally:
+            if not self._kept or not self.outlives_driver:
+                await self._stop(entries)
+
+    def avoid(self, nodes: Collection[str]) -> None:
+        """Leave nodes out of batches submitted from now on."""
+        self._avoided = tuple(sorted(nodes))
+
+    def let_go(self) -> None:
+        """Leave what is queued and runs to whatever outlives us; see `Runs`."""
+        self._kept = True
+
+    async def close(self) -> None:
+        """End all that was not let go, and follow nothing any more. Idempotent."""
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.wait({self._tending})
+            if not self._tending.cancelled():
+                self._tending.exception()  # whoever waited has been told
+        entries = list(self._entries.values())
+        if not self._kept:
+            # Where nobody answers, what is left stays to be found by a driver that resumes.
+            with contextlib.suppress(SchedulerSilent):
+                await self.backend.sweep()
+        elif not self.outlives_driver:
+            await self.backend.cancel(list(self._followed))
+        await self.backend.close()
+        for entry in entries:
+            entry.give_up()
+        self._entries.clear()
+        self._waiting.clear()
+
+    def _put(self, entry: Entry) -> None:
+        """Let a run wait, or let it hear of what is under way already."""
+        if entry.run in self._entries:
+            raise ValueError(f"{entry.run} is asked for already: nobody else may meanwhile")
+        self._entries[entry.run] = entry
+        if entry.run not in self._followed and entry.run not in self._untold:
+            self._wait(entry)
+            return
+        for change in self._untold.pop(entry.run, []):
+            self._apply(change)
+
+    async def _tend(self) -> None:
+        told: asyncio.Task[Sequence[Change]] | None = None
+        try:
+            self._followed |= set(await self.backend.adopt(self._intents))
+            self._waiting = [e for e in self._waiting if e.run not in self._followed]
+            told = asyncio.create_task(self._changes())
+            while True:
+                self._wake.clear()
+                if self._pause_s() <= 0:
+                    await self._submit()
+                woken = asyncio.create_task(self._wake.wait())
+                try:
+                    await asyncio.wait(
+                        {told, woken},
+                        timeout=max(_SHORTEST_S, self._pause_s()),
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                finally:
+                    woken.cancel()
+                if told.done():
+                    changes = told.result()
+                    told = None
+                    try:
+                        await self._refill(changes)
+                    finally:  # what is known counts, whatever came
+                        for change in changes:
+                            self._apply(change)
+                    told = asyncio.create_task(self._changes())
+        except Exception as error:
+            if told is not None and told.done():
+                with contextlib.suppress(Exception):  # what is known counts, whatever came
+                    for change in told.result():
+                        self._apply(change)
+            # Whoever waits is told; what they wait for is ended without our help, by `close`.
+            for entry in list(self._entries.values()):
+                entry.fail(error)
+                entry.gone.set()
+            raise
+        finally:
+            if told is not None and not told.cancel() and not told.cancelled():
+                told.exception()  # it failed as we were ended: nobody is left to be told
+
+    async def _changes(self) -> Sequence[Change]:
+        return await self.backend.changes()
+
+    async def _refill(self, changes: Sequence[Change]) -> None:
+        """Take the places that ends have left before anybody is told of these: telling takes its
+        time, and slots would stand idle for it. What has to wait again has its turn first; and
+        nobody waits for a scheduler to be told, for whose queue it makes no difference.
+        """
+        ends = [change for change in changes if isinstance(change, Ended)]
+        if ends:
+            self._ease()
+        again = any(end.state in NOTHING_LOST for end in ends)
+        if ends and not again and not self.outlives_driver and self._pause_s() <= 0:
+            await self._submit()
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case Held() if change.name not in self._said:
+                self._said.add(change.name)
+                self._notify(change.name, change.why)
+            case Held():
+                return
+            case Freed():
+                self._ease()
+            case Started() | Ended():
+                self._apply_to_run(change)
+
+    def _apply_to_run(self, change: Started | Ended) -> None:
+        entry = self._entries.get(change.run)
+        if isinstance(change, Ended):
+            self._followed.discard(change.run)
+        if entry is None:
+            self._untold.setdefault(change.run, []).append(change)
+        elif isinstance(change, Started):
+            entry.start()
+        elif entry.stopping:
+            self._forget(entry)
+            entry.give_up()
+        elif change.state in NOTHING_LOST:
+            self._wait(entry)
+        else:
+            if change.state is EndState.ENDED and change.began_at is not None:
+                self._durations.add(entry.spec, change.ended_at - change.began_at)
+            self._forget(entry)
+            entry.end(change)
+
+    def _wait(self, entry: Entry) -> None:
+        """Have an entry wait in its turn, the one it had if it was submitted before."""
+        insort(self._waiting, entry, key=turn)
+
+    def _forget(self, entry: Entry) -> None:
+        if self._entries.get(entry.run) is entry:
+            del self._entries[entry.run]
+
+    def _ease(self) -> None:
+        """Something ended: there may be room again."""
+        self._not_before = min(self._not_before, asyncio.get_running_loop().time())
+
+    def _hold(self, pause_s: float) -> None:
+        until = asyncio.get_running_loop().time() + pause_s
+        self._not_before = max(self._not_before, until)
+
+    def _pause_s(self) -> float:
+        """Seconds until a submission is due."""
+        if not self._waiting:
+            return _IDLE_S
+        gathered = min(entry.since for entry in self._waiting) + self.backend.gather_s
+        return max(gathered, self._not_before) - asyncio.get_running_loop().time()
+
+    async def _submit(self) -> None:
+        """Submit what there is room for, in as few batches as possible."""
+        while self._waiting:
+            first = self._waiting[0].spec
+            capacity = await self.backend.capacity(first)
+            group = [entry for entry in self._waiting if shape(entry.spec) == shape(first)]
+            elements = arrange([entry.spec for entry in group], capacity, self._durations.expect)
+            if not group:
+                continue  # they were given up meanwhile
+            if not elements:
+                self._hold(capacity.pause_s)
+                return
+            taken = group[: sum(len(element) for element in elements)]
+            batch = make_batch(elements, self._avoided)
+            self._on_batch(batch)
+            if not await self._send(batch, taken):
+                return
+
+    async def _send(self, batch: Batch, taken: Sequence[Entry]) -> bool:
+        """Submit a batch; tell whether another may be."""
+        gone = {id(entry) for entry in taken}
+        self._waiting = [entry for entry in self._waiting if id(entry) not in gone]
+        self._followed.update(entry.run for entry in taken)
+        answer = await self.backend.submit(batch)
+        match answer:
+            case Accepted():
+                return True
+            case Unknown():
+                return False
+            case Refused():
+                self._followed.difference_update(entry.run for entry in taken)
+                for entry in taken:
+                    if entry.stopping:
+                        self._forget(entry)
+                        entry.give_up()
+                for entry in taken:
+                    if not entry.stopping:
+                        self._wait(entry)
+                if not answer.transient:
+                    raise SchedulerRefused(answer.why)
+                return False
+
+    async def _stop(self, entries: Sequence[Entry]) -> None:
+        """End what still waits or runs of entries; return when it has ended."""
+        mine = {id(entry) for entry in entries}
+        for entry in [entry for entry in self._waiting if id(entry) in mine]:
+            entry.gone.set()
+            self._forget(entry)
+        self._waiting = [entry for entry in self._waiting if id(entry) not in mine]
+        alive = [entry for entry in entries if not entry.gone.is_set()]
+        for entry in alive:
+            entry.stopping = True
+        if not alive or self._tending is None or self._tending.done():
+            return
+        stopping = asyncio.ensure_future(self.backend.cancel([entry.run for entry in alive]))
+        # Shielded: a second cancellation must not leave jobs behind.
+        await asyncio.shield(stopping)

@@ -1,0 +1,103 @@
+"""The campaign's library: one that was built before, or one made from the recipe's references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcscientist.config.settings import Settings
+from hpcscientist.errors import LibraryError
+from hpcscientist.files.handed import expanded
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.ports import Embedder, Library, Tell
+from hpcscientist.recipe.load import Recipe
+
+REFERENCES = "library"  # a recipe's folder of papers and code
+
+
+def settle(settings: Settings, folder: Path) -> Settings:
+    """Return the settings with an absolute path of the library, so that resumes find it.
+
+    Raises LibraryError if there is none.
+    """
+    given = settings.literature.library
+    if not given:
+        return settings
+    path = (folder / expanded(given)).absolute()
+    open_library(path)
+    literature = settings.literature.model_copy(update={"library": str(path)})
+    return settings.model_copy(update={"literature": literature})
+
+
+def references(recipe: Recipe) -> Path | None:
+    """Return the recipe's folder of references; None if it holds nothing."""
+    folder = recipe.folder / REFERENCES
+    return folder if folder.is_dir() and any(folder.iterdir()) else None
+
+
+def has_library(settings: Settings, recipe: Recipe) -> bool:
+    """Whether ideas of this campaign can be grounded in anything."""
+    literature = settings.literature
+    return bool(literature.library or literature.online or references(recipe))
+
+
+def statement(settings: Settings, recipe: Recipe) -> str:
+    """Return what the header says."""
+    literature = settings.literature
+    where = literature.library
+    if not where and (own := references(recipe)):
+        where = f"the recipe's references ({own})"
+    if literature.online:
+        asked = ", ".join(literature.online)
+        where = f"{where}, and online: {asked}" if where else f"online alone: {asked}"
+    return where or "none: ideas are not grounded (--library DIR; `hpcsci library build` makes one)"
+
+
+def furnish(settings: Settings, recipe: Recipe, paths: RunPaths) -> str:
+    """Make the campaign's library where it is the recipe's own; return its folder, "" for none.
+
+    Raises LibraryError when the recipe's references cannot be read at all.
+    """
+    if settings.literature.library:
+        return settings.literature.library
+    own = references(recipe)
+    if own is None:
+        return ""
+    from hpcscientist.literature.index.update import LibraryIndex  # noqa: PLC0415 (heavy)
+    from hpcscientist.literature.library.build import build  # noqa: PLC0415
+
+    build([own], paths.library, index=LibraryIndex())
+    return str(paths.library)
+
+
+def reopen(
+    config: CampaignConfig,
+    paths: RunPaths,
+    note: Tell,
+    embedder: Embedder | None = None,
+) -> Library | None:
+    """Open a campaign's library, with the services it may ask.
+
+    `note` is told what people should know; `embedder` is one that is open already. Raises
+    LibraryError.
+    """
+    offline = open_library(Path(config.library), embedder) if config.library else None
+    if offline is not None and offline.fingerprint != config.library_hash:
+        note(f"{config.library}: was changed since launch; what was found in it before stands")
+    services = config.settings.literature.online
+    if not services:
+        return offline
+    from hpcscientist.literature.online.library import open_online  # noqa: PLC0415 (rare)
+
+    return open_online(offline, services, paths.root / "online", note=note)
+
+
+def open_library(folder: Path, embedder: Embedder | None = None) -> Library:
+    """Open a library that `hpcsci library build` made. Raises LibraryError."""
+    from hpcscientist.literature.index.search import open_library as opened  # noqa: PLC0415
+
+    if not folder.is_dir():
+        raise LibraryError(
+            f"{folder}: is no folder; give one that `hpcsci library build … --out DIR` made"
+        )
+    return opened(folder, embedder)

@@ -1,0 +1,450 @@
+"""What a proposal is told besides the campaign's own findings: literature, mode, direction."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from pydantic import RootModel, ValidationError
+
+from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.once import once
+from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.config.extent import Extent
+from hpcscientist.config.settings import ProposingSettings, Settings
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.feedback.causes import NOTHING, Evidence
+from hpcscientist.feedback.decision import gain
+from hpcscientist.feedback.summary import Feedback, IdeaNote, effect_of, summarise
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed import read_regular
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.entities import IdeaState
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.judgement.duplicates import repeated, said
+from hpcscientist.judgement.judging import judge
+from hpcscientist.recipe.schema import Topic
+from hpcscientist.records.events import NoteTaken
+from hpcscientist.records.findings import Finding, Verdict
+from hpcscientist.records.idea import (
+    BASELINE_ATTEMPT,
+    BASELINE_ID,
+    SURVEY_ID,
+    Mode,
+    PromptRef,
+    idea_id_of,
+)
+from hpcscientist.records.literature import Survey
+from hpcscientist.records.proposing import (
+    ArchiveEntry,
+    BatchTask,
+    Direction,
+    Leader,
+    PastScore,
+    ProposalTask,
+    Reference,
+)
+from hpcscientist.records.trial import MetricSpec
+
+if TYPE_CHECKING:
+    from hpcscientist.ideation.directions import DirectionFinder
+    from hpcscientist.literature.survey import Surveyor
+    from hpcscientist.models.recorded import RecordedModel
+
+
+# Batches of ideas, told apart before they are proposed in parallel.
+#
+# A batch is a run of idea numbers. Which ideas belong together depends on their numbers alone,
+# and so does what was asked for them, so that a replay gives the same whatever goes on side by
+# side.
+
+_FIRST_OF_BATCH = "directions/1"  # of a batch
+
+
+class Directions(RootModel[tuple[Direction | None, ...]]):
+    """The content of directions.json: one a number of the batch, in their order."""
+
+
+Given = tuple[Direction | None, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Batches:
+    """Gives each idea its direction; whoever of a batch comes first has them found for all."""
+
+    extent: Extent
+    finder: DirectionFinder
+    size: int
+    paths: RunPaths | None = None
+    record: RecordedModel | None = None
+    integrity: Integrity | None = None
+    _found: dict[int, asyncio.Task[tuple[Direction | None, ...]]] = field(default_factory=dict)
+
+    def of(self, number: int, round_number: int) -> tuple[int, ...]:
+        """The ideas of one batch; a batch ends with its round. The control arm's are not told."""
+        return self.extent.batch(number, round_number, self.size)
+
+    def leader(self, number: int, round_number: int) -> str:
+        """The id under which the directions of an idea's batch are asked for."""
+        return idea_id_of(self.of(number, round_number)[0])
+
+    async def direction(
+        self, number: int, round_number: int, task: Callable[[str, int], ProposalTask]
+    ) -> Given:
+        """Return an idea's direction, and the titles of those of the others of its batch.
+
+        `task` makes the proposal task of an idea by id and number. Raises EndpointError.
+        """
+        batch = self.of(number, round_number)
+        first = batch[0]
+        if first not in self._found or _failed(self._found[first]):
+            asked = self._asked(first, batch, task)
+            found = self._found[first] = asyncio.create_task(self._find(asked))
+            # Where a campaign is stopped nobody may be left who asks how it ended.
+            found.add_done_callback(_failed)
+        # One idea that is cancelled takes nothing from the others.
+        directions = await asyncio.shield(self._found[first])
+        own = batch.index(number)
+        others = [d.title for i, d in enumerate(directions) if d is not None and i != own]
+        return directions[own], tuple(others)
+
+    async def _find(self, asked: BatchTask) -> tuple[Direction | None, ...]:
+        async def find() -> Directions:
+            return Directions(await self.finder.find(asked))
+
+        if self.paths is None:
+            return (await find()).root
+        path = self.paths.idea(asked.first.idea_id).directions
+        return (await once(path, Directions, find, self.integrity)).root
+
+    def _asked(
+        self, first: int, batch: tuple[int, ...], task: Callable[[str, int], ProposalTask]
+    ) -> BatchTask:
+        """What a batch is told apart by: as it was when that began, if it has."""
+        leader = idea_id_of(first)
+        if self.record is not None:
+            begun = self.record.begun(leader, _FIRST_OF_BATCH, BatchTask)
+            if begun is not None:
+                return begun
+        asked = BatchTask(first=task(leader, first), numbers=batch)
+        if self.record is not None:
+            self.record.begin(leader, _FIRST_OF_BATCH, asked)
+        return asked
+
+
+def _failed(task: asyncio.Task[tuple[Direction | None, ...]]) -> bool:
+    """Whether it has ended, and has found nothing: then it is asked anew."""
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+# What the campaign knows so far, put into words for the next proposal.
+#
+# Values come from the trial reports in the journal; findings are derived here and never stored,
+# so that they always speak of all ideas up to now.
+
+IN_PROGRESS = "in progress"
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Reads the fold, and of the idea that others develop also its file.
+
+    A model is told nothing of the control arm's ideas: what it learned from them would not be its
+    own. `tells` false: it is told of its earlier ideas, and not what came of them.
+    `seeds` is the recipe's number of seeds. `evidence` tells what else was measured of an idea.
+    """
+
+    paths: RunPaths
+    state: CampaignState
+    metric: MetricSpec
+    settings: Settings
+    feedback_tokens: int
+    archive_size: int
+    seeds: int
+    tells: bool = True
+    evidence: Callable[[str], Evidence] = lambda idea_id: NOTHING
+    _measured: list[PastScore] = field(default_factory=list)  # of ideas that have ended
+    _looked_at: int = 0  # ideas up to this number are in it, where they belong there
+    _findings: dict[str, Finding] = field(default_factory=dict)
+    _judged: tuple[int, int] = (0, 0)
+    _told: Feedback | None = None
+
+    def scores(self, before: int) -> tuple[PastScore, ...]:
+        """Mean primary metric of the control arm's ideas numbered below `before`, in their order.
+
+        All of these must have ended.
+        """
+        measured = self._measured
+        for number in range(self._looked_at + 1, before):
+            self._looked_at = number
+            idea = self.state.ideas.get(idea_id_of(number))
+            if idea is not None and idea.knobs is not None:
+                values = self._values(idea)
+                measured.append(
+                    PastScore(
+                        idea_id=idea.idea_id,
+                        number=number,
+                        knobs=idea.knobs,
+                        value=fmean(values.values()) if values else None,
+                    )
+                )
+        return tuple(measured[: bisect_left(measured, before, key=attrgetter("number"))])
+
+    def feedback(self) -> Feedback:
+        """The findings so far as text for a prompt, most informative first."""
+        if not self.tells:
+            return Feedback(text="", shown=(), improved=())
+        if not self._judge() and self._told is not None:
+            return self._told
+        notes, copies = [], repeated(self.state)
+        for idea in self._own():
+            idea_id, ended = idea.idea_id, idea.ended
+            if ended is not None and ended.status != "rejected":
+                note = IdeaNote(
+                    idea_id=idea_id,
+                    title=idea.title,
+                    summary=idea.summary,
+                    status=ended.status,
+                    reason=ended.reason,
+                    finding=self._findings.get(idea_id),
+                    copy_of=self._copied(idea_id, copies.get(idea_id)),
+                    evidence=self.evidence(idea_id),
+                )
+                notes.append(note)
+        level = self.settings.loop.q
+        self._told = summarise(notes, self.metric, self.feedback_tokens, level)
+        return self._told
+
+    def leader(self, before: int) -> Leader | None:
+        """Of the ideas numbered below `before`, the one that improved most, the first on a tie.
+
+        None without an improvement. It depends on those ideas alone, judged among themselves.
+        """
+        judged = judge(self.state, self.metric, self.settings, seeds=self.seeds, before=before)
+        own = {idea.idea_id for idea in self._own()}
+        better = {i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT}
+        improved = [i for i in judged if i in own & better]
+        if not improved:
+            return None
+        best = max(improved, key=lambda i: gain(judged[i].comparison, self.metric))
+        return Leader(
+            idea_id=best,
+            proposal=known_idea(
+                self.paths.idea(best).idea, self.state.ideas[best].idea_hash
+            ).proposal,
+            effect=effect_of(judged[best].comparison, self.metric),
+        )
+
+    def archive(self) -> tuple[ArchiveEntry, ...]:
+        """The latest ideas, each with a phrase for where it stands."""
+        latest = itertools.islice(self._latest(), self.archive_size)
+        return tuple(
+            ArchiveEntry(
+                idea_id=idea.idea_id,
+                title=idea.title,
+                summary=idea.summary,
+                finding=self._phrase(idea.idea_id),
+            )
+            for idea in reversed(list(latest))
+        )
+
+    def _latest(self) -> Iterator[IdeaState]:
+        """The ideas of the model's arm, the last first."""
+        for number in range(self.state.progress.proposed.high, 0, -1):
+            idea = self.state.ideas.get(idea_id_of(number))
+            if idea is not None and idea.arm == "model":
+                yield idea
+
+    def _own(self) -> list[IdeaState]:
+        """The ideas of the model's arm, in the order of their numbers."""
+        return list(self._latest())[::-1]
+
+    def _copied(self, idea_id: str, original: str | None) -> str | None:
+        """Say whose predictions an idea's are; one of the control arm is not named."""
+        if original is None:
+            return None
+        other = self.state.ideas.get(original)
+        if other is not None and other.arm != "model":
+            return "its predictions are those of an earlier idea"
+        return said(self.state, idea_id, original)
+
+    def _phrase(self, idea_id: str) -> str:
+        ended = self.state.ideas[idea_id].ended
+        if ended is None or not self.tells:
+            return IN_PROGRESS
+        finding = self._findings.get(idea_id)
+        if ended.status == "scored" and finding is not None and finding.verdict is not None:
+            return finding.verdict.value
+        return ended.status
+
+    def _judge(self) -> bool:
+        """Judge anew, at most once per 5 % of newly ended ideas: a sweep stays linear.
+
+        Return whether there is anything new to tell.
+        """
+        ended = self.state.progress.ended
+        baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.metric.name)
+        before, seeds = self._judged
+        if seeds == len(baseline) and ended - before < max(1, before // 20):
+            return False
+        self._findings = judge(self.state, self.metric, self.settings, seeds=self.seeds)
+        self._judged = (ended, len(baseline))
+        return True
+
+    def _values(self, idea: IdeaState) -> dict[int, float] | None:
+        """Seed -> value of an idea that ended scored; None of any other."""
+        if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
+            return None
+        return self.state.scores(idea.idea_id, idea.ended.attempt, self.metric.name)
+
+
+# What the literature says to a campaign: surveyed once, before its first idea.
+
+
+@dataclass(slots=True)
+class Grounding:
+    """Has the survey made; `references` are the best `shown` papers that it kept."""
+
+    paths: RunPaths
+    journal: Journal
+    surveyor: Surveyor
+    topic: Topic
+    shown: int
+    integrity: Integrity
+    references: tuple[Reference, ...] = field(default=())
+
+    async def prepare(self) -> None:
+        """Make the survey, or read it where it was made. Raises EndpointError."""
+        survey = self._known()
+        if survey is None:
+            survey = await self.surveyor.survey(self.topic)
+            self.paths.survey.parent.mkdir(parents=True, exist_ok=True)
+            text = survey.model_dump_json(indent=2) + "\n"
+            write_text(self.paths.survey, text)
+            self.integrity.keep(self.paths.survey, text)
+        self.journal.record(NoteTaken(name="survey", text=_statement(survey)))
+        self.references = tuple(
+            Reference(
+                paper_id=paper.paper_id,
+                title=paper.title,
+                abstract=paper.abstract,
+                year=paper.year,
+            )
+            for paper in survey.kept[: self.shown]
+        )
+
+    def _known(self) -> Survey | None:
+        self.integrity.check(self.paths.survey, recorded=False)
+        try:
+            return Survey.model_validate_json(read_regular(self.paths.survey))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            raise RunDirectoryError(
+                f"{self.paths.survey}: is damaged; delete it, and the survey is made again from "
+                "the recorded replies"
+            ) from error
+
+
+def _statement(survey: Survey) -> str:
+    kept, found = len(survey.kept), len(survey.papers)
+    text = f"survey: {len(survey.queries)} queries, {found} papers retrieved, {kept} kept"
+    return "; ".join([text, *survey.notes])
+
+
+# Beginnings of keys. What was said of each paper stands in the survey's own file.
+_OF_SURVEY = ("attributes/", "queries/")
+_OF_BATCH = ("directions/", "converge/")
+_FIRST_CALL = "propose/1"  # of an idea
+
+
+@dataclass(slots=True)
+class ProposalContext:
+    """`grounding` and `batches` are None where their steps are left out.
+
+    `record` is that of the calls; None where no model is asked.
+    """
+
+    settings: ProposingSettings = field(default_factory=ProposingSettings)
+    grounding: Grounding | None = None
+    batches: Batches | None = None
+    record: RecordedModel | None = None
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The papers that proposals are shown."""
+        return self.grounding.references if self.grounding else ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether the best idea is to be developed."""
+        return self.settings.mode == "follow-up"
+
+    def mode(self, leader: Leader | None) -> Mode:
+        """The mode of one proposal: until something has improved there is nothing to follow."""
+        if self.follows and leader is not None:
+            return "follow-up"
+        return "guided" if self.instruction else "open"
+
+    @property
+    def instruction(self) -> str:
+        """What ideas are to be about; "" where that is left open."""
+        return "" if self.settings.mode == "open" else self.settings.instruction.strip()
+
+    def settled(self, number: int, round_number: int) -> int:
+        """The first idea whose outcome the leader of an idea's batch does not depend on.
+
+        The batch before is still under way when a batch begins, so that machines are kept busy;
+        which ideas count follows from numbers alone.
+        """
+        first = self.batches.of(number, round_number)[0] if self.batches else number
+        size = self.batches.size if self.batches else 1
+        return max(1, first - size)
+
+    async def prepare(self) -> None:
+        """Make what must be there before the first idea. Raises EndpointError."""
+        if self.grounding is not None:
+            await self.grounding.prepare()
+
+    async def directed(
+        self,
+        task: Callable[[str, int], ProposalTask],
+        idea_id: str,
+        number: int,
+        round_number: int,
+    ) -> ProposalTask:
+        """Return an idea's task with its direction. Raises EndpointError."""
+        if self.batches is None:
+            return task(idea_id, number)
+        direction, others = await self.batches.direction(number, round_number, task)
+        # What was learned while the directions were found is told too.
+        return task(idea_id, number).model_copy(update={"direction": direction, "others": others})
+
+    def begun(self, idea_id: str) -> ProposalTask | None:
+        """Return what an idea's proposer was shown, if it was asked: an action goes on with that.
+
+        Raises RunDirectoryError.
+        """
+        return self.record.begun(idea_id, _FIRST_CALL, ProposalTask) if self.record else None
+
+    def begin(self, task: ProposalTask) -> None:
+        """Have what an idea's proposer is shown written down with its first call."""
+        if self.record is not None:
+            self.record.begin(task.idea_id, _FIRST_CALL, task)
+
+    def prompts(self, idea_id: str, number: int, round_number: int) -> tuple[PromptRef, ...]:
+        """Return the calls that led to an idea: the survey's, its batch's, its own."""
+        if self.record is None:
+            return ()
+        found = [*self.record.prompts(SURVEY_ID, _OF_SURVEY)] if self.grounding else []
+        leader = self.batches.leader(number, round_number) if self.batches else idea_id
+        if leader != idea_id:
+            found += self.record.prompts(leader, _OF_BATCH)
+        return (*found, *self.record.prompts(idea_id))

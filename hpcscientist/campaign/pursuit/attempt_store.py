@@ -1,0 +1,109 @@
+"""What trying out leaves behind: versions as they were snapshotted, logs and learning curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcscientist.authoring import attempts, learning_curves
+from hpcscientist.campaign.integrity import Integrity, make_way
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.errors import RunDirectoryError
+from hpcscientist.files.atomic import read_tail
+from hpcscientist.files.hashing import hash_bytes, hash_texts
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.recipe.knobs import only_settings
+from hpcscientist.records.authoring import Draft
+from hpcscientist.records.events import AttemptWritten
+from hpcscientist.records.idea import Attempt, AttemptKind
+from hpcscientist.records.trial import Outcome, Scored, TrialReport
+
+LOG_TAIL = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """An attempt, the files it was made of, and the report of one of its trials."""
+
+    attempt: Attempt
+    draft: Draft
+    report: TrialReport
+
+    @property
+    def outcome(self) -> Outcome:
+        """How that trial ended."""
+        return self.report.outcome
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The values of that trial by metric; {} if it was not scored."""
+        outcome = self.report.outcome
+        return dict(outcome.metrics) if isinstance(outcome, Scored) else {}
+
+    @property
+    def scored(self) -> bool:
+        """Whether it may go on."""
+        return isinstance(self.report.outcome, Scored)
+
+
+@dataclass(slots=True)
+class AttemptStore:
+    """Keeps versions, and reads what their trials left."""
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    specs: SpecFactory
+    integrity: Integrity
+
+    def log_tail(self, tried: Tried) -> str:
+        """Return the end of what the trial printed."""
+        return read_tail(self.paths.trial(tried.report.trial_id).log, LOG_TAIL)
+
+    def curve(self, trial_id: str) -> str:
+        """Return the end of a trial's learning curve as the candidate wrote it; never trusted.
+
+        Where that is not all of it, the first line says so.
+        """
+        path = self.paths.trial(trial_id).out / "progress.jsonl"
+        # Not through a link: what it points to is not the candidate's to show.
+        if not path.is_file() or path.is_symlink():
+            return ""
+        end = read_tail(path, learning_curves.TAIL)
+        return (
+            end if path.stat().st_size <= learning_curves.TAIL else f"{learning_curves.CUT}\n{end}"
+        )
+
+    def keep(
+        self, idea_id: str, number: int, draft: Draft, parent: int, kind: AttemptKind
+    ) -> Attempt:
+        """Snapshot attempt `number` of an idea. Raises RunDirectoryError, OSError."""
+        before = self.state.ideas[idea_id].code_hashes.get(number)
+        if before not in (None, hash_texts(draft.files)):  # what was measured is left as it is
+            raise RunDirectoryError(
+                f"{idea_id}: attempt {number} has other code than when it was run; restore "
+                "the run directory, or launch anew"
+            )
+        folder = self.paths.idea(idea_id).attempt(number)
+        recipe = self.specs.recipe
+        beside = attempts.beside(draft, recipe.reference)
+        for name in beside:
+            make_way(self.paths, folder / name)
+        attempt = attempts.save(self.paths.idea(idea_id), number, draft, recipe.reference)
+        self.integrity.keep_folder(self.paths.idea(idea_id).code(number), draft.files)
+        for name, text in beside.items():
+            self.integrity.keep(folder / name, text)
+        self.journal.record(
+            AttemptWritten(
+                idea_id=idea_id,
+                attempt=number,
+                code_hash=attempt.code_hash,
+                parent=parent,
+                kind=kind,
+                note_hash=hash_bytes(draft.note.encode()),
+                note=draft.note,
+                only_knobs=only_settings(recipe.reference, draft.files, recipe.spec.knobs),
+            )
+        )
+        return attempt

@@ -1,0 +1,131 @@
+"""Who turns ideas into code in this campaign, and who looks at what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from hpcscientist.campaign.integrity import Integrity
+from hpcscientist.campaign.once import once
+from hpcscientist.campaign.pursuit.idea_context import IdeaContext
+from hpcscientist.errors import IdeaDamaged
+from hpcscientist.files.atomic import write_text
+from hpcscientist.files.handed import read_regular
+from hpcscientist.files.hashing import hash_bytes
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.files.text import one_line
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.records.authoring import Brief
+from hpcscientist.records.events import AttemptReviewed, AuthorGaveUp, IdeaPlanned
+from hpcscientist.records.experiment import CodeReview, ExperimentPlan
+from hpcscientist.records.proposing import Vetted
+
+if TYPE_CHECKING:
+    from hpcscientist.authoring.planner import Planner
+    from hpcscientist.authoring.review.advisor import Advisor
+
+_NAME, _LACKING = 80, 300  # characters
+
+
+@dataclass(slots=True)
+class CodeWorkflow:
+    """Has ideas planned and reviewed, and keeps what is said of them; None: nobody does."""
+
+    paths: RunPaths
+    journal: Journal
+    state: CampaignState
+    integrity: Integrity
+    planner: Planner | None = None
+    advisor: Advisor | None = None
+
+    async def plan(self, vetted: Vetted) -> Brief:
+        """Return an idea with its plan, as far as one can be made. Raises EndpointError."""
+        idea, planner = vetted.idea, self.planner
+        brief = Brief(idea=idea, concepts=vetted.concepts)
+        known = self.planned(brief)
+        if planner is None or idea.arm == "control" or known is not None:
+            return brief if known is None else known[0]
+        planned = await planner.plan(idea, vetted.concepts)
+        remark = "; ".join(planned.problems)
+        if planned.plan is None:
+            self.give_up(idea.idea_id, "plan", remark)
+            return brief
+        path = self.paths.idea(idea.idea_id).plan
+        text = planned.plan.model_dump_json(indent=2) + "\n"
+        write_text(path, text)
+        self.integrity.keep(path, text)
+        plan_hash = hash_bytes(text.encode())
+        self.journal.record(IdeaPlanned(idea_id=idea.idea_id, plan_hash=plan_hash, remark=remark))
+        return brief.model_copy(update={"plan": planned.plan})
+
+    def planned(self, brief: Brief) -> tuple[Brief, str] | None:
+        """Return an idea with the plan that is on record, and a remark on that: why there is none,
+        or what was cut of it; None where nothing is on record. Raises IdeaDamaged.
+        """
+        idea_id = brief.idea.idea_id
+        reason = self.state.ideas[idea_id].gave_up.get("plan")
+        if reason is not None:
+            return brief, reason
+        known = self._known_plan(idea_id)
+        return None if known is None else (brief.model_copy(update={"plan": known[0]}), known[1])
+
+    def _known_plan(self, idea_id: str) -> tuple[ExperimentPlan, str] | None:
+        """A plan that is recorded, with its remark. Raises IdeaDamaged where its file is
+        gone or was changed.
+        """
+        event, path = self.state.ideas[idea_id].planned, self.paths.idea(idea_id).plan
+        if event is None:
+            return None
+        self.integrity.check(path)
+        try:
+            content = read_regular(path, follow=False)
+            if hash_bytes(content) == event.plan_hash:
+                return ExperimentPlan.model_validate_json(content), event.remark
+            what = "is not what was planned"
+        except (OSError, ValidationError) as error:
+            what = f"cannot be read: {error.strerror if isinstance(error, OSError) else 'damaged'}"
+        raise IdeaDamaged(f"{path}: {what}; restore it from a backup")
+
+    def give_up(self, idea_id: str, task: str, reason: str, attempt: int = 0) -> None:
+        """Record that a task comes to nothing, so that drivers that resume go on without, too.
+
+        `attempt`: the version that is none any more, 0 if there was none.
+        """
+        event = AuthorGaveUp(idea_id=idea_id, task=task, reason=reason, attempt=attempt)
+        self.journal.record(event)
+
+    async def review(self, context: IdeaContext, number: int, same_as_reference: bool) -> None:
+        """Have an advisor look at an attempt; what it finds is recorded. Raises EndpointError."""
+        advisor = self.advisor
+        assert advisor is not None  # else there is nothing to review
+        idea_id, files = context.idea.idea_id, context.files(number)
+
+        async def judge() -> CodeReview:
+            return await advisor.review(context.brief, number, files, same_as_reference)
+
+        path = self.paths.idea(idea_id).review(number)
+        review = await once(path, CodeReview, judge, self.integrity)
+        self.journal.record(
+            AttemptReviewed(
+                idea_id=idea_id,
+                attempt=number,
+                complete=review.complete,
+                same_as_reference=review.same_as_reference,
+                marks=review.marks,
+                expected=review.expected,
+                lacking=lacking(review),
+            )
+        )
+
+
+def lacking(review: CodeReview) -> str:
+    """Name what a review found lacking, in one line; its remarks stand in review.json."""
+    if review.complete:
+        return ""
+    found = [f"{one_line(check.concept, _NAME)} is {check.state}" for check in review.lacking]
+    if review.toy:
+        found.append("the method is only pretended")
+    return one_line("; ".join(found), _LACKING)

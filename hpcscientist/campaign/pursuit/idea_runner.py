@@ -1,0 +1,196 @@
+"""Taking open ideas further, step by step, as `decide` wants it; and their notes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from hpcscientist.authoring.planner import PLAN
+from hpcscientist.authoring.review.advisor import ADVISE
+from hpcscientist.authoring.run_reading import ANALYSE
+from hpcscientist.campaign.agents import Agents
+from hpcscientist.campaign.proposals.idea_file import known_idea
+from hpcscientist.campaign.proposals.vetting import Vetting
+from hpcscientist.campaign.pursuit.analysis import Analysis
+from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
+from hpcscientist.campaign.pursuit.author_requests import AuthorRequests
+from hpcscientist.campaign.pursuit.code_workflow import CodeWorkflow
+from hpcscientist.campaign.pursuit.idea_context import IdeaContext
+from hpcscientist.campaign.pursuit.notes_writer import NotesWriter
+from hpcscientist.campaign.session import Session
+from hpcscientist.conduct.actions import Take
+from hpcscientist.conduct.idea_outcomes import IdeaOutcomes
+from hpcscientist.conduct.rules import Rules
+from hpcscientist.conduct.strategy.steps import Abandon, Conclude, Read, Review, SetAside, Write
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.literature.analyst import CONCEPTS
+from hpcscientist.records.authoring import Brief, GaveUp
+from hpcscientist.records.events import IdeaBriefed, IdeaEnded, IdeaSetAside
+from hpcscientist.records.idea import Idea
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What a driver has at hand of an idea that it pursues."""
+
+    context: IdeaContext
+    notes_writer: NotesWriter
+
+
+@dataclass(slots=True)
+class IdeaRunner:
+    """Pursues ideas, for one driver. `analysis` is None where nobody reads runs."""
+
+    rules: Rules
+    journal: Journal
+    state: CampaignState
+    attempt_store: AttemptStore
+    vetting: Vetting
+    workflow: CodeWorkflow
+    requests: AuthorRequests
+    analysis: Analysis | None
+    _open: dict[str, _Open] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def brief(self, idea_id: str) -> None:
+        """Have an idea vetted, looked up and planned. Raises EndpointError, RunDirectoryError."""
+        vetted = await self.vetting.vet(self._idea(idea_id))
+        if vetted is None:
+            return
+        brief = await self.workflow.plan(vetted)
+        parts = () if brief.plan is None else tuple(brief.plan.ablations)
+        self.journal.record(IdeaBriefed(idea_id=idea_id, parts=parts))
+        self._open[idea_id] = self._opened(brief)
+
+    async def _at_hand(self, idea_id: str) -> _Open | None:
+        """What was made for an idea that is briefed; None where it is open no more. Raises
+        IdeaDamaged.
+        """
+        async with self._opening:  # two of its trials may have ended at once
+            if idea_id not in self._open:
+                idea = self._idea(idea_id)
+                brief = Brief(idea=idea, concepts=await self.vetting.concepts(idea))
+                if idea_id not in self.state.progress.open:
+                    return None
+                self._open[idea_id] = self._opened(brief)
+            return self._open[idea_id]
+
+    def _opened(self, brief: Brief) -> _Open:
+        planned, remark = self.workflow.planned(brief) or (brief, "")
+        place = self.attempt_store.paths.idea(brief.idea.idea_id)
+        reference, integrity = (
+            self.attempt_store.specs.recipe.reference,
+            self.attempt_store.integrity,
+        )
+        context = IdeaContext(planned, reference, self.state, place, integrity)
+        notes_writer = NotesWriter(self.attempt_store, planned)
+        notes_writer.planned(remark)
+        return _Open(context, notes_writer)
+
+    async def take(self, action: Take) -> None:
+        """Take a step in which no trial runs. Raises EndpointError, RunDirectoryError."""
+        idea_id, step = action.idea_id, action.step
+        opened = await self._at_hand(idea_id)
+        if opened is None:
+            return
+        context = opened.context
+        match step:
+            case Write():
+                await self._write(context, step)
+            case Review(number, idle):
+                await self.workflow.review(context, number, idle)
+            case Read():
+                assert self.analysis is not None  # else no run is to be read
+                await self.analysis.read(context, step)
+            case Abandon(task, reason, number):
+                self.workflow.give_up(idea_id, task, reason, number)
+            case Conclude():
+                await self._conclude(idea_id, step)
+                return
+            case SetAside():
+                self._set_aside(idea_id, step)
+                return
+        await self.note(idea_id)
+
+    async def note(self, idea_id: str) -> None:
+        """Write down what has happened since the last time. Raises RunDirectoryError."""
+        idea = self.state.ideas[idea_id]
+        if idea.briefed is None or idea_id not in self.state.progress.open:
+            return
+        opened = await self._at_hand(idea_id)
+        if opened is not None:
+            strategy = self.rules.strategies.of(idea.number, idea.arm, idea.briefed.parts)
+            told = strategy.next(IdeaOutcomes(self.state, self.rules, idea)).told
+            opened.notes_writer.tell(opened.context, told)
+
+    async def _write(self, context: IdeaContext, step: Write) -> None:
+        idea_id, version = context.idea.idea_id, step.version
+        made = await self.requests.ask(context, step)
+        if isinstance(made, GaveUp):
+            self.workflow.give_up(idea_id, step.task, made.reason)
+            return
+        self.attempt_store.keep(idea_id, version.number, made, version.parent, version.kind)
+        context.remember(version.number, made)
+
+    async def _conclude(self, idea_id: str, last: Conclude) -> None:
+        """Record how an idea ended."""
+        await self.note(idea_id)
+        self._open.pop(idea_id).notes_writer.concluded(last.status, last.attempt, last.reason)
+        self.journal.record(
+            IdeaEnded(idea_id=idea_id, status=last.status, reason=last.reason, attempt=last.attempt)
+        )
+
+    def _set_aside(self, idea_id: str, last: SetAside) -> None:
+        """Record that an idea waits for the machine."""
+        self._leave(idea_id, last.trial_id, last.reason)
+
+    def leave(self, idea_id: str, why: str) -> None:
+        """Leave an idea to the next driver: it is not what was recorded."""
+        self._leave(idea_id, "", why)
+
+    def _leave(self, idea_id: str, trial_id: str, reason: str) -> None:
+        self._open.pop(idea_id, None)
+        generation = self.state.generation
+        event = IdeaSetAside(
+            idea_id=idea_id, generation=generation, trial_id=trial_id, reason=reason
+        )
+        self.journal.record(event)
+
+    def _idea(self, idea_id: str) -> Idea:
+        path = self.attempt_store.paths.idea(idea_id).idea
+        self.attempt_store.integrity.check(path)
+        return known_idea(path, self.state.ideas[idea_id].idea_hash)
+
+
+# Putting together who pursues ideas in a campaign.
+
+
+def idea_runner(
+    rules: Rules, session: Session, agents: Agents, attempt_store: AttemptStore
+) -> IdeaRunner:
+    """Return who takes ideas to their ends, as a campaign is configured."""
+    paths, journal, state = session.paths, session.journal, session.state
+    stages = agents.stages
+    analyst = stages.get(ANALYSE)
+    return IdeaRunner(
+        rules=rules,
+        journal=journal,
+        state=state,
+        attempt_store=attempt_store,
+        vetting=Vetting(
+            paths=paths,
+            journal=journal,
+            state=state,
+            integrity=attempt_store.integrity,
+            judges=stages.judges(),
+            analyst=stages.get(CONCEPTS),
+        ),
+        workflow=CodeWorkflow(
+            *(paths, journal, state, attempt_store.integrity),
+            planner=stages.get(PLAN),
+            advisor=stages.get(ADVISE),
+        ),
+        requests=AuthorRequests(agents.author, attempt_store),
+        analysis=None if analyst is None else Analysis(analyst, attempt_store),
+    )

@@ -1,1 +1,0 @@
-"""Trials on their way from an intent to a report."""

@@ -1,1 +1,0 @@
-"""`hpcsci bench`."""

@@ -1,0 +1,221 @@
+"""Taking one version of an idea's code to its end: piloted, mended, reviewed, measured.
+
+A version is tried out at the pilot budget and mended until it runs; a reviewer's findings go back
+to the coder; then its seeds are run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hpcscientist.conduct.strategy.steps import (
+    Completion,
+    First,
+    Measured,
+    Piloted,
+    Repair,
+    Review,
+    Version,
+    Write,
+    Written,
+)
+from hpcscientist.conduct.strategy.strategy_replay import (
+    Measuring,
+    NotWritten,
+    Reviewed,
+    Spoilt,
+    StrategyReplay,
+)
+from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.idea import AttemptKind
+from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed, Scored
+
+NOTHING_DONE = (
+    "its pilot's predictions are those of the unchanged reference with the same seed: nothing was "
+    "done"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A leg whose version was scored with its seeds. `lacking` is what a reviewer found lacking in
+    it, `short` why it was not given all seeds.
+    """
+
+    version: Version
+    lacking: str = ""
+    short: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A leg that came to nothing: the last failure of a trial, what else is to be said."""
+
+    failed: IdeaFailed | None
+    gave_up: GaveUp | None
+
+    def reason(self, attempts_made: int) -> str:
+        """Say why, in one line."""
+        parts = []
+        if self.failed is not None:
+            parts.append(f"{self.failed.failure.value}: {self.failed.detail}")
+        if self.gave_up is not None:
+            parts.append(f"given up: {self.gave_up.reason}")
+        elif attempts_made > 1:
+            parts.append(f"after {attempts_made} attempts")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A leg that is not worth its seeds: its last pilot is hopeless, or it does nothing."""
+
+    number: int
+    why: str
+
+
+End = Arrived | Failed | Dropped | Spoilt
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A version and the hash of its files."""
+
+    version: Version
+    code_hash: str
+
+
+@dataclass(slots=True)
+class _Leg:
+    """One run of an idea's course: `run` 0 is the idea itself, each further run counts from 1.
+
+    `kind` and `parent` are those of the next version. `ready` is the last version whose pilot was
+    scored though a reviewer found it lacking: better than none.
+    """
+
+    run: int
+    kind: AttemptKind
+    parent: int
+    debugged: int = 0
+    advised: int = 0
+    diagnoses: list[int] = field(default_factory=list)
+    failed: IdeaFailed | None = None
+    ready: Made | None = None
+    lacking: dict[int, str] = field(default_factory=dict)  # by version, what a reviewer found
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How versions are taken through a leg.
+
+    `debug_rounds` bounds the repairs of one leg, `advice_rounds` how often a reviewer's findings
+    go back; `advised`: there is a reviewer.
+    """
+
+    debug_rounds: int
+    advice_rounds: int
+    advised: bool
+    measuring: Measuring
+
+    def go(self, replay: StrategyReplay, version: Version, written: Written | GaveUp) -> End:
+        """Try versions out until one is scored with its seeds, or none is left to try.
+
+        `version` is the first of them. Raises NeedsAnswer.
+        """
+        leg = _Leg(version.run, version.kind, version.parent)
+        now: Made | GaveUp | None = _made(version, written)
+        while True:
+            if isinstance(now, GaveUp):
+                replay.told.append(NotWritten(leg.kind, leg.run, now.reason))
+            fresh = isinstance(now, Made)
+            made = now if isinstance(now, Made) else leg.ready
+            if made is None:
+                return Failed(leg.failed, now if isinstance(now, GaveUp) else None)
+            if not fresh:
+                leg.ready = None
+            tried = replay.pilot(made.version, made.code_hash)
+            leg.parent = made.version.number
+            if tried.scored and fresh:
+                leg.diagnoses.clear()  # they solved what they were about
+                advised = self._advise(replay, leg, made, tried)
+                if advised is not None:
+                    now, leg.kind = advised, "complete"
+                    continue
+            objection = _objection(tried) if tried.scored else None
+            if objection is not None and leg.ready is not None:
+                now = GaveUp(reason=objection)  # completing it made it worse
+                continue
+            if objection is not None:
+                return Dropped(made.version.number, objection)
+            end = self.measuring.measure(replay, made.version) if tried.scored else tried
+            match end.outcome:
+                case Scored():
+                    short = end.short if isinstance(end, Measured) else None
+                    return Arrived(made.version, leg.lacking.get(made.version.number, ""), short)
+                case MachineFailed() as failed:
+                    return Spoilt(made.version.number, failed, end.trial_id, end.lost)
+                case IdeaFailed() as failed:
+                    leg.failed = failed
+            now, leg.kind = self._mend(replay, leg, made), "debug"
+
+    def _advise(
+        self, replay: StrategyReplay, leg: _Leg, made: Made, tried: Piloted
+    ) -> Made | GaveUp | None:
+        """Have a version reviewed; return what the coder made of the findings, None if no more is
+        to be done about them.
+        """
+        if leg.run or tried.hopeless is not None or not self.advised:
+            return None
+        number = made.version.number
+        review = replay.of(Review(number, tried.idle))
+        leg.lacking[number] = review.lacking
+        replay.told.append(Reviewed(number))
+        if review.complete or leg.advised == self.advice_rounds:
+            return None
+        leg.advised += 1
+        leg.ready = made
+        version = _next(replay, leg, "complete")
+        wish = Completion(leg.advised)
+        written = replay.of(Write(version, f"complete/{leg.advised}", wish, replay.latest))
+        return _made(version, written)
+
+    def _mend(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
+        """Return a repaired version; None if no repair is left, or none is deserved."""
+        assert leg.failed is not None
+        leg.debugged += 1
+        if leg.failed.failure in BARRED:
+            leg.ready = None
+            return None
+        if leg.debugged > self.debug_rounds:
+            return None
+        if made.version.kind == "debug":
+            leg.diagnoses.append(made.version.number)
+        version = _next(replay, leg, "debug")
+        wish = Repair(leg.debugged, self.debug_rounds, tuple(leg.diagnoses))
+        task = f"debug/{leg.run}/{leg.debugged}"
+        return _made(version, replay.of(Write(version, task, wish, replay.latest)))
+
+
+@dataclass(frozen=True, slots=True)
+class LinearWay:
+    """One first version, taken to its end."""
+
+    legs: Evaluation
+
+    def go(self, replay: StrategyReplay) -> End:
+        """Take an idea through its first leg. Raises NeedsAnswer."""
+        version = Version(1)
+        return self.legs.go(replay, version, replay.of(Write(version, "code", First())))
+
+
+def _objection(tried: Piloted) -> str | None:
+    """Say why a version whose pilot was scored is not worth its seeds; None if it is."""
+    return tried.hopeless or (NOTHING_DONE if tried.idle else None)
+
+
+def _next(replay: StrategyReplay, leg: _Leg, kind: AttemptKind) -> Version:
+    return Version(replay.latest + 1, kind, leg.parent, leg.run)
+
+
+def _made(version: Version, written: Written | GaveUp) -> Made | GaveUp:
+    return Made(version, written.code_hash) if isinstance(written, Written) else written

@@ -1,0 +1,232 @@
+"""Growing a tree of versions of an idea's code; the best that works goes the ordinary way.
+
+The tree grows in steps: `authoring.tree` says which versions are made next, these are written and
+piloted side by side, and the next step begins when all have ended. So what is made depends on
+what was measured and never on what ended first, and a driver that resumes grows the same tree.
+Versions are numbered as they are chosen, so a number where an author came to nothing stays empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcscientist.authoring.revising import REPEATS
+from hpcscientist.authoring.tree import Bounds, Expansion, Node, NodeState, Tree, best, choose
+from hpcscientist.conduct.strategy.linear import NOTHING_DONE, Dropped, End, Evaluation, Failed
+from hpcscientist.conduct.strategy.steps import (
+    Abandon,
+    Another,
+    First,
+    Improvement,
+    Pilot,
+    Piloted,
+    Repair,
+    Version,
+    Wish,
+    Write,
+    Written,
+)
+from hpcscientist.conduct.strategy.strategy_replay import Grown, NotWritten, Spoilt, StrategyReplay
+from hpcscientist.records.authoring import GaveUp
+from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed
+
+
+@dataclass(frozen=True, slots=True)
+class _Shoot:
+    """A version that was made, and what became of it."""
+
+    version: Version
+    written: Written | GaveUp
+    piloted: Piloted | None
+    node: Node
+
+    @property
+    def spoilt(self) -> Spoilt | None:
+        """How the machine spoilt it, where the idea waits for that."""
+        if self.piloted is None or self.piloted.lost:
+            return None
+        failed, number = self.piloted.outcome, self.version.number
+        if not isinstance(failed, MachineFailed):
+            return None
+        return Spoilt(number, failed, self.piloted.trial_id, lost=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeWay:
+    """The way of a tree. `seed` is the idea's own."""
+
+    bounds: Bounds
+    seed: int
+    legs: Evaluation
+
+    def go(self, replay: StrategyReplay) -> End:
+        """Grow the tree and take the best version through its first leg. Raises NeedsAnswer."""
+        grown: list[_Shoot] = []
+        step = 0
+        while True:
+            step += 1
+            nodes = [shoot.node for shoot in grown]
+            chosen = choose(nodes, self.bounds, self.seed, step)
+            if not chosen:
+                break
+            for shoot in _Batch(self.bounds, replay, grown, chosen).made():
+                if shoot.spoilt is not None:
+                    return shoot.spoilt
+                _tell(replay, shoot)
+                grown.append(shoot)
+        found = best(nodes, self.bounds.direction)
+        replay.told.append(Grown(tuple(nodes), None if found is None else found.number))
+        if found is None:
+            return _fruitless(grown)
+        (made,) = (shoot for shoot in grown if shoot.version.number == found.number)
+        return self.legs.go(replay, made.version, made.written)
+
+
+class _Batch:
+    """The versions of one step. `grown` are those before it."""
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        replay: StrategyReplay,
+        grown: Sequence[_Shoot],
+        chosen: Sequence[Expansion],
+    ) -> None:
+        self._bounds, self._replay, self._grown = bounds, replay, grown
+        self._known = replay.latest
+        self._versions = [
+            Version(number, expansion.kind, expansion.parent)
+            for number, expansion in enumerate(chosen, start=replay.latest + 1)
+        ]
+        self._nodes = [
+            Node(number=v.number, parent=v.parent, kind=expansion.kind, state="unwritten")
+            for v, expansion in zip(self._versions, chosen, strict=True)
+        ]
+        replay.latest += len(chosen)
+
+    def made(self) -> list[_Shoot]:
+        """Return them in the order of their numbers, when all have ended. Raises NeedsAnswer."""
+        replay = self._replay
+        seen = set(replay.hashes)
+        written: list[Written | GaveUp | None] = []  # None: not yet
+        made: list[_Shoot] = []
+        for version, node in zip(self._versions, self._nodes, strict=True):
+            # A first version is told of the ones before it, so it waits for them.
+            waits = version.kind == "draft" and None in written
+            one = None if waits else replay.look(self._write(version, written))
+            written.append(one)
+            # What is another's double is cut, so those before it must be known.
+            if one is None or None in written:
+                continue
+            if isinstance(one, Written) and one.code_hash in seen:
+                replay.look(Abandon(_task(version), REPEATS, version.number))
+                one = written[-1] = GaveUp(reason=REPEATS)
+            if isinstance(one, Written):
+                seen.add(one.code_hash)
+            shoot = self._shoot(version, one, node)
+            if shoot is not None:
+                made.append(shoot)
+        replay.need()
+        self._leave_out(made)
+        return made
+
+    def _leave_out(self, made: Sequence[_Shoot]) -> None:
+        """Put on record what the machine spoilt for good: a driver that resumes might have it run,
+        and would grow another tree from there. Not while the idea waits for one before it: then
+        the step is not over, and all of it may be run again. Raises NeedsAnswer.
+        """
+        for shoot in made:
+            if shoot.spoilt is not None:
+                return
+            if shoot.piloted is not None and isinstance(shoot.piloted.outcome, MachineFailed):
+                reason = f"machine failed: {shoot.piloted.outcome.failure.value}"
+                self._replay.look(Abandon(f"pilot/{shoot.version.number}", reason))
+        self._replay.need()
+
+    def _write(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Write:
+        return Write(version, _task(version), self._wish(version, written), self._known)
+
+    def _wish(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Wish:
+        tree = Tree([shoot.node for shoot in self._grown])
+        if version.kind == "draft":
+            return self._first(version, written)
+        parent = tree.node(version.parent)
+        if version.kind == "debug":
+            repairs = tuple(node.number for node in tree.repairs(parent))
+            return Repair(len(repairs) + 1, self._bounds.debug_depth, repairs, grown=True)
+        return Improvement(
+            led=tuple(node.number for node in tree.line(parent)),
+            # What the machine spoilt is no evidence.
+            others=tuple(
+                (child.number, tree.mended(child).number)
+                for child in tree.children(parent)
+                if child.state != "spoilt"
+            ),
+        )
+
+    def _first(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Wish:
+        """First versions all come first, so `version` has its place among them as its number."""
+        if version.number == 1:
+            return First()
+        # One that tampered, or does nothing, sets no example.
+        roots = [
+            shoot.version.number
+            for shoot in self._grown
+            if shoot.version.kind == "draft" and shoot.node.state not in ("barred", "unwritten")
+        ]
+        beside = [
+            other.number
+            for other, one in zip(self._versions, written, strict=False)
+            if isinstance(one, Written)
+        ]
+        return Another((*roots, *beside))
+
+    def _shoot(self, version: Version, written: Written | GaveUp, node: Node) -> _Shoot | None:
+        """What became of a version, `node` where it was not written; None while it is piloted."""
+        if isinstance(written, GaveUp):
+            return _Shoot(version, written, None, node)
+        piloted = self._replay.look(Pilot(version))
+        if piloted is None:
+            return None
+        state = _state(piloted)
+        value = piloted.value if state == "works" else None
+        node = node.model_copy(update={"state": state, "value": value})
+        return _Shoot(version, written, piloted, node)
+
+
+def _task(version: Version) -> str:
+    return f"tree/{version.number}"
+
+
+def _tell(replay: StrategyReplay, shoot: _Shoot) -> None:
+    if isinstance(shoot.written, GaveUp):
+        version = shoot.version
+        replay.told.append(NotWritten(version.kind, version.run, shoot.written.reason))
+    else:
+        replay.add(shoot.version, shoot.written.code_hash)
+
+
+def _state(piloted: Piloted) -> NodeState:
+    match piloted.outcome:
+        case MachineFailed():
+            return "spoilt"
+        case IdeaFailed() as failed if failed.failure in BARRED:
+            return "barred"
+        case IdeaFailed():
+            return "broken"
+        case _:
+            return "barred" if piloted.idle else "works"
+
+
+def _fruitless(grown: Sequence[_Shoot]) -> End:
+    """How a tree ends in which no version works."""
+    idle = [s for s in grown if s.node.state == "barred" and s.piloted and s.piloted.scored]
+    if idle:
+        return Dropped(idle[-1].version.number, NOTHING_DONE)
+    outcomes = [shoot.piloted.outcome for shoot in grown if shoot.piloted is not None]
+    failed = [outcome for outcome in outcomes if isinstance(outcome, IdeaFailed)]
+    gave_up = [shoot.written for shoot in grown if isinstance(shoot.written, GaveUp)]
+    if not failed and not gave_up and any(shoot.node.state == "spoilt" for shoot in grown):
+        return Failed(None, GaveUp(reason="the machine failed every version again and again"))
+    return Failed(failed[-1] if failed else None, gave_up[-1] if gave_up else None)

@@ -1,0 +1,216 @@
+"""A backend whose runs each have a task of their own: it follows processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+import psutil
+
+from hpcscientist.execution import folders, presence, scratch
+from hpcscientist.execution.backends.change_queue import ChangeQueue
+from hpcscientist.files.handed import read_regular
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.records.trial import (
+    Accepted,
+    Answer,
+    Batch,
+    Capacity,
+    Change,
+    Ended,
+    EndState,
+    Intent,
+    RunId,
+    Started,
+    TrialSpec,
+    run_of,
+)
+from hpcscientist.system import processes
+
+_IDLE_S = 3600.0
+
+
+class ProcessBackend(ABC):
+    """Follows at most `places` runs at once; implements `ports.Backend` but for one run.
+
+    A batch is one trial. Make it inside the event loop that uses it.
+    """
+
+    outlives_driver = False
+    gather_s = 0.0
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._told = ChangeQueue()
+        self._tasks: dict[RunId, asyncio.Task[None]] = {}
+
+    @abstractmethod
+    async def follow(self, trial: TrialSpec) -> Ended:
+        """Take a run from its start, which it tells by `began`, to its end.
+
+        Cancelled, it stops the run before it passes the cancellation on. What else it raises is
+        raised by `changes`.
+        """
+
+    def began(self, trial: TrialSpec) -> None:
+        """Tell that a run has left the queue."""
+        self._told.tell(Started(run_of(trial)))
+
+    async def adopt(self, intents: Sequence[Intent]) -> Collection[RunId]:
+        """Nothing yet: what was left of a run is met when that is submitted again."""
+        return ()
+
+    async def capacity(self, like: TrialSpec) -> Capacity:
+        """Say how many places are free; see the port."""
+        room = max(0, self._places - len(self._tasks))
+        return Capacity(room=room, batch_max=1, at_once=self._places, pause_s=_IDLE_S)
+
+    async def submit(self, batch: Batch) -> Answer:
+        """Follow the trials of a batch from now on."""
+        for spec in (spec for element in batch.elements for spec in element):
+            run = run_of(spec)
+            task = asyncio.create_task(self._one(spec))
+            self._tasks[run] = task
+            # Not in the task itself: one that is cancelled before its first turn runs nothing.
+            task.add_done_callback(partial(self._over, run))
+        return Accepted()
+
+    async def changes(self) -> Sequence[Change]:
+        """Wait for something to tell; see the port. Raises what `follow` raised."""
+        return await self._told.take()
+
+    async def cancel(self, runs: Collection[RunId]) -> None:
+        """Stop runs and wait for their end, also when cancelled meanwhile."""
+        await _cancel([task for run in runs if (task := self._tasks.get(run)) is not None])
+
+    async def sweep(self) -> None:
+        """Stop what still runs."""
+        await _cancel(list(self._tasks.values()))
+
+    async def close(self) -> None:
+        """Stop what still runs: nothing outlives the driver here. Idempotent."""
+        await _cancel(list(self._tasks.values()))
+
+    async def _one(self, spec: TrialSpec) -> None:
+        self._told.tell(await self.follow(spec))
+
+    def _over(self, run: RunId, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(run) is task:
+            del self._tasks[run]
+        if task.cancelled():
+            self._told.tell(Ended(run, EndState.CANCELLED, ended_at=time.time()))
+        elif (error := task.exception()) is not None:
+            self._told.fail(error)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end, also when cancelled meanwhile."""
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        if not task.cancelling():  # a second request would interrupt its stopping
+            task.cancel()
+    if running:
+        await asyncio.wait(running)
+
+
+# Stopping workers: asked first, killed after a while, leftovers included.
+
+_PATIENCE_S = 5.0
+_REMIND_S = 0.25
+_POLL_S = 0.05
+
+Alive = Callable[[], list[psutil.Process]]
+
+
+class _Stopping:
+    """The state of one stop: whom we asked, and since when."""
+
+    def __init__(self, alive: Alive) -> None:
+        self._alive = alive
+        self._until = time.monotonic() + _PATIENCE_S
+        self._next_reminder = 0.0
+
+    def step(self) -> bool:
+        """Ask or kill whoever is still alive; tell whether all are gone."""
+        found = self._alive()
+        now = time.monotonic()
+        if found and now > self._until:
+            processes.kill_trees([process.pid for process in found])
+        elif found and now >= self._next_reminder:
+            # Repeated, because until a worker has set itself up it may miss a signal.
+            self._next_reminder = now + _REMIND_S
+            for process in found:
+                try:
+                    process.send_signal(signal.SIGTERM)
+                except psutil.Error:
+                    continue
+        return not found
+
+
+async def stop_processes(alive: Alive) -> None:
+    """Stop the processes that `alive` returns, until it returns none."""
+    stopping = _Stopping(alive)
+    while not stopping.step():  # noqa: ASYNC110 (nobody signals the end of another's child)
+        await asyncio.sleep(_POLL_S)
+
+
+def clear_submission(paths: RunPaths) -> None:
+    """Remove the folders of jobs here that nobody runs any more, and their workers' scratch.
+
+    What a file system will not let go of stays. Call it only for trials of this machine.
+    """
+    for folder in sorted(paths.submission.glob("*")):
+        trial = paths.trial(folder.name.rpartition("-")[0])
+        if presence.live_worker(trial) is None and not processes.naming(folder.absolute()):
+            with contextlib.suppress(OSError):
+                scratch.remove_of(trial)
+                folders.remove(folder)
+
+
+def sweep(paths: RunPaths) -> int:
+    """Stop all workers of a run directory whose driver is gone, on this host.
+
+    Returns how many processes had to be stopped. Call it only when no driver runs: it ends
+    what a driver would take for its own.
+    """
+    stopped: set[int] = set()
+    submission = paths.submission.absolute()
+
+    def alive() -> list[psutil.Process]:
+        found = [p for t in trials if (p := presence.live_worker(paths.trial(t))) is not None]
+        for pid in processes.naming(submission, below=True):
+            try:
+                found.append(psutil.Process(pid))
+            except psutil.NoSuchProcess:
+                continue
+        stopped.update(process.pid for process in found)
+        return found
+
+    trials = sorted(path.parent.name for path in paths.trials.glob("*/worker.json"))
+    stopping = _Stopping(alive)
+    while not stopping.step():
+        psutil.wait_procs(alive(), timeout=_POLL_S)
+    for trial in trials:
+        presence.withdraw(paths.trial(trial))
+        scratch.remove_of(paths.trial(trial))
+    campaign = _campaign(paths, trials)
+    if campaign is not None:
+        stopped |= processes.end_marked(campaign)
+    return len(stopped)
+
+
+def _campaign(paths: RunPaths, trials: list[str]) -> str | None:
+    """Return the campaign's id, as its trials know it."""
+    for trial in trials:
+        try:
+            spec = json.loads(read_regular(paths.trial(trial).spec))
+            return str(spec["provenance"]["campaign_id"])
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return None

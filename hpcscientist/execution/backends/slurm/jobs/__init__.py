@@ -1,1 +1,0 @@
-"""Jobs as they are made, marked, submitted and ended."""

@@ -1,1 +1,0 @@
-"""Trials as steps inside an allocation that is held anyway."""

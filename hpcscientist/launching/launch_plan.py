@@ -1,0 +1,273 @@
+"""A launch that was checked, and the upper bounds of what it runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcscientist import __version__
+from hpcscientist.campaign.dispatcher import make_batch
+from hpcscientist.campaign.proposals.earlier import EarlierIdea
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.strategies import strategy_of
+from hpcscientist.conduct.reference import is_piloted
+from hpcscientist.config.extent import ONE, Versions, drawn_of
+from hpcscientist.config.partitions import choose
+from hpcscientist.config.settings import PathSettings, Settings
+from hpcscientist.errors import SchedulerRefused, UsageError
+from hpcscientist.execution.backends.slurm import controller_job, submit
+from hpcscientist.execution.backends.slurm.batches import need_of_limits, record_of
+from hpcscientist.execution.backends.slurm.commands import Slurm
+from hpcscientist.feedback.effort import most_seeds, steps_of
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.judgement.baseline_drift import reruns_at_most
+from hpcscientist.launching.jobs import room
+from hpcscientist.launching.jobs.dispatch import make_job, nodes_of
+from hpcscientist.launching.sites.choosing import Placement
+from hpcscientist.models.open import parse_spec
+from hpcscientist.ports import Embedder
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.recipe.schema import StepSpec
+from hpcscientist.records.model_calls import Role
+from hpcscientist.records.trial import Split, Stage
+from hpcscientist.system import plugins
+from hpcscientist.worker import element
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """A launch that was checked. `model_assumed` is true where no --model was given.
+
+    `steps` are the optional stages that the campaign has. `embedder` tells look-alikes; None for
+    the control arm, which compares no texts. `earlier` joins the bank before the first idea.
+    `layout`: how models that are to be served are laid out, a line each. `inside`: how many trials
+    run at once in the job that drives, 0 where they run elsewhere. `proposals`: the numbers of the
+    ideas that a playbook proposes, None where a model is asked.
+    """
+
+    settings: Settings
+    recipe: Recipe
+    model_spec: str
+    model_name: str
+    role_specs: dict[Role, str]
+    model_assumed: bool
+    placement: Placement
+    run_dir: Path
+    steps: tuple[str, ...]
+    embedder: Embedder | None
+    earlier: tuple[EarlierIdea, ...] = ()
+    layout: tuple[str, ...] = ()
+    inside: int = 0
+    proposals: frozenset[int] | None = None
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The other packages that it uses, with their versions."""
+        specs = (self.model_spec, *self.role_specs.values())
+        return plugins.origins(
+            {
+                "stages": self.steps,
+                "strategies": (self.settings.authoring.search,),
+                "backends": (self.placement.backend,),
+                "models": tuple(parse_spec(spec).kind for spec in specs),
+            }
+        )
+
+    @property
+    def unproposed(self) -> tuple[int, ...]:
+        """The numbers of the ideas that were asked for and that the playbook does not hold."""
+        if self.proposals is None:
+            return ()
+        settings, held = self.settings, self.proposals
+        numbers = range(1, settings.ideas + 1)
+        drawn = [drawn_of(number, settings.control) for number in range(settings.ideas + 1)]
+        return tuple(n for n in numbers if n not in held and drawn[n] == drawn[n - 1])
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether any model's replies cost something: all but recorded ones."""
+        return any(parse_spec(spec).kind != "playbook" for spec in self.role_specs.values())
+
+    @property
+    def trials_at_most(self) -> int:
+        """Upper bound of the trials: baseline, then pilot, every step and all seeds for each
+        attempt, but for those of a tree that another one is better than; and confirmations, of
+        every idea and the baseline.
+        """
+        further, beside = self.further_attempts_at_most, self.beside_at_most
+        own = self.seeds_at_most + self.reference_pilots + self.reruns
+        main = self.main_attempts_at_most * (1 + self.seeds_at_most)
+        each = beside + main + further * (1 + self.further_seeds)
+        searched = own + self.settings.ideas * each
+        searched += self.step_trials_at_most * len(self.climbed)
+        return searched + self.confirm_seeds * (1 + self.settings.ideas)
+
+    @property
+    def climbed(self) -> tuple[StepSpec, ...]:
+        """The budgets between the pilot's and the full one that ideas climb."""
+        return steps_of(self.settings.loop, self.recipe.spec.budgets)
+
+    @property
+    def step_trials_at_most(self) -> int:
+        """Upper bound of the trials on each of these, the baseline's among them; 0: there is none.
+
+        Further runs climb none.
+        """
+        if not self.climbed:
+            return 0
+        return 1 + self.settings.ideas * self.main_attempts_at_most
+
+    @property
+    def seeds_at_most(self) -> int:
+        """The most seeds of an idea's attempt, and the seeds of the baseline."""
+        return most_seeds(self.settings.loop, self.recipe.spec.seeds)
+
+    @property
+    def further_seeds(self) -> int:
+        """The seeds of a further run."""
+        return min(self.recipe.spec.seeds, self.seeds_at_most)
+
+    @property
+    def confirm_seeds(self) -> int:
+        """How often each improvement, and the baseline, is run on the test split; 0: never."""
+        loop = self.settings.loop
+        return (loop.confirm_seeds or self.recipe.spec.seeds) if loop.confirm else 0
+
+    @property
+    def reruns(self) -> int:
+        """How often the baseline is run again at most, to see whether it drifts."""
+        return reruns_at_most(self.settings)
+
+    @property
+    def reference_pilots(self) -> int:
+        """The pilots of the reference: one, or none."""
+        return int(is_piloted(self.settings, self.steps))
+
+    @property
+    def attempts_at_most(self) -> int:
+        """Upper bound of the versions of one idea's code: the control arm mends none."""
+        if self.model_spec == "search":
+            return 1
+        mended = 1 + self.settings.loop.debug_rounds + self.further_attempts_at_most
+        advised = self.settings.authoring.advice_rounds if "advise" in self.steps else 0
+        return self.beside_at_most + mended + advised
+
+    @property
+    def main_attempts_at_most(self) -> int:
+        """Upper bound of those that may have seeds for their idea's finding."""
+        return self.attempts_at_most - self.further_attempts_at_most - self.beside_at_most
+
+    @property
+    def beside_at_most(self) -> int:
+        """Upper bound of those that have a pilot alone, for their tree has a better one."""
+        return self.versions.beside
+
+    @property
+    def versions(self) -> Versions:
+        """How many versions of its code an idea has: the control arm's have one."""
+        if self.model_spec == "search":
+            return ONE
+        return strategy_of(self.settings).versions(self.settings, self.steps)
+
+    @property
+    def further_attempts_at_most(self) -> int:
+        """Upper bound of those that are made for an idea's further runs."""
+        return self.versions.runs_at_most * (1 + self.settings.loop.debug_rounds)
+
+
+# What a launch would submit, as scripts, and whether Slurm would take them; nothing is made.
+
+_UNKNOWN = "(made at launch)"
+
+# Other refusals pass: nodes that are down now, a submit limit that is reached now.
+_FOR_GOOD = re.compile(
+    r"invalid|unknown|unrecognized|not permitted|denied|configuration is not available|exceed"
+    r"|can not be satisfied|wckey|reservation",
+    re.IGNORECASE,
+)
+
+
+def scripts(checked: LaunchPlan) -> dict[str, str]:
+    """Return every kind of script that a launch would submit, by what it is for.
+
+    One array stands for all that go to the same of [[partitions]]: the others differ in name,
+    number of tasks and resources only. Raises SiteError.
+    """
+    if checked.placement.backend != "slurm":
+        return {}
+    paths, config = RunPaths(checked.run_dir), _provisional(checked)
+    found = {}
+    if checked.settings.nodes:
+        nodes = nodes_of(checked.settings, checked.role_specs)
+        job = make_job(paths, config.campaign_id, nodes, config.site)
+        found["the job that drives the campaign"] = controller_job.script(job)
+    if checked.settings.serving.trials_inside:
+        return found  # trials are steps of that job
+    factory = SpecFactory(config=config, recipe=checked.recipe, paths=paths)
+    kinds = {"the baseline's": factory.baseline(), "a pilot": [factory.baseline_pilot()]}
+    for index, step in enumerate(factory.steps):
+        kinds[f"the {step.name} budget"] = [factory.reference(Stage.STEP, index)]
+    seen = set()
+    for name, trials in kinds.items():
+        need = need_of_limits(config.site.slurm, trials[0].limits)
+        if (site := choose(config.site, need)) in seen:
+            continue
+        seen.add(site)
+        batch = make_batch([[trial] for trial in trials])
+        record = record_of(config.campaign_id, paths.trials, batch, time.time())
+        folder = paths.submission / record.batch_id
+        text = submit.script(config.site, record, folder, element.__name__)
+        found[f"an array of trials: {name}"] = text
+    return found
+
+
+def check(checked: LaunchPlan) -> None:
+    """Ask Slurm whether it would take what the launch would submit, before anything is made.
+
+    A wrong partition, account or QOS is found here, and a job that would hold the nodes of its
+    own trials. Raises UsageError with Slurm's words, and SchedulerSilent when it does not answer.
+    """
+    settings, site = checked.settings, checked.placement.site
+    slurm = Slurm.of(site)
+    if checked.placement.backend == "slurm" and settings.nodes and not checked.inside:
+        nodes = nodes_of(settings, checked.role_specs)
+        room.require(slurm, site, checked.recipe.spec.resources, nodes)
+    for purpose, script in scripts(checked).items():
+        try:
+            submit.check(slurm, script)
+        except SchedulerRefused as error:
+            if _FOR_GOOD.search(str(error)):
+                raise UsageError(
+                    f"Slurm would refuse {purpose.partition(':')[0]}: {error}; give another "
+                    "--partition, --account, --qos or --constraint, or mend the site profile"
+                ) from error
+
+
+def _provisional(checked: LaunchPlan) -> CampaignConfig:
+    place = checked.placement
+    return CampaignConfig(
+        campaign_id=f"{checked.recipe.spec.name}-00000000",
+        created=_UNKNOWN,
+        package_version=__version__,
+        python=place.home.python,
+        recipe_name=checked.recipe.spec.name,
+        recipe_origin=str(checked.recipe.folder),
+        recipe_hash=_UNKNOWN,
+        data_hash=_UNKNOWN,
+        views=dict.fromkeys(Split, _UNKNOWN),
+        labels=dict.fromkeys(Split, _UNKNOWN),
+        model_spec=checked.model_spec,
+        model_name=checked.model_name,
+        role_specs=checked.role_specs,
+        isolation=place.isolation,
+        image=place.image,
+        backend=place.backend,
+        site=place.site,
+        slots=place.slots,
+        in_flight=place.in_flight,
+        lag=place.lag,
+        settings=checked.settings.model_copy(update={"paths": PathSettings()}),
+    )

@@ -1,1 +1,0 @@
-"""Vectors of papers: what makes them, and the files they are in."""

@@ -1,1 +1,0 @@
-"""Search by words: what is indexed, how it is written, found and explained."""

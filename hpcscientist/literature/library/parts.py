@@ -1,0 +1,364 @@
+"""Parts: Arrow files of bounded size, written whole and read by memory mapping."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import ValidationError
+
+from hpcscientist.errors import LibraryError
+from hpcscientist.files.hashing import hash_file
+from hpcscientist.literature.library import schema as schemas
+from hpcscientist.literature.library.ledger import Part
+from hpcscientist.literature.library.paths import LibraryPaths, make_folder, write_file
+from hpcscientist.literature.library.schema import VERSION
+from hpcscientist.records.base import Record
+
+# What a build replaced, and how long it stays for those who have it open.
+#
+# Who opened a library goes on with the files that were named then, a campaign for days, however
+# often the library is built again meanwhile. So files stay for a time after they were replaced,
+# and readers need not hold them open: on NFS that would not keep what another machine removes,
+# and whoever had mapped it would be ended by the kernel. A record lists files of one edition; its
+# time, which is the file server's, says since when they are replaced.
+
+DAYS = 14
+
+
+def retire(paths: LibraryPaths, files: Iterable[str]) -> None:
+    """Note that files, named from the library's folder, are about to be replaced.
+
+    It comes before what replaces them, so that a build which is killed in between loses none.
+    Raises DiskFull and LibraryError.
+    """
+    names = sorted(files)
+    make_folder(paths.superseded)
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    write_file(paths.superseded / f"{digest}.json", (json.dumps(names, indent=0) + "\n").encode())
+
+
+def kept(paths: LibraryPaths) -> set[str]:
+    """Return the files that were replaced in the last `DAYS`; older records are removed.
+
+    Raises LibraryError where it cannot be told.
+    """
+    found: set[str] = set()
+    try:
+        for record in _records(paths):
+            if time.time() - record.stat().st_mtime > DAYS * 86_400:
+                record.unlink()
+                continue
+            with contextlib.suppress(ValueError, TypeError):  # damaged
+                found.update(map(str, json.loads(record.read_bytes())))
+    except OSError as error:
+        raise LibraryError(f"{paths.superseded}: cannot be read: {error.strerror}") from error
+    return found
+
+
+def forget(paths: LibraryPaths) -> None:
+    """Keep nothing any longer of what was replaced so far."""
+    for record in _records(paths):
+        record.unlink(missing_ok=True)
+
+
+def is_replaced(paths: LibraryPaths) -> LibraryError:
+    """Return the error for a reader whose files are gone since others took their place."""
+    return LibraryError(
+        f"{paths.root}: was built again, and what this process had opened is not kept any more: "
+        "start it again; a campaign goes on with `hpcsci resume`"
+    )
+
+
+def _records(paths: LibraryPaths) -> list[Path]:
+    return sorted(paths.superseded.iterdir()) if paths.superseded.is_dir() else []
+
+
+# library.json: what a library holds and in which files; written last.
+
+FORMAT = "hpcscientist library"
+
+
+class Placed(Record):
+    """A part and the position of its first row."""
+
+    first: int
+    part: Part
+
+
+class Contents(Record):
+    """What is in a library.
+
+    `shown_papers` and `shown_symbols` list the positions that count: rows that were replaced,
+    removed, or made one with others are not among them. `ids` finds a paper by the hash of any
+    of its ids. `built_with` is this package's version.
+    """
+
+    format: Literal["hpcscientist library"] = "hpcscientist library"
+    schema_version: int = VERSION
+    edition: int
+    papers: int
+    symbols: int
+    formulas: int
+    sources: int
+    fingerprint: str
+    paper_parts: tuple[Placed, ...]
+    symbol_parts: tuple[Placed, ...]
+    shown_papers: Part
+    shown_symbols: Part
+    ids: Part
+    built_with: str
+
+    def files(self) -> Iterator[Part]:
+        """Yield every Arrow file of the library, the indexes' left out."""
+        yield from (placed.part for placed in (*self.paper_parts, *self.symbol_parts))
+        yield from self.lists
+
+    @property
+    def lists(self) -> tuple[Part, ...]:
+        """The files that name papers, and would name others with a bit changed."""
+        return self.shown_papers, self.shown_symbols, self.ids
+
+
+def read_contents(paths: LibraryPaths) -> Contents | None:
+    """Return what a library holds; None if no build of it has ended yet.
+
+    Raises LibraryError for a file that is damaged, of something else, or of a newer version.
+    """
+    try:
+        found: Any = json.loads(paths.contents.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LibraryError(f"{paths.contents}: cannot be read: {error.strerror}") from error
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise LibraryError(
+            f"{paths.contents}: not a library that `hpcsci library build` made; name another folder"
+        )
+    refuse_newer(paths, found.get("schema_version"))
+    try:
+        return Contents.model_validate_json(json.dumps(found))
+    except ValidationError as error:
+        raise LibraryError(
+            f"{paths.contents}: damaged: remove {paths.root} and build it again"
+        ) from error
+
+
+def refuse_newer(paths: LibraryPaths, version: object) -> None:
+    """Raise LibraryError if a library is of a version that this package does not know."""
+    if isinstance(version, int) and version > VERSION:
+        raise LibraryError(
+            f"{paths.root}: written with library schema {version}, this hpcscientist reads up to "
+            f"{VERSION}: upgrade hpcscientist"
+        )
+
+
+def is_whole(paths: LibraryPaths, part: Part) -> bool:
+    """Whether a part is there with all its bytes; their content is not looked at."""
+    try:
+        return paths.file(part.file).stat().st_size == part.size
+    except OSError:
+        return False
+
+
+def changed(paths: LibraryPaths, contents: Contents) -> Part | None:
+    """Return a part that is not whole, or one of the lists that is not what was written."""
+    for part in contents.files():
+        try:
+            if not is_whole(paths, part) or (
+                part in contents.lists and hash_file(paths.file(part.file)) != part.sha256
+            ):
+                return part
+        except OSError:
+            return part
+    return None
+
+
+_OPEN = 200  # parts at once: each takes a file descriptor
+
+Positions = npt.NDArray[np.int64]
+
+
+def write_part(paths: LibraryPaths, file: str, schema: Any, batches: Sequence[bytes]) -> Part:
+    """Write record batches, encoded without their schema, as a part. Raises DiskFull."""
+    sink, rows = pa.BufferOutputStream(), 0
+    with pa.ipc.new_file(sink, schema) as writer:
+        for data in batches:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    content = sink.getvalue()
+    write_file(paths.file(file), content)
+    digest = hashlib.sha256(content).hexdigest()
+    return Part(file=file, rows=rows, size=content.size, sha256=digest)
+
+
+class Rows:
+    """The rows of several parts by their positions. Any thread may read.
+
+    `parts` come with the position of their first row, in ascending order.
+    """
+
+    def __init__(self, paths: LibraryPaths, parts: Sequence[tuple[int, Part]], schema: Any) -> None:
+        self._paths, self._parts, self._schema = paths, list(parts), schema
+        self._starts = [first for first, _ in self._parts]
+        self._open: dict[int, _Mapped] = {}
+        self._lock = threading.Lock()
+
+    def row(self, position: int) -> dict[str, Any]:
+        """Return one row. Raises LookupError for a position that no part holds."""
+        number = bisect_right(self._starts, position) - 1
+        if number < 0 or position >= self._starts[number] + self._parts[number][1].rows:
+            raise LookupError(position)
+        batch, offset = self._mapped(number).locate(position - self._starts[number])
+        row: dict[str, Any] = batch.slice(offset, 1).to_pylist()[0]
+        return row
+
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """Yield all record batches, with the position of their first row."""
+        for number, start in enumerate(self._starts):
+            for offset, batch in self._mapped(number, keep=False).batches():
+                yield start + offset, batch
+
+    def between(self, first: int, last: int) -> Iterator[tuple[int, Any]]:
+        """Yield the same, but only batches with rows from position `first` to `last`."""
+        for number, start in enumerate(self._starts):
+            if start <= last and first < start + self._parts[number][1].rows:
+                for offset, batch in self._mapped(number).batches(first - start, last - start):
+                    yield start + offset, batch
+
+    def _mapped(self, number: int, keep: bool = True) -> _Mapped:
+        with self._lock:
+            mapped = self._open.get(number)
+            if mapped is None:
+                mapped = self._opened(self._parts[number][1])
+                if keep:
+                    if len(self._open) >= _OPEN:
+                        del self._open[next(iter(self._open))]
+                    self._open[number] = mapped
+            return mapped
+
+    def _opened(self, part: Part) -> _Mapped:
+        path = self._paths.file(part.file)
+        try:
+            return _Mapped(path, part, self._schema)
+        except LibraryError as error:
+            now = read_contents(self._paths)
+            if path.exists() or now is None or part in now.files():
+                raise
+            raise is_replaced(self._paths) from error
+
+
+class _Mapped:
+    """One part, mapped into memory. Raises LibraryError if it is not what was written."""
+
+    def __init__(self, path: Path, part: Part, schema: Any) -> None:
+        self._path = path
+        try:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            found = self._reader.schema
+            if schemas.version_of(found) != schemas.VERSION or not found.equals(schema):
+                raise damaged(path, ValueError("not a part of a library of this version"))
+            count = self._reader.num_record_batches
+            sizes = [self._reader.get_batch(number).num_rows for number in range(count)]
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(path, error) from error
+        self._starts = [0, *np.cumsum(sizes).tolist()]
+        self._last: tuple[int, Any] = (-1, None)
+        if self._starts[-1] != part.rows:
+            raise damaged(path, ValueError("rows are missing"))
+
+    def locate(self, row: int) -> tuple[Any, int]:
+        number = bisect_right(self._starts, row) - 1
+        last, batch = self._last
+        if last != number:  # rows that are wanted one after the other often lie together
+            batch = self._batch(number)
+            self._last = number, batch
+        return batch, row - self._starts[number]
+
+    def batches(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, Any]]:
+        for number, (start, end) in enumerate(pairwise(self._starts)):
+            if last is None or (start <= last and first < end):
+                yield start, self._batch(number)
+
+    def _batch(self, number: int) -> Any:
+        try:
+            batch = self._reader.get_batch(number)
+            batch.validate(full=True)  # or a wrong offset has it read what is not its own
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(self._path, error) from error
+        return batch
+
+
+def damaged(path: Path, error: Exception) -> LibraryError:
+    """Return the error for a file that is not what was written."""
+    why = " ".join(str(error).split())
+    return LibraryError(
+        f"{path}: damaged ({why}); remove that file, then the same `hpcsci library build` mends it"
+    )
+
+
+def distinct(numbers: Positions) -> Positions:
+    """Return numbers in ascending order, each once.
+
+    `np.unique` imports masked arrays to look whether these are some, which takes longer.
+    """
+    ordered = np.sort(numbers)
+    new = np.ones(len(ordered), dtype=np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]
+
+
+def column(batch: Any, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers without nulls.
+
+    Numbers are read where they lie: in a reader, Arrow itself knows nothing of NumPy.
+    """
+    found = batch.column(name)
+    if pa.types.is_boolean(found.type):  # eight of them lie in a byte
+        bits: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
+        return bits
+    kind = np.dtype(str(found.type))
+    if not len(found):
+        return np.empty(0, dtype=kind)
+    data = found.buffers()[1]
+    return np.frombuffer(data, kind, len(found), found.offset * kind.itemsize)
+
+
+def as_column(numbers: npt.NDArray[Any]) -> Any:
+    """Return numbers as a column. Arrow would import NumPy's masked arrays to look for one."""
+    data = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, data])
+
+
+def lists(batch: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Return a column of lists as all their values and each list's length."""
+    found, offsets = batch.column(name).values, _offsets(batch, name)
+    return found.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], np.diff(offsets)
+
+
+def lengths(batch: Any, name: str) -> npt.NDArray[np.int64]:
+    """Return the length of each list of a column."""
+    return np.diff(_offsets(batch, name))
+
+
+def _offsets(batch: Any, name: str) -> npt.NDArray[np.int64]:
+    """Return where each list begins, and where the last one ends.
+
+    Arrow's own functions of lists take longer to import than a small library to build.
+    """
+    found: npt.NDArray[Any] = batch.column(name).offsets.to_numpy(zero_copy_only=False)
+    return found.astype(np.int64)

@@ -1,1 +1,0 @@
-"""Which records are the same paper, and the one row made of them."""

@@ -1,1 +1,0 @@
-"""Lines of type: where they stand, in which order they are read, as running text."""

@@ -1,0 +1,109 @@
+"""A model in one of its roles: asked for replies of a type, each under its call's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from hpcscientist.config.settings import RoleSettings
+from hpcscientist.errors import PlaybookExhausted, ReplyError
+from hpcscientist.models.prompting.fitting import Prompt, Window
+from hpcscientist.models.reply_limits import Limits
+from hpcscientist.models.structured import CUT_OFF, WARMER, ask, complete, warmer, with_format
+from hpcscientist.ports import Model
+from hpcscientist.records.idea import idea_seed
+from hpcscientist.records.model_calls import ModelRequest, Role
+
+T = TypeVar("T", bound=BaseModel)
+
+# What leaves one question unanswered. Steps that can do without an answer go on from there; what
+# ails the endpoint is nobody's answer and goes through.
+UNANSWERED = (ReplyError, PlaybookExhausted)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a request is for; `number` is the idea's, 0 where its subject is none.
+
+    Calls that ask the same of a model more than once have a `sample` each, and so a seed each.
+    Those that ask it side by side have a `draft` each, and those after a reply that was refused
+    say how many there were (`again`): either has a seed of its own and is asked warmer, for asked
+    in the same way small models give the same reply.
+    """
+
+    subject: str
+    number: int
+    stage: str
+    ordinal: int = 1
+    sample: int = 0
+    draft: int = 0
+    again: int = 0
+
+    def seed(self, campaign: int) -> int:
+        """Return its seed, from the campaign's, the idea's number and which reply it is."""
+        seed = idea_seed(campaign, self.number)
+        for place in filter(None, (self.sample, self.again, self.draft)):
+            seed = idea_seed(seed, place)
+        return seed
+
+
+class RoleClient:
+    """A model in one of its roles. `seed` is the campaign's; `window` the model's context."""
+
+    def __init__(
+        self,
+        model: Model,
+        role: Role,
+        settings: RoleSettings,
+        seed: int = 0,
+        window: Window | None = None,
+    ) -> None:
+        self._model, self._role, self._settings, self._seed = model, role, settings, seed
+        self._window = window or Window(settings.context)
+
+    async def ask(
+        self, call: Call, reply_type: type[T], prompt: Prompt, limits: Limits | None = None
+    ) -> T:
+        """Ask for a reply of a type, with repairs; its seed depends on campaign, idea and sample.
+
+        `limits` say what its fields may hold for this one question, where a server heeds a schema.
+        Raises ReplyError where there is no usable reply, and what the model raises.
+        """
+        request, window = self._request(call), self._window
+        return await ask(
+            self._model, request, reply_type, prompt=prompt, window=window, limits=limits
+        )
+
+    async def write(self, call: Call, prompt: Prompt, begun: str) -> str:
+        """Ask for free text that goes on from `begun`; return it without that.
+
+        Raises ReplyError where the shortest prompt does not fit or the reply is cut off, and what
+        the model raises.
+        """
+        request = self._request(call).model_copy(update={"begun": begun})
+        reply = await complete(self._model, request, prompt, self._window)
+        if reply.finish == CUT_OFF:
+            raise ReplyError(f"{call.subject}: the reply to {request.key} was cut off")
+        return reply.text
+
+    def _request(self, call: Call) -> ModelRequest:
+        settings = self._settings
+        return ModelRequest(
+            subject=call.subject,
+            stage=call.stage,
+            role=self._role,
+            ordinal=call.ordinal,
+            draft=call.draft,
+            messages=(),
+            temperature=warmer(settings.temperature, (call.again + call.draft) * WARMER),
+            top_p=settings.top_p,
+            max_tokens=settings.max_tokens,
+            seed=call.seed(self._seed),
+        )
+
+    async def fits(self, reply_type: type[BaseModel], prompt: Prompt) -> bool:
+        """Whether a prompt can be asked whole, but for what its template may leave out."""
+        asked = with_format(prompt, reply_type, self._window)
+        return await self._window.fits(asked, self._settings.max_tokens)

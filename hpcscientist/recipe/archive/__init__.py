@@ -1,1 +1,0 @@
-"""A recipe's code as one archive file, always with the same bytes."""

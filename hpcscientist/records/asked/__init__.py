@@ -1,1 +1,0 @@
-"""What models are asked, and what they answer: proposers, authors, those who vet."""

@@ -1,1 +1,0 @@
-"""What is known: papers and code, and what a survey finds in them."""

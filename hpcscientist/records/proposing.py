@@ -1,0 +1,223 @@
+"""What a proposer is given and what it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+from pydantic import Field
+
+from hpcscientist.records.base import Prose, Record, Scored
+from hpcscientist.records.idea import Idea, KnobValue, Mode, Proposal, Score
+from hpcscientist.records.literature import ConceptRecord
+
+# Proposing step by step, and what is checked before code is written: replies and records.
+
+Decision = Literal["novel", "not_novel", "undecided"]
+
+
+class Direction(Record):
+    """One direction in which an idea may lie."""
+
+    title: Prose = Field(min_length=1, max_length=200)
+    summary: Prose = Field(min_length=1)
+
+
+class DirectionsReply(Record):
+    """The reply schema of stage `directions`: a divergent batch."""
+
+    directions: tuple[Direction, ...] = Field(min_length=1)
+
+
+class Judgement(Record):
+    """One direction judged; part of a reply."""
+
+    direction: int = Field(ge=1, description="Its number in the list.")
+    novelty: Score
+    soundness: Score
+    potential: Score
+    reason: Prose = Field(min_length=1)
+
+
+class ConvergeReply(Scored):
+    """The reply schema of stage `converge`: the directions of a batch, judged."""
+
+    judgements: tuple[Judgement, ...] = Field(min_length=1)
+
+
+class ReflectReply(Record):
+    """The reply schema of stage `reflect`. Without a proposal the one before stands."""
+
+    remarks: Prose = Field(
+        min_length=1, description="What is weak about the idea, or that it is good."
+    )
+    done: bool = Field(description="True if the idea needs no further round.")
+    proposal: Proposal | None = None
+
+
+class Citation(Record):
+    """A paper of the library as evidence; part of a reply."""
+
+    paper_id: str = Field(min_length=1)
+    why: Prose = Field(min_length=1, description="What it shows, in one sentence.")
+
+
+class NoveltyReply(Record):
+    """The reply schema of stage `novelty`: a decision with evidence, or another search."""
+
+    decision: Literal["novel", "not_novel", "undecided", "search"]
+    query: Prose = Field(
+        default="", description="What to search for next, if the decision is search."
+    )
+    evidence: tuple[Citation, ...] = ()
+    reason: Prose = Field(min_length=1)
+
+
+class FeasibilityReply(Record):
+    """The reply schema of stage `feasibility`: what one full trial of the idea needs."""
+
+    seconds: float = Field(ge=0, description="Seconds of one full trial, estimated.")
+    memory_mb: float = Field(ge=0, description="Memory of one trial in MiB, estimated.")
+    files: tuple[Prose, ...] = Field(default=(), description="Files of the reference that change.")
+    data: tuple[Prose, ...] = Field(default=(), description="Data it needs that the recipe lacks.")
+    packages: tuple[Prose, ...] = Field(
+        default=(), description="Imports it needs beyond those there."
+    )
+    fits: bool
+    reason: Prose = Field(min_length=1)
+
+
+class Vetted(Record):
+    """An idea that goes on, with what the library has of its concepts."""
+
+    idea: Idea
+    concepts: tuple[ConceptRecord, ...] = ()
+
+
+class Verdict(Record, ABC):
+    """What a judge makes of an idea before code is written."""
+
+    @property
+    @abstractmethod
+    def objection(self) -> str | None:
+        """Why the idea goes no further, in one line; None: it does."""
+
+
+class NoveltyVerdict(Verdict):
+    """Whether an idea is new, as far as the library tells. `evidence` cites papers it was shown."""
+
+    decision: Decision
+    reason: str
+    evidence: tuple[Citation, ...] = ()
+    queries: tuple[str, ...] = ()
+    rounds: int = 0
+    library: str = ""
+
+    @property
+    def objection(self) -> str | None:
+        """Why the idea goes no further; None: it does."""
+        if self.decision != "not_novel":
+            return None
+        cited = [f"{paper.paper_id} ({paper.why.rstrip('.')})" for paper in self.evidence]
+        return f"not novel: {'; '.join([*cited, self.reason])}"
+
+
+class FeasibilityVerdict(Verdict):
+    """Whether an idea fits the recipe; `problems` names what does not, each with its figures."""
+
+    fits: bool
+    problems: tuple[str, ...] = ()
+    reason: str
+    seconds: float | None = None
+    memory_mb: float | None = None
+
+    @property
+    def objection(self) -> str | None:
+        """Why the idea goes no further; None: it does."""
+        if self.fits:
+            return None
+        return f"set aside, not feasible: {'; '.join(self.problems) or self.reason}"
+
+
+class ArchiveEntry(Record):
+    """An earlier idea of the campaign; `finding` is a short phrase such as "in progress"."""
+
+    idea_id: str
+    title: str
+    summary: str
+    finding: str
+
+
+class PastScore(Record):
+    """An earlier idea's mean primary metric with its knobs; None where it was not scored."""
+
+    idea_id: str
+    number: int = Field(ge=1)
+    knobs: dict[str, KnobValue]
+    value: float | None
+
+
+class Reference(Record):
+    """A paper of the survey as a prompt shows it."""
+
+    paper_id: str
+    title: str
+    abstract: str
+    year: int | None = None
+
+
+class Leader(Record):
+    """The best idea so far, to be developed in mode `follow-up`; `effect` is a phrase."""
+
+    idea_id: str
+    proposal: Proposal
+    effect: str
+
+
+class Repeated(Record):
+    """An idea that repeats an earlier one, and the `reason` why it is thought to.
+
+    Title and summary are the earlier one's, "" where that is another campaign's.
+    """
+
+    proposal: Proposal
+    title: str
+    summary: str
+    reason: str
+
+
+class ProposalTask(Record):
+    """What is known when idea `number` is proposed, in order of idea numbers.
+
+    `shown` lists the ideas whose findings stand in `feedback` or `archive`. `direction` is what
+    this idea is to work out, `others` the titles of those that the rest of its batch works out.
+    """
+
+    idea_id: str
+    number: int = Field(ge=1)
+    round: int = Field(ge=1)
+    feedback: str
+    archive: tuple[ArchiveEntry, ...]
+    scores: tuple[PastScore, ...]
+    shown: tuple[str, ...] = ()
+    mode: Mode = "open"
+    instruction: str = ""
+    references: tuple[Reference, ...] = ()
+    direction: Direction | None = None
+    others: tuple[str, ...] = ()
+    leader: Leader | None = None
+
+
+class BatchTask(Record):
+    """What is known when a batch of ideas is to be told apart. `first` is asked for it."""
+
+    first: ProposalTask
+    numbers: tuple[int, ...] = Field(min_length=1)
+
+
+class Proposed(Record):
+    """A proposal; `shown` lists the ideas whose findings the proposer was told."""
+
+    proposal: Proposal
+    shown: tuple[str, ...] = ()
+    knobs: dict[str, KnobValue] | None = None

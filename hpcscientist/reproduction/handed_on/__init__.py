@@ -1,1 +1,0 @@
-"""An idea's folder without its campaign: is it whole, and does it come out again?"""

@@ -1,0 +1,243 @@
+"""Running a claim's trials again, by the campaign's runner and backends, in another folder."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hpcscientist.campaign.dispatcher import journalled
+from hpcscientist.campaign.specs import SpecFactory
+from hpcscientist.campaign.trial_runner import TrialRunner
+from hpcscientist.errors import DiskFull, Interrupted, MachineTrouble, RunDirectoryError
+from hpcscientist.files import vault
+from hpcscientist.files.handed import read_regular
+from hpcscientist.files.rundir import RunPaths
+from hpcscientist.history import journal
+from hpcscientist.history.frozen import CampaignConfig
+from hpcscientist.history.journal import Journal
+from hpcscientist.history.state import CampaignState
+from hpcscientist.launching.shutdown import STOP_SIGNALS
+from hpcscientist.launching.sites import choosing
+from hpcscientist.ports import Tell
+from hpcscientist.recipe.load import Recipe
+from hpcscientist.records.events import CampaignStarted, Event, IdeaProposed, TrialEnded
+from hpcscientist.records.findings import Claim, Measured
+from hpcscientist.records.idea import BASELINE_ID, Attempt
+from hpcscientist.records.trial import MachineFailed, Scored, Split, Stage, TrialReport, TrialSpec
+from hpcscientist.reproduction import folder
+from hpcscientist.reproduction.recorded import Recorded, read_idea
+
+# Trials of the baseline that were run again for another claim of the same campaign already.
+#
+# All claims of a campaign have the same baseline, seed by seed. Where several are run again one
+# after the other, it is run once: a trial is taken over where its spec.json says the same, all
+# hashes, limits, places and the package included.
+
+
+def baseline_reports(
+    beside: Iterable[RunPaths], specs: Sequence[TrialSpec]
+) -> dict[str, TrialReport]:
+    """Return the reports by trial id of the baseline's `specs` for which a rerun `beside` has a
+    score.
+
+    One that failed may have done so for what else the machine did, and is run again; so is what a
+    rerun ran whose journal is damaged.
+    """
+    wanted = {spec.trial_id: spec for spec in specs if spec.idea_id == BASELINE_ID}
+    found: dict[str, TrialReport] = {}
+    for paths in beside:
+        try:
+            events = journal.read(paths.journal)
+        except RunDirectoryError:
+            continue
+        for event in events:
+            if not isinstance(event, TrialEnded) or event.report.trial_id in found:
+                continue
+            report, spec = event.report, wanted.get(event.report.trial_id)
+            scored = isinstance(report.outcome, Scored)
+            if spec is not None and scored and _is_same(paths, spec):
+                found[report.trial_id] = report
+    return found
+
+
+def _is_same(paths: RunPaths, spec: TrialSpec) -> bool:
+    """Whether that rerun's trial was specified as this one, but for when, and for which rerun."""
+    try:
+        other = TrialSpec.model_validate_json(read_regular(paths.trial(spec.trial_id).spec))
+    except (OSError, ValueError):
+        return False
+    own = {"campaign_id": spec.provenance.campaign_id}
+    free = {
+        "run": spec.run,
+        "queued_at": spec.queued_at,
+        "seal": "",
+        "provenance": other.provenance.model_copy(update=own),
+    }
+    return other.model_copy(update=free) == spec
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A rerun that is ready to begin. `config` says where data, image and interpreter are now.
+
+    `asked` is the command by which it was asked for, but for --out.
+    What reruns `beside` it, of other claims of the campaign, ran of the baseline is not run again.
+    """
+
+    recorded: Recorded
+    claim: Claim
+    recipe: Recipe
+    config: CampaignConfig
+    paths: RunPaths
+    tell: Tell
+    beside: Sequence[RunPaths] = ()
+    asked: str = "hpcsci reproduce"
+
+    def run(self) -> dict[str, TrialReport]:
+        """Run all trials of the claim and return their reports by trial.
+
+        Raises Interrupted on a signal, MachineTrouble where the machine failed some for good,
+        CampaignBusy, DiskFull, RunDirectoryError, SchedulerError; the folder can be taken up again
+        after any of them.
+        """
+        with folder.held(self.paths) as generation:
+            own = folder.identity(self.paths)
+            specs: list[TrialSpec] = []
+            state = CampaignState()
+            live = False
+
+            def observe(event: Event) -> None:
+                state.apply(event)
+                if live and isinstance(event, TrialEnded):
+                    self._said(event.report, state, len(specs))
+
+            journal = Journal(self.paths.journal, observe)
+            try:
+                live = True
+                # First of all, so that whatever fails from here on makes no other key next time.
+                self._begin(journal, own)
+                specs = self._specs(own)
+                known = baseline_reports(self.beside, specs)
+                specs = [spec for spec in specs if spec.trial_id not in known]
+                if known:
+                    self.tell(f"{len(known)} trials of the baseline were run again before")
+                reports = asyncio.run(self._run(specs, journal, state, generation))
+            except DiskFull as error:
+                raise DiskFull(f"{self.paths.root}: no space left; {self._mend()}") from error
+            finally:
+                journal.close()
+            failed = [r for r in reports if isinstance(r.outcome, MachineFailed)]
+            if failed:
+                first = failed[0].outcome
+                assert isinstance(first, MachineFailed)
+                raise MachineTrouble(
+                    f"the machine failed {len(failed)} trials, {failed[0].trial_id} first "
+                    f"({first.failure.value}): {first.detail}; {self._mend()}"
+                )
+            vault.forget_campaign_key(own)
+            return known | {report.trial_id: report for report in reports}
+
+    def _begin(self, journal: Journal, own: str) -> None:
+        """The first events. An idea's look at the test split is copied where it was spent, and
+        nothing else lets trials there.
+        """
+        idea = self.recorded.idea
+        journal.record(CampaignStarted(campaign_id=own))
+        journal.record(
+            IdeaProposed(
+                idea_id=idea.idea_id,
+                number=idea.number,
+                round=idea.round,
+                title=idea.title,
+                parent_ids=idea.parent_ids,
+                arm=idea.arm,
+                summary=idea.summary,
+                knobs=idea.knobs,
+                shown=idea.shown,
+                idea_hash=idea.idea_hash,
+            )
+        )
+        if idea.spent is not None:
+            journal.record(idea.spent)
+
+    def _specs(self, own: str) -> list[TrialSpec]:
+        """Every trial as the campaign specified it, but for the places where things are now."""
+        config = self.config.model_copy(update={"campaign_id": own})
+        factory = SpecFactory(config=config, recipe=self.recipe, paths=self.recorded.paths)
+        attempt = Attempt(
+            idea_id=self.claim.idea_id,
+            number=self.claim.attempt,
+            code_hash=self.claim.code_hash,
+            note="",
+        )
+        baseline = factory.baseline()[0]
+        idea = factory.full(read_idea(self.recorded), attempt)[0]
+        specs: list[TrialSpec] = []
+        for split, evidence in self.claim.evidence.items():
+            specs += [_like(baseline, trial, split, config) for trial in evidence.baseline]
+            specs += [_like(idea, trial, split, config) for trial in evidence.idea]
+        return specs
+
+    async def _run(
+        self,
+        specs: Sequence[TrialSpec],
+        journal: Journal,
+        state: CampaignState,
+        generation: int,
+    ) -> list[TrialReport]:
+        loop = self.config.settings.loop
+        own, slots = specs[0].provenance.campaign_id, min(len(specs), self.config.slots)
+        backend = journalled(
+            choosing.of(self.config).open(self.paths, own, slots),
+            *(journal, state, generation),
+            notify=lambda name, text: self.tell(text),
+        )
+        runner = TrialRunner(
+            paths=self.paths,
+            journal=journal,
+            state=state,
+            backend=backend,
+            generation=generation,
+            retries=loop.machine_retries,
+            pause_s=loop.machine_pause_s,
+        )
+        work, reason = asyncio.create_task(runner.run(specs)), ""
+
+        def stop(number: signal.Signals) -> None:
+            nonlocal reason
+            reason = number.name
+            work.cancel()
+
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+                asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        try:
+            await asyncio.wait({work})
+            if reason and work.cancelled():
+                raise Interrupted(f"stopped by {reason}; {self._mend()}")
+            return work.result()
+        finally:
+            await backend.close()
+
+    def _said(self, report: TrialReport, state: CampaignState, total: int) -> None:
+        done = state.count_trials("scored") + state.count_trials("failed")
+        self.tell(f"[{done}/{total}] {report.trial_id} {report.outcome.kind.replace('_', ' ')}")
+
+    def _mend(self) -> str:
+        return f"go on with `{self.asked} --out {self.paths.root}`"
+
+
+def _like(spec: TrialSpec, trial: Measured, split: Split, config: CampaignConfig) -> TrialSpec:
+    """Return a spec of the search for another seed, on either split."""
+    places = {"data": config.views[split], "labels": config.labels[split]}
+    return spec.model_copy(
+        update={
+            "trial_id": trial.trial_id,
+            "seed": trial.seed,
+            "split": split,
+            "stage": Stage.CONFIRM if split is Split.TEST else spec.stage,
+            "sources": spec.sources.model_copy(update=places),
+        }
+    )
