@@ -220,7 +220,7 @@ def _ideas(source: Source, draft: Draft) -> None:
         )
         taken += 1
     draft.put(SEED_IDEAS, json.dumps(ideas, indent=1, ensure_ascii=False) + "\n")
-    draft.maps(SEED_IDEAS, f"{taken} ideas; Experiment is their method and plan")
+    draft.maps(SEED_IDEAS, f"ideas taken: {taken}; Experiment is the method and the plan")
 
 
 FORMAT = Format(

@@ -195,7 +195,8 @@ def give(draft: Draft, request: Request, source: str, *, required: bool = True) 
         "licence": "that of your data",
         "required": required,
     }
-    draft.maps(f"{len(names)} files of --data", "stay where they are; launch with --data, too")
+    many = "s" * (len(names) != 1)
+    draft.maps(f"{len(names)} file{many} of --data", "left where they are; launch with --data")
     draft.commands = [f"{command} --data {folder}" for command in draft.commands]
     return names
 
