@@ -41,7 +41,7 @@ def rules_of(config: CampaignConfig, recipe: Recipe, agents: Agents) -> Rules:
             follows=settings.proposing.mode == "follow-up",
             batch=settings.proposing.batch if agents.stages.get(DIRECTIONS) is not None else 1,
         ),
-        confirmation=_confirmation(settings),
+        confirmation=_confirmation(settings, spec),
         strategies=_strategies(settings, spec, agents, measuring),
         budgets=tuple(step.name for step in budgets),
         schedule=schedule,
@@ -65,10 +65,12 @@ def _extent(config: CampaignConfig, agents: Agents) -> Extent:
     )
 
 
-def _confirmation(settings: Settings) -> Confirmation:
+def _confirmation(settings: Settings, spec: RecipeSpec) -> Confirmation:
     rule = judging.rule_of(settings)
     final = rule.decision == "fdr" and rule.control == "online"
-    return Confirmation(enabled=settings.loop.confirm, early=final)
+    # Fresh seeds make no number true that the candidate computes itself.
+    enabled = settings.loop.confirm and not spec.primary.is_self_reported
+    return Confirmation(enabled=enabled, early=final)
 
 
 def _strategies(

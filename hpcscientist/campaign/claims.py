@@ -157,8 +157,13 @@ def encode(claim: Claim) -> bytes:
 def derive(
     config: CampaignConfig, recipe: Recipe, state: CampaignState, idea_id: str
 ) -> Claim | None:
-    """Return the claim of an idea; None unless it ended scored, on seeds that the baseline has."""
+    """Return the claim of an idea; None unless it ended scored, on seeds that the baseline has.
+
+    Nothing is claimed of metrics that candidates report themselves.
+    """
     idea = state.ideas[idea_id]
+    if recipe.spec.primary.is_self_reported:
+        return None
     if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
         return None
     attempt, metric = idea.ended.attempt, recipe.spec.primary

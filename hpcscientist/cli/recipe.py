@@ -1,21 +1,27 @@
-"""`hpcsci recipe list|new|check`."""
+"""`hpcsci recipe list|new|check|import`."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
 from hpcscientist.errors import RecipeError, UsageError
+from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
+from hpcscientist.importers import registry
+from hpcscientist.importers.draft import slug
+from hpcscientist.importers.request import Request
+from hpcscientist.importers.source import open_source
 from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
-from hpcscientist.records.trial import Budget, Scored
+from hpcscientist.records.trial import Budget, Direction, Scored
 from hpcscientist.records.writing import REPLIES
 
 
@@ -67,6 +73,95 @@ def check(name: str, run: bool, full: bool, **options: str | None) -> None:
             for rehearsal in rehearse(load.load(copy), settings, full=full):
                 _tell(path, rehearsal)
     click.echo(f"{path}: ok")
+
+
+def _described() -> str:
+    """Say what there are importers for. None is read before it is asked for."""
+    return "\n".join(f"  {each.name:16} {each.says}" for each in registry.OURS)
+
+
+@recipe.command(
+    "import",
+    help=f"""Write a recipe made of the task SOURCE, which another tool has in its FORMAT.
+
+SOURCE is a file, a folder or a zip archive. Nothing of it is run: what a trial or the preparation
+of data will run lies in the recipe, to be read. Each part of the task is told with what becomes of
+it: maps, adapted, lost, warning (to be known before numbers are trusted), or refused.
+
+\b
+FORMAT is one of
+{_described()}
+
+Metrics that the task's own code computes are self-reported: marked so wherever they are shown,
+never confirmed, never a claim. With --scorer FILE, a score.py as recipes/README.md describes it,
+the file --predictions is held against labels in --data FOLDER (public/train, public/validation,
+public/test, private/validation, private/test).
+
+\b
+hpcsci recipe import script train.py --check
+hpcsci recipe import script train.py --metric "val accuracy" --data input --out recipes/mine
+hpcsci recipe check recipes/mine --run --data input""",
+)
+@click.argument("format_name", metavar="FORMAT")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--out", metavar="DIR", help="The recipe's folder, not there yet [recipes/NAME].")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Say what maps and what does not; write nothing."
+)
+@click.option("--metric", metavar="NAME", help="The metric that decides, as the task calls it.")
+@click.option(
+    "--direction", type=click.Choice([d.value for d in Direction]), help="Which way it is better."
+)
+@click.option(
+    "--scorer", metavar="FILE", type=click.Path(path_type=Path), help="Your own score.py."
+)
+@click.option("--predictions", metavar="NAME", help="The file that the task's code writes for it.")
+@click.option(
+    "--data", metavar="FOLDER", type=click.Path(path_type=Path), help="Files that the task reads."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), help="Of a trial at the full budget."
+)
+@click.option(
+    "--self-reported", is_flag=True, help="Keep its own metrics where a scorer is shipped."
+)
+@click.option(
+    "--run-source", is_flag=True, help="Run the task's preparation, and search its data for labels."
+)
+@click.option("--recipe", metavar="NAME", help="scientist-bench: the recipe to build on.")
+@click.option(
+    "--level", type=click.IntRange(1, 2), default=1, help="scientist-bench: how much is instructed."
+)
+def import_(
+    format_name: str,
+    source: Path,
+    out: str | None,
+    only_check: bool,
+    direction: str | None,
+    **asked: Any,
+) -> None:
+    """Import a recipe; its help is put together above."""
+    kind = registry.format_of(format_name)
+    for option in ("data", "scorer"):  # other processes than this one read them
+        if asked[option] is not None:
+            asked[option] = expanded(str(asked[option])).absolute()
+    request = Request(
+        open_source(expanded(str(source))),
+        direction=Direction(direction) if direction else None,
+        **asked,
+    )
+    target = Path("recipes", slug(request.source.stem)) if out is None else expanded(out)
+    draft = registry.draft_of(kind, request, target)
+    registry.search_labels(draft, request)
+    for line in draft.lines:
+        click.echo(str(line), err=not only_check)
+    draft.require()
+    if only_check:
+        return
+    draft.write(target)
+    click.echo(printable(str(target)))
+    for command in draft.commands:
+        click.echo(f"next: {printable(command.format(recipe=target))}", err=True)
 
 
 def _tell(path: Path, rehearsal: Rehearsal) -> None:

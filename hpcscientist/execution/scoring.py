@@ -61,7 +61,9 @@ def score(spec: TrialSpec, paths: TrialPaths, stop: threading.Event) -> tuple[Ou
             changed = f"{spec.sources.scorer} was changed while the trial ran: restore it"
             return machine_failed(MachineFailure.SETUP, changed), None
         outcome = _run_scorer(spec, private, stop)
-    return outcome, taken if isinstance(outcome, Scored) else None
+    # Equal numbers that candidates report of themselves do not show that they did the same.
+    is_evidence = isinstance(outcome, Scored) and not spec.metrics[0].is_self_reported
+    return outcome, taken if is_evidence else None
 
 
 def is_scorer_intact(spec: TrialSpec) -> bool:

@@ -29,6 +29,9 @@ from hpcscientist.records.site import Host
 from hpcscientist.records.trial import Isolation, MetricSpec
 from hpcscientist.results.aggregate import Overview, overview
 
+SELF_REPORTED_NOTE = (
+    "metrics are self-reported: the code of ideas computes them, so nothing is confirmed or claimed"
+)
 # Results that the journal knows and the result files lack, or tell otherwise.
 #
 # A result that is written and not journalled yet is none of them: a campaign that runs has such.
@@ -165,6 +168,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
         notes=(
             *state.notes,
             *filter(None, [drifted(state, metric), tampering(state.tampering)]),
+            *([SELF_REPORTED_NOTE] if metric.is_self_reported else []),
         ),
         quality=measure(state),
         rule=str(rule_of(config.settings)),

@@ -18,6 +18,7 @@ from hpcscientist.execution.sandbox import isolation
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.history import stale_launch
+from hpcscientist.judgement.summary import SELF_REPORTED_NOTE
 from hpcscientist.launching import embedder_choice
 from hpcscientist.launching.launch_plan import LaunchPlan
 from hpcscientist.launching.serving import colocated_trials, nodes, sharing
@@ -46,6 +47,8 @@ def check(settings: Settings, folder: Path) -> LaunchPlan:
     _check_allocation(settings)
     path = find(settings.recipe)
     recipe = load(path, settings.setup)
+    if recipe.spec.primary.is_self_reported:
+        settings = without_confirmation(settings)
     spec = settings.model or _assumed_model(recipe, path)
     parsed = parse_spec(spec)
     placement = place(settings, recipe, folder)
@@ -88,6 +91,8 @@ def check(settings: Settings, folder: Path) -> LaunchPlan:
         embedder=None if parsed.kind == "search" else open_embedder(settings.embedding),
         earlier=earlier.read(settings, recipe.spec.name),
     )
+    if recipe.spec.primary.is_self_reported:
+        placement = replace(placement, notes=(*placement.notes, SELF_REPORTED_NOTE))
     if unseen := _unseen(found):
         placement = replace(placement, notes=(*placement.notes, unseen))
     # Last, for it takes longest.
@@ -116,6 +121,12 @@ def settle(settings: Settings, folder: Path) -> Settings:
     return campaign_library.settle(
         embedder_choice.settle(earlier.settle(settings, folder), folder), folder
     )
+
+
+def without_confirmation(settings: Settings) -> Settings:
+    """Return settings by which nothing is confirmed, as befits self-reported metrics."""
+    loop = settings.loop.model_copy(update={"confirm": False})
+    return settings.model_copy(update={"loop": loop})
 
 
 def _assumed_model(recipe: Recipe, path: Path) -> str:

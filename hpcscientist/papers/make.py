@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.errors import CampaignBusy, RunDirectoryError
+from hpcscientist.errors import CampaignBusy, RunDirectoryError, UsageError
 from hpcscientist.files.lock import Held, Lock
 from hpcscientist.files.rundir import PaperPaths, RunPaths
 from hpcscientist.files.text import one_line
@@ -168,6 +168,11 @@ def open_studio(paths: RunPaths, wanted: Wanted) -> Studio:
         )
     recipe = LaunchedRecipe(paths.recipe, config.recipe_hash).load()
     metric = recipe.spec.primary
+    if metric.is_self_reported:
+        raise UsageError(
+            f"{paths.root}: its metrics are self-reported, so it has no claims to write up; import "
+            "its task with a scorer of your own (hpcsci recipe import … --scorer FILE)"
+        )
     library = library_of(paths, config)
     runs = {trial.trial_id: trial.run for trial in state.trials.values()}
     return Studio(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import tempfile
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from hpcscientist.errors import RecipeError
+from hpcscientist.recipe.new_folder import new_folder
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _SUFFIX = ".tmpl"
 
 
@@ -23,33 +22,14 @@ def create(name: str, folder: Path) -> Path:
     Raises RecipeError for a bad name, an existing target, or a folder that cannot be
     written, and then leaves nothing behind.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise RecipeError(
             f"{name!r} cannot name a recipe; use a lower-case letter, then at most 63 letters, "
             "digits, '-' or '_'"
         )
     target = folder / name
-    if target.exists() or target.is_symlink():
-        raise RecipeError(f"{target} exists already; choose another name or remove it")
-    made_folders = [p for p in (folder, *folder.parents) if not p.exists()]
-    staging = None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
+    with new_folder(target) as staging:
         _write(resources.files("hpcscientist.recipe") / "template", staging, target)
-        staging.chmod(0o755)
-        staging.rename(target)
-    except BaseException as error:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
-        for made in made_folders:
-            if made.is_dir() and not any(made.iterdir()):
-                made.rmdir()
-        if isinstance(error, OSError):
-            raise RecipeError(
-                f"{target} cannot be written: {error.strerror}; choose another folder"
-            ) from error
-        raise
     return target
 
 

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue
-from hpcscientist.records.trial import Budget, MetricSpec, ProcessSpec, StepName
+from hpcscientist.records.trial import SELF_REPORTED, Budget, MetricSpec, ProcessSpec, StepName
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 _PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # of more no file system makes a name
@@ -123,8 +123,13 @@ class DataSpec(Record):
 
 
 class ScorerSpec(Record):
-    """What one run of score.py may use: it is trusted, and bounded all the same."""
+    """What one run of score.py may use: it is trusted, and bounded all the same.
 
+    `kind` says what it is given: `predictions` for inputs whose labels it alone sees, or numbers
+    that the candidate computed (`self-reported`). Of the latter nothing is confirmed or claimed.
+    """
+
+    kind: Literal["predictions", "self-reported"] = "predictions"
     seconds: float = Field(default=120.0, gt=0, le=7 * 86_400)
     memory_mb: int = Field(default=4096, ge=64, le=2**27)
 
@@ -202,6 +207,23 @@ class RecipeSpec(Record):
                     "that hands a file on"
                 )
             handed |= {process.name} if process.file else set()
+        return self
+
+    @model_validator(mode="after")
+    def _self_reported_metrics_say_so(self) -> RecipeSpec:
+        reported = self.scorer.kind == "self-reported"
+        for metric in self.metrics:
+            if metric.is_self_reported == reported:
+                continue
+            if reported:
+                raise ValueError(
+                    f"metric {metric.name!r}: [scorer] is self-reported, and names say so: "
+                    f"call it {SELF_REPORTED + metric.name!r}"
+                )
+            raise ValueError(
+                f"metric {metric.name!r}: only a [scorer] of kind self-reported has such metrics; "
+                "set kind there, or name it otherwise"
+            )
         return self
 
     @model_validator(mode="after")

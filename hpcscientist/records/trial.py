@@ -143,12 +143,23 @@ class Isolation(StrEnum):
     NONE = "none"
 
 
+SELF_REPORTED = "self-reported "
+"""Begins the name of a metric that the candidate computes itself, so that no table, plot, prompt or
+paper can show its value without saying so.
+"""
+
+
 class MetricSpec(Record):
     """A metric that the scorer reports. `minimum_effect` is in the metric's unit."""
 
     name: str
     direction: Direction
     minimum_effect: float = Field(default=0.0, ge=0)
+
+    @property
+    def is_self_reported(self) -> bool:
+        """Whether the candidate computed the value itself: then nothing confirms it."""
+        return self.name.startswith(SELF_REPORTED)
 
 
 class Provenance(Record):
@@ -265,7 +276,11 @@ class Usage(Record):
 
 
 class TrialReport(Record):
-    """What came of a trial. `predictions_hash` is None unless predictions were scored."""
+    """What came of a trial.
+
+    `predictions_hash` is None unless predictions were scored; numbers that a candidate reports of
+    itself are none.
+    """
 
     # A metric may be no number, which no JSON holds.
     model_config = ConfigDict(ser_json_inf_nan="constants")

@@ -12,14 +12,14 @@ from hpcscientist.files.handed import read_regular
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import one_line
 from hpcscientist.history import frozen
-from hpcscientist.history.entities import IdeaState
+from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.frozen import CampaignConfig
 from hpcscientist.history.state import CampaignState
 from hpcscientist.history.status import read_state
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.findings import Claim
 from hpcscientist.records.idea import Idea
-from hpcscientist.records.trial import Split
+from hpcscientist.records.trial import SELF_REPORTED, Scored, Split
 
 _SHOWN = 10
 
@@ -56,7 +56,17 @@ def read(paths: RunPaths, idea_id: str) -> Recorded:
             f"--idea {idea_id}: was never scored at the full budget: {idea.left.reason}; "
             f"{_scored(state)}"
         )
+    if any(map(_is_self_reported, state.trials.values())):
+        raise UsageError(
+            f"--idea {idea_id}: its metrics are self-reported, so there is no claim to run "
+            "again; import its task with a scorer (hpcsci recipe import … --scorer FILE)"
+        )
     return Recorded(paths, config, state, idea, idea.ended.attempt)
+
+
+def _is_self_reported(trial: TrialState) -> bool:
+    outcome = trial.report.outcome if trial.report is not None else None
+    return isinstance(outcome, Scored) and any(n.startswith(SELF_REPORTED) for n in outcome.metrics)
 
 
 def of_claim(paths: RunPaths, claim: Claim, config: CampaignConfig) -> Recorded:

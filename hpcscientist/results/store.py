@@ -163,7 +163,7 @@ def _table_of(spec: TrialSpec, report: TrialReport) -> Any:
         "split": spec.split.value,
         "budget": str(spec.budget),
         "isolation": spec.isolation.value,
-        "self_reported": False if scored else None,
+        "self_reported": any(m.is_self_reported for m in spec.metrics) if scored else None,
         "status": outcome.kind,
         "failure": None if isinstance(outcome, Scored) else outcome.failure.value,
         "detail": None if isinstance(outcome, Scored) else outcome.detail,

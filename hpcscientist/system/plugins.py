@@ -1,6 +1,6 @@
-"""What other installed packages add: stages, backends, strategies, models, by entry points.
+"""What other installed packages add: stages, backends, strategies, models, importers of recipes.
 
-A package names them in its pyproject.toml, for example
+A package names them as entry points in its pyproject.toml, for example
 
     [project.entry-points."hpcscientist.stages"]
     ethics = "my_package.ethics:STAGE"
@@ -20,7 +20,7 @@ from typing import Any, Literal
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.files.text import one_line
 
-Group = Literal["stages", "backends", "strategies", "models"]
+Group = Literal["stages", "backends", "strategies", "models", "importers"]
 
 
 @dataclass(frozen=True, slots=True)

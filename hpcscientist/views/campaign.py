@@ -30,7 +30,7 @@ from hpcscientist.recipe.launched import LaunchedRecipe
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.findings import ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import SELF_REPORTED, MetricSpec
 from hpcscientist.views.ideas import Best, IdeaView, best_so_far, ideas_of
 from hpcscientist.views.resources import (
     Failure,
@@ -140,7 +140,7 @@ def next_command(folder: str, rows: Sequence[ResultRow], *, ended: bool, is_driv
     if not ended:
         return f"hpcsci resume {directory}"
     best = best_row(rows)
-    if best is not None:
+    if best is not None and not best.metric.startswith(SELF_REPORTED):
         return f"hpcsci reproduce {directory} --idea {best.idea_id}"
     return f"hpcsci report {directory}"
 

@@ -18,6 +18,7 @@ from result_makers import FAILED, make_report, make_spec
 from hpcscientist.errors import RunDirectoryError
 from hpcscientist.files.rundir import TrialPaths
 from hpcscientist.records.trial import (
+    SELF_REPORTED,
     IdeaFailed,
     IdeaFailure,
     MachineFailed,
@@ -214,3 +215,14 @@ def test_a_spec_is_written_so_that_workers_of_earlier_releases_read_it() -> None
     spec = make_spec("t")
     assert json.loads(spec.model_dump_json())["stage"] == "search"
     assert TrialSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_what_candidates_report_of_themselves_is_marked_in_every_row(tmp_path: Path) -> None:
+    spec = make_spec("t-1")
+    metrics = tuple(m.model_copy(update={"name": SELF_REPORTED + m.name}) for m in spec.metrics)
+    spec = spec.model_copy(update={"metrics": metrics})
+    paths = TrialPaths(tmp_path)
+    write_result(paths, spec, make_report(spec, {metric.name: 0.5 for metric in metrics}))
+    table = read_table(paths.result)
+    assert table is not None
+    assert table["self_reported"].to_pylist() == [True, True]

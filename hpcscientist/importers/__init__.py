@@ -1,0 +1,1 @@
+"""Recipes made of tasks in the formats of other tools; nothing of a task is executed here."""

@@ -1,0 +1,166 @@
+"""A recipe in the making: its files, and line by line what of a task maps and what does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from hpcscientist.errors import RecipeError
+from hpcscientist.files.hashing import hash_bytes, hash_named
+from hpcscientist.files.text import one_line, printable
+from hpcscientist.recipe.checks.check import check
+from hpcscientist.recipe.checks.files import RECIPE_FILE
+from hpcscientist.recipe.new_folder import new_folder
+
+_UNSLUGGED = re.compile(r"[^a-z0-9]+")
+_SLOT = re.compile(r"@([A-Z_]+)@")
+
+
+class Fate(StrEnum):
+    """What becomes of a part of a task."""
+
+    MAPS = "maps"  # taken as it is
+    ADAPTED = "adapted"  # taken in another form
+    LOST = "lost"  # left out
+    WARNING = "warning"  # taken, and to be known before its numbers are trusted
+    REFUSED = "refused"  # without it there is no recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of `--check`: a part of the task, what becomes of it, and why."""
+
+    fate: Fate
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.fate:8} " + printable(one_line(f"{self.what}: {self.why}", None))
+
+
+@dataclass
+class Draft:
+    """What an importer fills in. `document` becomes recipe.toml, `files` the rest, by name."""
+
+    folder: Path  # where the recipe will be; its name is the recipe's
+    document: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+    runs_source: bool = False  # prepare.py runs the task's own code
+    withholds: bool = True  # there are labels that candidates should not see
+    commands: list[str] = field(default_factory=list)  # what to run next, with {recipe} in them
+
+    def maps(self, what: str, why: str) -> None:
+        """Say that a part is taken as it is."""
+        self.lines.append(Line(Fate.MAPS, what, why))
+
+    def adapted(self, what: str, why: str) -> None:
+        """Say that a part is taken in another form."""
+        self.lines.append(Line(Fate.ADAPTED, what, why))
+
+    def lost(self, what: str, why: str) -> None:
+        """Say that a part is left out."""
+        self.lines.append(Line(Fate.LOST, what, why))
+
+    def warn(self, what: str, why: str) -> None:
+        """Say what must be known before numbers of this recipe are trusted."""
+        self.lines.append(Line(Fate.WARNING, what, why))
+
+    def refuse(self, what: str, why: str) -> None:
+        """Say why there can be no recipe; others may follow, so that all are told at once."""
+        self.lines.append(Line(Fate.REFUSED, what, why))
+
+    @property
+    def refusals(self) -> list[Line]:
+        """The lines for which there can be no recipe."""
+        return [line for line in self.lines if line.fate is Fate.REFUSED]
+
+    def put(self, name: str, content: str | bytes) -> None:
+        """Add a file of the recipe."""
+        self.files[name] = content.encode() if isinstance(content, str) else content
+
+    def fill(self, name: str, template: str, /, **slots: object) -> None:
+        """Add a file made of a template of ours, whose slots hold literals of Python, or `Code`."""
+        text = template_text(template)
+        self.put(name, _SLOT.sub(lambda slot: _literal(slots[slot[1].lower()]), text))
+
+    def require(self) -> None:
+        """Raise RecipeError with the first refusal, if there is one."""
+        if refused := self.refusals:
+            more = f" (and {len(refused) - 1} more; see --check)" if len(refused) > 1 else ""
+            raise RecipeError(f"{refused[0].what}: {refused[0].why}{more}")
+
+    def text(self) -> str:
+        """Return recipe.toml."""
+        head = (
+            "# Written by `hpcsci recipe import`; every field is described in recipes/README.md.\n"
+        )
+        return head + tomli_w.dumps(
+            {"name": self.folder.name, **self.document}, multiline_strings=True
+        )
+
+    def write(self, target: Path | None = None) -> None:
+        """Write the recipe to a folder that is not there yet, if it is one that passes its check.
+
+        `target` None: its own. Raises RecipeError, and then leaves nothing behind.
+        """
+        self.require()
+        target = target or self.folder
+        with new_folder(target) as staging:
+            self._write(staging)
+            for problem in check(staging):
+                place = Path(problem.file).relative_to(staging)
+                raise RecipeError(f"{target}: no recipe comes of it: {place}: {problem.message}")
+
+    def _write(self, folder: Path) -> None:
+        for name, content in {RECIPE_FILE: self.text().encode(), **self.files}.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def hash_of(self, *folders: str) -> str:
+        """Return a hash of the files below these folders of the recipe."""
+        return hash_named(
+            {
+                name: hash_bytes(content)
+                for name, content in self.files.items()
+                if name.partition("/")[0] in folders
+            }
+        )
+
+
+class Code(str):
+    """A slot that holds lines of Python."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def template_text(name: str) -> str:
+    """Return a template of a script that goes into recipes."""
+    path = resources.files("hpcscientist.importers") / "templates" / f"{name}.py.tmpl"
+    return path.read_text(encoding="utf-8")
+
+
+def slug(text: str) -> str:
+    """Return a recipe's name made of any text."""
+    plain = _UNSLUGGED.sub("-", text.lower()).strip("-")
+    plain = plain if plain[:1].isalpha() else f"task-{plain}".strip("-")
+    return plain[:64].strip("-")
+
+
+def _literal(value: object) -> str:
+    """Return a literal of Python, a long table over several lines."""
+    if isinstance(value, Mapping) and value:
+        rows = "".join(f"    {key!r}: {item!r},\n" for key, item in value.items())
+        return f"{{\n{rows}}}"
+    return repr(value)

@@ -1,0 +1,36 @@
+"""The task's own modules, held in a script of a recipe so that one file is all that runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from hpcscientist.importers.draft import Code, template_text
+from hpcscientist.importers.program import Program
+
+
+def holding(modules: Mapping[str, str]) -> Code:
+    """Return lines of Python that make modules importable by their names."""
+    rows = "".join(f"    {name!r}: {_lines(text)},\n" for name, text in modules.items())
+    body = f"{{\n{rows}}}" if rows else "{}"
+    return Code(template_text("foreign_modules").replace("@MODULES@", body).rstrip())
+
+
+def imported_names(program: Program) -> Iterable[tuple[int, str, str]]:
+    """Yield line, module and name of everything that a program imports; the name "" for a module.
+
+    A module within the program's own package begins with a dot.
+    """
+    for node in ast.walk(program.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, ""
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.lineno, "." * node.level + (node.module or ""), alias.name
+
+
+def _lines(text: str) -> str:
+    """Return a literal of a text that people can read, a line each."""
+    parts = "".join(f"        {line!r}\n" for line in text.splitlines(keepends=True))
+    return f"(\n{parts}    )" if parts else "''"

@@ -1,0 +1,226 @@
+"""What a user hands in to be imported: a file, a folder or a zip archive of somebody else's making.
+
+Names lead nowhere but below it, links are not followed, archives are never unpacked to a disk, and
+whatever is read has a bound. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from hpcscientist.errors import RecipeError
+from hpcscientist.files.handed import kind_of, open_regular, read_regular
+from hpcscientist.files.text import printable
+
+LARGEST_TEXT = 4 * 2**20  # bytes of a text that is read
+LARGEST_FILE = 2**30  # bytes of a file that goes into a recipe
+_MOST_ENTRIES = 20_000
+_SKIPPED = frozenset({"__pycache__", "__MACOSX", "node_modules"})
+
+
+class Source(ABC):
+    """Regular files by name. `odd` names what is none, with what it is, such as a link."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def stem(self) -> str:
+        """What the task is called where nothing in it says so."""
+        return self.path.name if self.path.is_dir() else self.path.stem
+
+    @cached_property
+    @abstractmethod
+    def sizes(self) -> Mapping[str, int]:
+        """Every regular file's name below the source, with `/` between parts, and its bytes."""
+
+    @property
+    @abstractmethod
+    def odd(self) -> Mapping[str, str]:
+        """What is no regular file, by name: a link, a device, …"""
+
+    @abstractmethod
+    def _read(self, name: str, limit: int) -> bytes:
+        """Return a file's content, or more than `limit` bytes of it. Raises OSError."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.sizes
+
+    def below(self, folder: str) -> list[str]:
+        """Return the names of the files below a folder, sorted."""
+        return sorted(name for name in self.sizes if name.startswith(f"{folder}/"))
+
+    def data(self, name: str, limit: int = LARGEST_FILE) -> bytes:
+        """Return a file's content. Raises RecipeError: missing, no regular file, too large."""
+        if name not in self.sizes:
+            what = f"is {self.odd[name]}; put the file itself there" if name in self.odd else ""
+            raise RecipeError(what or "is missing", self.path / name)
+        if self.sizes[name] <= limit:
+            try:
+                content = self._read(name, limit)
+            except (
+                OSError,
+                EOFError,
+                zipfile.BadZipFile,
+                zlib.error,
+                NotImplementedError,
+            ) as error:
+                raise RecipeError(f"cannot be read: {error}", self.path / name) from error
+            if len(content) <= limit:
+                return content
+        raise RecipeError(f"is larger than {limit // 2**20} MiB", self.path / name)
+
+    def text(self, name: str) -> str:
+        """Return a UTF-8 text with plain line ends. Raises RecipeError, also for another text."""
+        try:
+            text = self.data(name, LARGEST_TEXT).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            said = "not UTF-8 text; save it as UTF-8"
+            raise RecipeError(said, self.path / name, line) from error
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def open_source(path: Path) -> Source:
+    """Open what a user named. Raises RecipeError where there is nothing that can be read."""
+    try:
+        info = path.stat()
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}; give a file or a folder") from error
+    if stat.S_ISDIR(info.st_mode):
+        return _Folder(path)
+    if kind := kind_of(info):
+        raise RecipeError(f"{path}: is {kind}; give a file or a folder")
+    if zipfile.is_zipfile(path):
+        return _Zip(path)
+    return _File(path)
+
+
+class _File(Source):
+    """One file, by its own name."""
+
+    odd: Mapping[str, str] = {}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        return {self.path.name: self.path.stat().st_size}
+
+    def data(self, name: str, limit: int = LARGEST_FILE) -> bytes:
+        try:
+            return super().data(name, limit)
+        except RecipeError as error:
+            raise RecipeError(error.problem, self.path) from error
+
+    def _read(self, name: str, limit: int) -> bytes:
+        return read_regular(self.path, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    sizes: dict[str, int]
+    odd: dict[str, str]
+
+
+class _Folder(Source):
+    """A folder; hidden files and caches are left out, links within it are not followed."""
+
+    @cached_property
+    def _listing(self) -> _Listing:
+        found = _Listing({}, {})
+        try:
+            for entry in self._walk(self.path):
+                name = Path(entry.path).relative_to(self.path).as_posix()
+                info = entry.stat(follow_symlinks=False)
+                kind = kind_of(info)
+                if kind:
+                    found.odd[name] = kind
+                else:
+                    found.sizes[name] = info.st_size
+                if len(found.odd) + len(found.sizes) > _MOST_ENTRIES:
+                    raise RecipeError(
+                        f"{self.path}: holds more than {_MOST_ENTRIES} files; give one task"
+                    )
+        except OSError as error:
+            raise RecipeError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        return found
+
+    def _walk(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda each: each.name):
+                if entry.name in _SKIPPED or entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from self._walk(Path(entry.path))
+                else:
+                    yield entry
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        return self._listing.sizes
+
+    @property
+    def odd(self) -> Mapping[str, str]:
+        return self._listing.odd
+
+    def _read(self, name: str, limit: int) -> bytes:
+        with open_regular(self.path / name, follow=False) as file:
+            return file.read(limit + 1)
+
+
+class _Zip(Source):
+    """A zip archive, read member by member; one top folder around everything is left out."""
+
+    @cached_property
+    def _members(self) -> tuple[dict[str, zipfile.ZipInfo], dict[str, str]]:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                infos = archive.infolist()
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise RecipeError(f"{self.path}: is no zip archive: {error}") from error
+        if len(infos) > _MOST_ENTRIES:
+            raise RecipeError(f"{self.path}: holds more than {_MOST_ENTRIES} files")
+        regular: dict[str, zipfile.ZipInfo] = {}
+        odd: dict[str, str] = {}
+        for info in infos:
+            # zipfile itself turns backslashes round on some systems: nowhere may they lead out.
+            name = PurePosixPath(info.filename.replace("\\", "/"))
+            if name.is_absolute() or ".." in name.parts or ":" in info.filename[:3]:
+                shown = printable(info.filename)
+                raise RecipeError(f"{self.path}: {shown!r} leads out of the archive; refused")
+            if info.is_dir() or any(p in _SKIPPED or p.startswith(".") for p in name.parts):
+                continue
+            if str(name) in regular:
+                raise RecipeError(f"{self.path}: holds {str(name)!r} twice; refused")
+            if info.flag_bits & 1:
+                raise RecipeError(f"{self.path}: is encrypted; unpack it, and give the folder")
+            if stat.S_ISLNK(info.external_attr >> 16):
+                odd[str(name)] = "a link"
+            else:
+                regular[str(name)] = info
+        tops = {PurePosixPath(name).parts[0] for name in (*regular, *odd)}
+        if len(tops) == 1 and all("/" in name for name in (*regular, *odd)):
+            cut = len(next(iter(tops))) + 1
+            regular = {name[cut:]: info for name, info in regular.items()}
+            odd = {name[cut:]: kind for name, kind in odd.items()}
+        return regular, odd
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        return {name: info.file_size for name, info in self._members[0].items()}
+
+    @property
+    def odd(self) -> Mapping[str, str]:
+        return self._members[1]
+
+    def _read(self, name: str, limit: int) -> bytes:
+        # What an archive says of a member's size may be a lie: no more than the bound is inflated.
+        with zipfile.ZipFile(self.path) as archive, archive.open(self._members[0][name]) as member:
+            return member.read(limit + 1)

@@ -1,0 +1,42 @@
+"""A recipe's folder that is there whole, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcscientist.errors import RecipeError
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Give a folder to write a recipe to, which becomes `target` once that has gone well.
+
+    Raises RecipeError where there is a target already, or none can be written; nothing is left
+    then, and nothing where the body raises.
+    """
+    if target.exists() or target.is_symlink():
+        raise RecipeError(f"{target} exists already; choose another name or remove it")
+    folder = target.parent
+    made_folders = [p for p in (folder, *folder.parents) if not p.exists()]
+    staging = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
+        yield staging
+        staging.chmod(0o755)
+        staging.rename(target)
+    except BaseException as error:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+        for made in made_folders:
+            if made.is_dir() and not any(made.iterdir()):
+                made.rmdir()
+        if isinstance(error, OSError):
+            raise RecipeError(
+                f"{target} cannot be written: {error.strerror}; choose another folder"
+            ) from error
+        raise
