@@ -23,7 +23,8 @@ from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import Scored, Split, Stage
 from hpcscientist.reproduction import verify_bundle
 from hpcscientist.reproduction.recorded import Recorded, read_claim
-from hpcscientist.results.export import Row, rows_of, unsealed
+from hpcscientist.results.scan import Row, rows_of
+from hpcscientist.results.store import unsealed
 
 # What versions that wrote no recipe.tar did not write in claim.json either.
 _LATER = frozenset({"q", "decision"})

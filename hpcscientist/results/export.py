@@ -12,18 +12,11 @@ import csv as csv_writer
 import io
 import json as json_writer
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TextIO, get_args
 
-import pyarrow.dataset as ds
-
-from hpcscientist.files import vault
-from hpcscientist.files.rundir import RunPaths
 from hpcscientist.files.text import printable
 from hpcscientist.records.findings import ResultRow
-from hpcscientist.results.scan import scan
-from hpcscientist.results.schema import SCHEMA
-from hpcscientist.results.store import is_sealed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,32 +104,3 @@ def _arrow_type(name: str, pa: Any) -> Any:
     if name in _TRUTHS:
         return pa.bool_()
     return pa.string() if name in _WORDS else pa.float64()
-
-
-# The rows of some trials, every column, and whether their files are what workers wrote.
-
-Row = dict[str, Any]
-
-
-def rows_of(paths: RunPaths, trials: Collection[str]) -> dict[str, list[Row]]:
-    """Return the rows by trial, loose and compacted ones; of a trial that ran again all runs.
-
-    Raises RunDirectoryError for a file of a newer schema.
-    """
-    found = scan(paths, SCHEMA.names, ds.field("trial").isin(sorted(trials)))
-    rows: dict[str, list[Row]] = {}
-    for row in found.table.to_pylist():
-        rows.setdefault(row["trial"], []).append(row)
-    return rows
-
-
-def unsealed(paths: RunPaths, campaign_id: str, trials: Collection[str]) -> list[str]:
-    """Return the trials whose own result file no worker of the campaign wrote.
-
-    None where the campaign's key is not on this machine: nothing can be said then. Compacted
-    results bear no seals.
-    """
-    if vault.campaign_key(campaign_id) is None:
-        return []
-    loose = (trial for trial in sorted(trials) if paths.trial(trial).result.exists())
-    return [trial for trial in loose if not is_sealed(paths.trial(trial), campaign_id)]

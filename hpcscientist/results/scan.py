@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -239,3 +239,18 @@ def _compared(
         elif recorded is None or run >= recorded.report.run:  # the machine failed earlier ones
             wrong.add(trial)
     return right, wrong
+
+
+Row = dict[str, Any]
+
+
+def rows_of(paths: RunPaths, trials: Collection[str]) -> dict[str, list[Row]]:
+    """Return the rows by trial, loose and compacted ones; of a trial that ran again all runs.
+
+    Raises RunDirectoryError for a file of a newer schema.
+    """
+    found = scan(paths, SCHEMA.names, ds.field("trial").isin(sorted(trials)))
+    rows: dict[str, list[Row]] = {}
+    for row in found.table.to_pylist():
+        rows.setdefault(row["trial"], []).append(row)
+    return rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 from hpcscientist.files import vault
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.files.handed import read_regular
-from hpcscientist.files.rundir import TrialPaths
+from hpcscientist.files.rundir import RunPaths, TrialPaths
 from hpcscientist.records.base import bounded
 from hpcscientist.records.trial import (
     IdeaFailed,
@@ -209,3 +210,15 @@ def _outcome_of(table: Any, first: dict[str, Any]) -> Outcome:
     if kind == "machine_failed":
         return MachineFailed(failure=MachineFailure(first["failure"]), detail=first["detail"])
     raise ValueError(f"unknown status {kind!r}")
+
+
+def unsealed(paths: RunPaths, campaign_id: str, trials: Collection[str]) -> list[str]:
+    """Return the trials whose own result file no worker of the campaign wrote.
+
+    None where the campaign's key is not on this machine: nothing can be said then. Compacted
+    results bear no seals.
+    """
+    if vault.campaign_key(campaign_id) is None:
+        return []
+    loose = (trial for trial in sorted(trials) if paths.trial(trial).result.exists())
+    return [trial for trial in loose if not is_sealed(paths.trial(trial), campaign_id)]

@@ -217,7 +217,7 @@ async def test_what_the_machine_fails_is_no_evidence_and_resume_tries_anew(
     def lost(spec: TrialSpec) -> Outcome | None:
         return None if on_test(spec, whose) and spec.trial_id.endswith("-1") else judge(spec)
 
-    with pytest.raises(MachineTrouble, match="confirmations"):
+    with pytest.raises(MachineTrouble, match="confirmation"):
         await bench.drive(lost, ScriptedProposer(*WORDS))
     row = row_of(bench, TRUE)
     assert (row.finding, row.confirmed) == (Verdict.IMPROVEMENT, None)

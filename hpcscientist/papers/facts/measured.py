@@ -42,8 +42,7 @@ from hpcscientist.records.findings import Claim, Comparison, Evidence, ResultRow
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import Direction, MetricSpec, Scored, Split, is_measured
 from hpcscientist.results.compact import keys_in
-from hpcscientist.results.export import Row, rows_of
-from hpcscientist.results.scan import part_files
+from hpcscientist.results.scan import Row, part_files, rows_of
 
 # Names of metrics whose values are shares of 1, so that they can be told in percent.
 _SHARES = frozenset(
