@@ -32,7 +32,7 @@ from hpcscientist.files.hashing import hash_tree
 from hpcscientist.files.vault import ROOT_VARIABLE
 from hpcscientist.history import frozen, journal
 from hpcscientist.records.events import AttemptWritten, SeedsDecided, SplitSpent
-from hpcscientist.results.export import unsealed
+from hpcscientist.results.store import unsealed
 from hpcscientist.system import processes
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]

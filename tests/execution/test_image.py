@@ -23,7 +23,7 @@ from hpcscientist.records.trial import MachineFailed, MachineFailure, TrialSpec
 USE = """
 import sys, threading
 from pathlib import Path
-from hpcscientist.execution.sandbox import image
+from hpcscientist.execution.sandbox import container
 from hpcscientist.records.trial import TrialSpec
 spec = TrialSpec.model_validate_json(Path(sys.argv[1]).read_bytes())
 with container.on_node(spec, threading.Event()) as found:

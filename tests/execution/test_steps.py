@@ -39,7 +39,7 @@ def limits(**given: object) -> Limits:
 
 
 def asked(site: SlurmSite, allocation: Allocation = NODES, **given: object) -> list[str]:
-    return steps(Site(slurm=site), allocation, "n2", limits(**given), "name", "true")
+    return steps.command(Site(slurm=site), allocation, "n2", limits(**given), "name", "true")
 
 
 class TestCommand:
