@@ -39,7 +39,7 @@ def billions(name: str) -> float | None:
 def fitted(settings: Settings, specs: Mapping[Role, str]) -> tuple[Settings, str]:
     """Return settings without what small models make nothing of, and a line on that ("": none).
 
-    What the user set, by whatever way, stays as it is.
+    What the user set to another value than the default stays as it is.
     """
     if settings.model_size == "large":
         return settings, ""
@@ -50,12 +50,14 @@ def fitted(settings: Settings, specs: Mapping[Role, str]) -> tuple[Settings, str
             continue
         for name, keys in sections.items():
             section = getattr(settings, name)
-            new = {key: value for key, value in keys.items() if key not in section.model_fields_set}
-            left += [f"{name}.{key}" for key in new if getattr(section, key) != new[key]]
+            # Not `model_fields_set`: layers of configuration set every key.
+            plain = type(section)()
+            new = {k: v for k, v in keys.items() if getattr(section, k) == getattr(plain, k)}
+            left += [f"{name}.{key}" for key in new]
             settings = settings.model_copy(update={name: section.model_copy(update=new)})
     if not left:
         return settings, ""
     return settings, (
         f"a small model: left out is what such a one makes nothing of ({', '.join(left)}); "
-        'model_size = "large" has all of it, and a key that you set stays as you set it'
+        'model_size = "large" has all of it'
     )

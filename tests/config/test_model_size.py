@@ -30,10 +30,19 @@ def test_a_small_coder_writes_by_parts_and_without_a_plan() -> None:
 
 
 def test_what_was_set_stays() -> None:
-    mine = Settings(authoring=AuthoringSettings(plan=True))
+    mine = Settings(authoring=AuthoringSettings(edits="unit"))
     found, said = fitted(mine, {"code": "http://h/v1#tiny-1b"})
-    assert found.authoring.plan
-    assert "authoring.plan" not in said
+    assert found.authoring.edits == "unit"
+    assert not found.authoring.plan
+    assert "authoring.edits" not in said
+
+
+def test_settings_as_a_launch_reads_them_are_fitted_too() -> None:
+    """All of their keys are set, be it to the default."""
+    read = Settings.model_validate(Settings().model_dump())
+    found, said = fitted(read, dict.fromkeys(("ideation", "code", "review"), "vllm:/m/tiny-1b"))
+    assert (found.proposing.reflections, found.authoring.advice_rounds) == (0, 0)
+    assert "proposing.reflections" in said
 
 
 @pytest.mark.parametrize(("size", "plan"), [("large", True), ("small", False), ("auto", True)])
