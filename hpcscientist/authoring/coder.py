@@ -24,7 +24,8 @@ from hpcscientist.authoring.debugging import Debugger, ordinal_of
 from hpcscientist.authoring.edits.forms import Offer
 from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import units_in
-from hpcscientist.authoring.revising import AGAIN, MOST_PARTS, TRIES, Question, Reviser
+from hpcscientist.authoring.part_writer import MOST_PARTS
+from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
 from hpcscientist.models.prompting.fitting import (
     Prompt,
@@ -310,7 +311,11 @@ class CodeStage(Stage[ModelAuthor]):
             found.append(Calls("extend", ideas * own.runs, ideas * own.runs_at_most * most))
         if authoring.edits == "parts":
             parts = [of for of in found if of.kind in _BY_PARTS]
-            found += [Calls(f"{of.kind}-part", 2 * of.guess, MOST_PARTS * of.most) for of in parts]
+            # Only a reply whose form is right names parts, and these are texts without a form.
+            found += [
+                Calls(f"{of.kind}-part", 2 * of.guess, MOST_PARTS * of.most // FORM_TRIES)
+                for of in parts
+            ]
         return found
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:

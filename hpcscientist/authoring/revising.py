@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hpcscientist.authoring import checks, quoted
-from hpcscientist.authoring.edits import EditError, apply, parts
+from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, fault_of_file
 from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
 from hpcscientist.authoring.edits.parts import is_writable
-from hpcscientist.authoring.edits.units import IMPORTS, Unit, find_unit, units_in
+from hpcscientist.authoring.edits.units import Unit
+from hpcscientist.authoring.part_writer import PartsQuestion, PartWriter
 from hpcscientist.authoring.review import reachability
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
@@ -35,14 +35,12 @@ from hpcscientist.files.text import one_line
 from hpcscientist.models.prompting.fitting import GONE, Prompt, Window, of_template
 from hpcscientist.models.prompting.prompts import render
 from hpcscientist.models.reply_limits import Limits
-from hpcscientist.models.role_client import UNANSWERED, Call, RoleClient
+from hpcscientist.models.role_client import Call, RoleClient
 from hpcscientist.ports import Model
 from hpcscientist.recipe.packages import available
 from hpcscientist.records.authoring import (
-    ChangesReply,
     CodeReply,
     Draft,
-    FixChangesReply,
     FixReply,
     GaveUp,
     UnitEdit,
@@ -61,10 +59,6 @@ GIVEN_BACK = "the edits give back the unchanged reference"
 
 TRIES = 3  # the first reply and two repairs
 AGAIN = 2  # replies that may repeat a refused one
-MOST_PARTS = 7  # that are written for one reply: those it names, and what these lack
-_MOST_NAMED, _MOST_MISSING = 4, 3
-_UNDEFINED = re.compile(r"'(\w+)' is not defined")
-_PARTS = 8  # by which the numbers of parts of a draft are below those of the next
 _PROBLEMS = 20  # of a version, as many as go back to the model
 
 
@@ -114,6 +108,7 @@ class Reviser:
         self._reference, self._editable = dict(recipe.reference), recipe.spec.editable
         self._packages = available(recipe.reference)
         self._entry = recipe.spec.entry
+        self._parts = PartWriter(self._editable, self._undefined)
 
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
@@ -184,7 +179,10 @@ class Reviser:
     ) -> _Answer:
         try:
             if now.offer.is_parts:
-                reply = await self._by_parts(voice, asked, now, call)
+                question = PartsQuestion(
+                    *(asked.idea, now.files, now.prompt, now.limits, asked.reply_type, now.part)
+                )
+                reply = await self._parts.ask(voice, call, question)
             else:
                 reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits)
         except PlaybookExhausted:
@@ -194,92 +192,9 @@ class Reviser:
         # In a thread: finding the place of an edit may take a while.
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
 
-    async def _by_parts(
-        self, voice: RoleClient, asked: Question, now: _Asking, call: Call
-    ) -> CodeReply | FixReply:
-        """Have a model name the parts that change, and then write each. Raises ReplyError."""
-        if now.part is not None:
-            code = await self._part(voice, asked, now, call, 0, now.prompt, now.part)
-            return _reply(asked.reply_type, "one part was written anew", (code,))
-        if asked.reply_type is CodeReply:
-            plain = await voice.ask(call, ChangesReply, now.prompt, now.limits)
-            note, changes = plain.note, plain.changes
-        else:
-            fix = await voice.ask(call, FixChangesReply, now.prompt, now.limits)
-            note, changes = fix.diagnosis, fix.changes
-            if fix.give_up:
-                return FixReply(diagnosis=note, give_up=True)
-        wanted = {change.part: change.change for change in reversed(changes)}
-        units = units_in(now.files, self._editable)
-        found = [(find_unit(part, units), change) for part, change in reversed(wanted.items())]
-        prompts = [
-            (unit, _part_prompt(asked, unit, now.files, change, wanted, units))
-            for unit, change in found
-            if unit is not None and is_writable(unit)
-        ]
-        edits = await asyncio.gather(
-            *(
-                self._part(voice, asked, now, call, number, prompt, unit)
-                for number, (unit, prompt) in enumerate(prompts)
-            )
-        )
-        missing = await self._missing(voice, asked, now, call, edits)
-        return _reply(asked.reply_type, note, (*edits, *missing))
-
-    async def _missing(
-        self,
-        voice: RoleClient,
-        asked: Question,
-        now: _Asking,
-        call: Call,
-        edits: Sequence[UnitEdit],
-    ) -> list[UnitEdit]:
-        """Have what new parts use and nobody defines written: a constant, or a function."""
-        files = apply(now.files, edits, self._editable)
-        if isinstance(files, EditError) or not edits:
-            return []
+    def _undefined(self, files: Mapping[str, str]) -> list[str]:
         problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
-        found = [match[1] for p in problems if (match := _UNDEFINED.match(p.message))]
-        first = call.draft * _PARTS
-        written = list[UnitEdit]()
-        for number, name in enumerate(list(dict.fromkeys(found))[:_MOST_MISSING], _MOST_NAMED):
-            user = next((e for e in edits if re.search(rf"\b{name}\b", e.code)), edits[0])
-            is_called = re.search(rf"\b{name}\(", user.code) is not None
-            begun = f"def {name}(" if is_called else f"{name} ="
-            prompt = of_template(
-                "definition",
-                (),
-                idea_fields=quoted.idea_fields(asked.idea.proposal),
-                name=name,
-                is_function=is_called,
-                code=user.code,
-            )
-            its = replace(call, stage=f"{asked.stage}-part", draft=first + number)
-            try:
-                text = await voice.write(its, prompt, parts.FENCE + begun)
-            except UNANSWERED:
-                continue  # a repair of the part may do without it
-            code = parts.source(text, begun, name, ())
-            written.append(UnitEdit(unit=user.unit, action="add", code=code))
-        return written
-
-    async def _part(
-        self,
-        voice: RoleClient,
-        asked: Question,
-        now: _Asking,
-        call: Call,
-        number: int,
-        prompt: Prompt,
-        unit: Unit,
-    ) -> UnitEdit:
-        draft = call.draft * _PARTS + number
-        call = replace(call, stage=f"{asked.stage}-part", draft=draft)
-        begun = parts.head(unit, now.files)
-        text = await voice.write(call, prompt, parts.FENCE + begun)
-        known = {other.name for other in units_in(now.files, [unit.file])}
-        code = parts.source(text, begun, unit.name, known)
-        return UnitEdit(unit=unit.label, code=code)
+        return [problem.undefined for problem in problems if problem.undefined]
 
     def _read(
         self, asked: Question, reply: CodeReply | FixReply, now: _Asking
@@ -389,36 +304,6 @@ class _Asking:
         if self.offer.is_parts:  # the reply was put together from several
             return replace(self, prompt=self.prompt.noted(said))
         return replace(self, prompt=self.prompt.answered((reply.model_dump_json(), GONE), said))
-
-
-def _reply(
-    kind: type[CodeReply] | type[FixReply], note: str, edits: Sequence[UnitEdit]
-) -> CodeReply | FixReply:
-    if kind is CodeReply:
-        return CodeReply(note=note, edits=tuple(edits))
-    return FixReply(diagnosis=note, edits=tuple(edits))
-
-
-def _part_prompt(
-    asked: Question,
-    unit: Unit,
-    files: Mapping[str, str],
-    change: str,
-    wanted: Mapping[str, str],
-    units: Sequence[Unit],
-) -> Prompt:
-    """Ask for one part's new code, which must go together with the other parts that change."""
-    return of_template(
-        "part",
-        (),
-        idea_fields=quoted.idea_fields(asked.idea.proposal),
-        unit=unit,
-        change=change,
-        code=unit.text(files),
-        beside=[(part, text) for part, text in wanted.items() if part != unit.label],
-        imports=next((u.text(files) for u in units if u.label == f"{unit.file}: {IMPORTS}"), ""),
-        names=[u.name for u in units if is_writable(u) and u.file == unit.file and u != unit],
-    )
 
 
 def _listed(problems: Sequence[checks.Problem]) -> str:

@@ -93,12 +93,13 @@ def _said(place: str, words: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong; `line` counts from 1, None where a whole file is meant or nobody
-    says.
+    says. `undefined` is the name that nothing defines, where that is what is wrong.
     """
 
     file: str | Path
     line: int | None
     message: str
+    undefined: str = ""
 
     def __str__(self) -> str:
         """Return `file:line: message`."""

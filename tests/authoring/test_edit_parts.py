@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcscientist.authoring.edits.parts import head, is_writable, source
+from hpcscientist.authoring.edits.parts import head, is_writable, outermost, source
 from hpcscientist.authoring.edits.units import Unit, units_of
 
 FILE = """import math
@@ -12,6 +12,8 @@ SIZES = (
     1,
     2,
 )
+BOUND: Annotated[int, Field(gt=0)] = 3
+LATER: int
 
 
 @cached
@@ -20,6 +22,16 @@ def step(
 ):
     \"\"\"Nothing is done.\"\"\"
     return x
+
+
+def same(x): return x
+
+
+def outer():
+    @cached
+    def inner():
+        return 1
+    return inner
 
 
 class Net(Base):
@@ -45,6 +57,10 @@ def of(name: str) -> Unit:
     [
         ("RATE", "RATE ="),
         ("SIZES", "SIZES ="),
+        ("BOUND", "BOUND: Annotated[int, Field(gt=0)] ="),
+        ("LATER", "LATER: int"),
+        ("same", "def same(x):"),
+        ("outer", "def outer():\n"),
         ("step", "@cached\ndef step(\n    x, rate\n):\n"),
         ("Net", "class Net(Base):\n"),
         ("Net.forward", "def forward(self, x):\n"),
@@ -58,14 +74,25 @@ def test_what_has_no_name_of_its_own_is_no_part() -> None:
     assert [name for name in UNITS if is_writable(of(name))] == [
         "RATE",
         "SIZES",
+        "BOUND",
+        "LATER",
         "step",
+        "same",
+        "outer",
         "Net",
         "Net.forward",
     ]
 
 
+def test_a_text_that_stands_further_left_than_its_method_is_no_obstacle() -> None:
+    file = 'class A:\n    def f(self):\n        return """\nleft\n"""\n'
+    (unit,) = (unit for unit in units_of("b.py", file) if unit.name == "A.f")
+    assert head(unit, {"b.py": file}).strip() == "def f(self):"
+
+
 def taken(name: str, reply: str) -> str:
-    return source(reply, head(of(name), {"a.py": FILE}), name, KNOWN)
+    own, beside = source(reply, head(of(name), {"a.py": FILE}), name, KNOWN)
+    return "".join((own, *beside))
 
 
 def test_a_constant_ends_with_its_value() -> None:
@@ -100,6 +127,23 @@ That is all."""
     assert "def halved" in code
     for other in ("RATE", "import os", "unused", "pass", "That"):
         assert other not in code
+
+
+def test_a_method_brings_methods_and_its_file_the_rest() -> None:
+    reply = """    return self.scaled(x) * half(x)
+
+def scaled(self, x):
+    return x * self.size
+
+def half(x):
+    return x / 2
+```"""
+    begun = "def forward(self, x):\n"
+    own, beside = source(reply, begun, "Net.forward", KNOWN)
+    assert "def scaled(self, x)" in own
+    assert beside == ("def half(x):\n    return x / 2\n",)
+    assert outermost("a.py: Net.forward") == "a.py: Net"
+    assert outermost("a.py: step") == "a.py: step"
 
 
 def test_a_whole_block_of_a_server_that_takes_no_beginning_is_read_too() -> None:

@@ -249,6 +249,15 @@ async def test_a_part_that_cannot_be_used_is_asked_for_again_by_itself() -> None
     assert "RATES" in model.asked[-1].messages[0].content
 
 
+async def test_a_part_that_is_not_answered_ends_the_question() -> None:
+    found, model = await by_parts(
+        ("complete/4", change("RATE", "main")), ("complete-part/4", " 0.3\n```")
+    )
+    assert isinstance(found, GaveUp)
+    assert "complete-part" not in model.keys[0]
+    assert sorted(model.keys[1:]) == ["complete-part/4", "complete-part/4/draft1"]
+
+
 async def test_what_a_part_uses_and_nobody_defines_is_asked_for() -> None:
     found, model = await by_parts(
         ("complete/4", change("RATE")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import difflib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from hpcscientist.authoring.checks.module import MODULE_NAMES, Module
 from hpcscientist.authoring.checks.project import Project
@@ -51,7 +52,8 @@ def name_problems(project: Project, module: Module) -> Iterator[Problem]:
             continue
         if owner is None and (use.node.lineno, use.node.col_offset, use.name) in undefined:
             near = hint(use.name, _visible(use.place.scope) | _BUILTIN)
-            yield _problem(module, use, f"{use.name!r} is not defined{near}")
+            said = f"{use.name!r} is not defined{near}"
+            yield replace(_problem(module, use, said), undefined=use.name)
         elif owner is not None and _comes_too_early(use, owner):
             yield _problem(module, use, f"{use.name!r} is used before it has a value")
 

@@ -20,6 +20,7 @@ FENCE = "```python\n"
 _DEFINES = re.compile(r"(?:async def|def|class) +(\w+)|(\w+)(?: *:[^=\n]+)? *=(?!=)")
 _BLOCK = re.compile(r"^ {0,3}`{3,}[^\n`]*\n(?P<code>.*?)(?:^ {0,3}`{3,}|\Z)", re.M | re.S)
 _IMPORTS = ("import ", "from ")
+_METHOD = re.compile(r"(?:@.*\n)*(?:async )?def +\w+\( *(?:self|cls)\b")
 
 
 def is_writable(unit: Unit) -> bool:
@@ -27,19 +28,42 @@ def is_writable(unit: Unit) -> bool:
     return unit.name not in (IMPORTS, SETTINGS, MAIN) and " " not in unit.name
 
 
+def outermost(label: str) -> str:
+    """Return the label of the class that a method's label is of; of others the label itself."""
+    file, _, name = label.rpartition(": ")
+    return f"{file}: {name.partition('.')[0]}"
+
+
 def head(unit: Unit, files: Mapping[str, str]) -> str:
-    """Return how a unit begins, whatever it becomes."""
+    """Return how a unit begins, whatever it becomes: a function without its docstring, which may
+    say that nothing is done, and a constant without its value.
+    """
     text = unit.text(files)
-    node = syntax_tree(text).body[0]
+    try:
+        (node, *_) = syntax_tree(text).body
+    except (*UNREADABLE, ValueError):  # a text within it stands further left than its first line
+        return text.partition("\n")[0] + "\n"
+    stays: ast.AST | None = getattr(node, "value", None)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        # Not its docstring, which may say that nothing is done.
-        return "".join(text.splitlines(keepends=True)[: node.body[0].lineno - 1]) or text
-    return text[: text.index("=") + 1]
+        stays = node.body[0]
+        decorators: list[ast.expr] = getattr(stays, "decorator_list", [])
+        stays = decorators[0] if decorators else stays
+    if not isinstance(stays, ast.expr | ast.stmt):
+        return text
+    lines = text.encode().splitlines(keepends=True)
+    before = lines[stays.lineno - 1][: stays.col_offset].decode()
+    whole = b"".join(lines[: stays.lineno - 1]).decode()
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        return (whole + before).rstrip(" (\n")  # a blank would be a token of its own
+    return whole + before.rstrip(" \t@")
 
 
-def source(reply: str, begun: str, name: str, known: Collection[str]) -> str:
-    """Return a part's new code. `begun` is what the reply goes on from, `known` are the names that
-    the file has already.
+def source(
+    reply: str, begun: str, name: str, known: Collection[str]
+) -> tuple[str, tuple[str, ...]]:
+    """Return a part's new code, and the new definitions of its file that this uses.
+
+    `begun` is what the reply goes on from, `known` are the names that the file has already.
     """
     answer = strip_reasoning(reply)
     answer = reply if answer == reply.strip() else answer  # its first line is indented
@@ -51,13 +75,20 @@ def source(reply: str, begun: str, name: str, known: Collection[str]) -> str:
     chunks = list(_chunks(code))
     own = next((c for c in chunks if _name(c) == name.rpartition(".")[2]), code)
     own = _readable(own) if own.startswith(f"{name} ") or own.startswith(f"{name}=") else own
-    kept, wanted = [own], own
+    kept, wanted = list[str](), own
     rest = [c for c in chunks if c is not own and _name(c) not in known and _is_readable(c)]
     while more := [c for c in rest if _is_wanted(c, wanted)]:
         kept += more
-        wanted = "\n".join(kept)
+        wanted = "\n".join([own, *kept])
         rest = [chunk for chunk in rest if chunk not in more]
-    return "\n\n".join(chunk.strip("\n") for chunk in kept) + "\n"
+    # A method brings methods along where these are ones.
+    methods = [chunk for chunk in kept if "." in name and _METHOD.match(chunk)]
+    beside = tuple(_lines(chunk) for chunk in kept if chunk not in methods)
+    return "\n".join(map(_lines, [own, *methods])), beside
+
+
+def _lines(code: str) -> str:
+    return code.strip("\n") + "\n"
 
 
 def _readable(constant: str) -> str:
