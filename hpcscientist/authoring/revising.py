@@ -27,6 +27,8 @@ from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import Unit
 from hpcscientist.authoring.part_writer import PartsQuestion, PartWriter
 from hpcscientist.authoring.review import reachability
+from hpcscientist.authoring.review.equivalence import same_program, unread_constants
+from hpcscientist.authoring.review.reachability import Program
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.hashing import hash_bytes, hash_texts
@@ -311,31 +313,28 @@ def _listed(problems: Sequence[checks.Problem]) -> str:
 
 
 def _idle(before: Mapping[str, str], after: Mapping[str, str], entry: str) -> str | None:
-    """Say which definitions are never called, where nothing else changes; small models define
-    what an idea asks for, and forget to call it.
+    """Say what is never called or read, where nothing else changes: small models define what an
+    idea asks for, and forget to use it.
     """
-    running = [_running(files, entry) for files in (before, after)]
-    if None in running or running[0] != running[1]:
+    old, new = reachability.read(before, entry), reachability.read(after, entry)
+    if old is None or new is None or not (old.known and new.known):
         return None
-    program = reachability.read(after, entry)
-    new = [unit.name for unit in program.unreached] if program else []
+    # A file that nothing imports may be run by another program.
+    apart = {*old.trees, *new.trees} - {*old.files, *new.files}
+    if any(before.get(name) != after.get(name) for name in apart):
+        return None
+    if not same_program(new, old, after, before):
+        return None
+    unused = [name for name in _unused(new) if name not in _unused(old)]
     return (
-        f"nothing that runs is changed: {', '.join(new[:_PROBLEMS]) or 'the new code'} is never "
-        "called. Change the function that has to call it as well"
+        f"nothing that runs is changed: {', '.join(unused[:_PROBLEMS]) or 'the new code'} is never "
+        "used. Change the function that has to use it as well"
     )
 
 
-def _running(files: Mapping[str, str], entry: str) -> dict[str, str] | None:
-    """Return the code of files without definitions that nothing reaches; None: not known."""
-    program = reachability.read(files, entry)
-    if program is None or not program.known:
-        return None
-    idle = {id(unit.node) for unit in program.unreached}
-    found = {name: text for name, text in files.items() if name not in program.trees}
-    for name, tree in program.trees.items():
-        body = [node for node in tree.body if id(node) not in idle]
-        found[name] = ast.dump(_without_docstrings(ast.Module(body, [])))
-    return found
+def _unused(program: Program) -> list[str]:
+    constants = [name for _, name, _ in unread_constants(program)]
+    return [*(unit.name for unit in program.unreached), *constants]
 
 
 def _same_program(before: Mapping[str, str], after: Mapping[str, str]) -> bool:

@@ -249,6 +249,20 @@ async def test_a_part_that_cannot_be_used_is_asked_for_again_by_itself() -> None
     assert "RATES" in model.asked[-1].messages[0].content
 
 
+@pytest.mark.parametrize(("imports", "is_answer"), [("", True), ("import parts.other\n", False)])
+async def test_a_file_that_another_program_may_run_is_not_said_to_be_idle(
+    imports: str, is_answer: bool
+) -> None:
+    files = {"experiment.py": f"{imports}print(1)\n", "parts/other.py": "def f():\n    return 1\n"}
+    new = {"unit": "parts/other.py: f", "code": "def f():\n    return 2"}
+    recipe = toy_recipe()
+    spec = recipe.spec.model_copy(update={"editable": tuple(files)})
+    model = ScriptedModel({"complete/4": code(new)})
+    reviser = Reviser(model, replace(recipe, spec=spec), SETTINGS, Window())
+    found = await reviser.revise(replace(FIVE, files=files))
+    assert isinstance(found, Draft) is is_answer
+
+
 async def test_a_part_that_is_not_answered_ends_the_question() -> None:
     found, model = await by_parts(
         ("complete/4", change("RATE", "main")), ("complete-part/4", " 0.3\n```")
@@ -273,7 +287,7 @@ async def test_code_that_nothing_calls_is_no_answer() -> None:
     idle = {"unit": "experiment.py: RATE", "action": "add", "code": "def helper():\n    return 3"}
     found, model = await revise({"complete/4": code(idle), "complete/1004": code(rate("0.3"))})
     assert isinstance(found, Draft)
-    assert "helper is never called" in model.asked[1].messages[-1].content
+    assert "helper is never used" in model.asked[1].messages[-1].content
 
 
 async def test_the_form_that_is_applied_more_often_is_offered() -> None:
