@@ -8,12 +8,15 @@ its holder is dead, nothing was learned yet, and all that is there was made by t
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.files.lock import Held, Lock, read_holder
 from hpcscientist.files.rundir import RunPaths
+
+_TRIES, _PAUSE_S = 50, 0.1
 
 
 def is_being_made(paths: RunPaths) -> bool:
@@ -59,9 +62,18 @@ def clear(paths: RunPaths, keep: str = "") -> None:
         if child.name == keep:
             continue
         if child.is_dir() and not child.is_symlink():
-            shutil.rmtree(child, ignore_errors=True)
+            _remove(child)
         else:
             child.unlink(missing_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    # A trial that was told to end may write what it leaves while its folder goes.
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_PAUSE_S)
 
 
 def check(paths: RunPaths) -> None:

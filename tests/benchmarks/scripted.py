@@ -78,7 +78,7 @@ class ScriptedModel:
         }
 
     def _code(self, request: ModelRequest) -> dict[str, object]:
-        text = f"{self._reference}\nIDEA = {request.subject!r}\n"
+        text = f"{self._reference}\nIDEA = {request.subject!r}\nprint(IDEA)\n"
         return {
             "note": "a name",
             "edits": [{"file": self._entry, "search": None, "replace": text}],
