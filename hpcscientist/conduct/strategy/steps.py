@@ -49,13 +49,14 @@ class Another:
 class Repair:
     """A repair of what failed, number `round` of `rounds`; `earlier` ones were about the same.
 
-    `grown`: in a tree of versions.
+    `grown`: in a tree of versions; `idle`: it ran, and predicts what the reference predicts.
     """
 
     round: int
     rounds: int
     earlier: tuple[int, ...] = ()
     grown: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
