@@ -137,8 +137,6 @@ class Evaluation:
             tried = replay.pilot(made.version, made.code_hash)
             leg.parent = made.version.number
             if tried.scored and fresh:
-                if not tried.idle:
-                    leg.diagnoses.clear()  # they solved what they were about
                 advised = self._advise(replay, leg, made, tried)
                 if advised is not None:
                     now, leg.kind = advised, "complete"
@@ -170,6 +168,8 @@ class Evaluation:
         """Have a version reviewed; return what the coder made of the findings, None if no more is
         to be done about them.
         """
+        if not tried.idle:
+            leg.diagnoses.clear()  # they solved what they were about
         if leg.run or tried.hopeless is not None or not self.advised:
             return None
         number = made.version.number
