@@ -294,7 +294,7 @@ class TestReview:
         assert bench.ended() == {"idea-0001": ("failed", NOTHING_DONE)}
         assert stages(backend, Stage.SEEDS) == []
 
-    async def test_without_a_reviewer_what_does_nothing_is_mended(self, tmp_path: Path) -> None:
+    async def test_without_a_reviewer_what_does_nothing_is_fixed(self, tmp_path: Path) -> None:
         def same(spec: TrialSpec) -> str:
             return "another" if spec.attempt == 3 else "all the same"
 
@@ -306,7 +306,7 @@ class TestReview:
         assert bench.ended() == {"idea-0001": ("scored", None)}
 
     @pytest.mark.parametrize("fixes", [0, 1])
-    async def test_what_is_not_mended_fails(self, tmp_path: Path, fixes: int) -> None:
+    async def test_what_is_not_fixed_fails(self, tmp_path: Path, fixes: int) -> None:
         bench = CampaignBench(tmp_path, ideas=1, debug_rounds=1)
         bench.catches_nothing_done, bench.predictions = True, lambda spec: "all the same"
         backend = await drive(bench, even, Author(bench.recipe, fixes=fixes))

@@ -256,12 +256,12 @@ async def test_an_endless_reply_is_cut(
     [(400, "server's log"), (401, "HPCSCI_API_KEY"), (403, "HPCSCI_API_KEY"), (307, "redirects")],
 )
 async def test_refusals_are_final(
-    endpoint: Endpoint, model: OpenAIModel, status: int, mend: str
+    endpoint: Endpoint, model: OpenAIModel, status: int, fix: str
 ) -> None:
     endpoint.script = [error(status, f"no good:\nBearer {KEY}")]
     kind = ReplyError if status == 400 else EndpointError
     message = await failure(model, kind=kind)
-    assert mend in message
+    assert fix in message
     assert "no good: Bearer ***" in message
     assert len(endpoint.posts) == 1
 
@@ -444,10 +444,10 @@ async def test_a_server_that_takes_no_beginning_is_asked_without_from_then_on(
     ],
 )
 async def test_the_setting_that_is_refused_is_named(
-    endpoint: Endpoint, model: OpenAIModel, said: str, mend: str
+    endpoint: Endpoint, model: OpenAIModel, said: str, fix: str
 ) -> None:
     endpoint.script = [error(422, said)]
-    assert mend in await failure(model, kind=ReplyError)
+    assert fix in await failure(model, kind=ReplyError)
     assert len(endpoint.posts) == 1
 
 

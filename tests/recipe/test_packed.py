@@ -257,10 +257,10 @@ def test_damage_never_raises_and_never_passes(recipe: Path) -> None:
     for content in (b"", b"nonsense", data[:700], data[:-600], b"\0" * 4096):
         assert isinstance(read(content), str)
     for _ in range(300):
-        spoilt = bytearray(data)
+        infra_failed = bytearray(data)
         for _ in range(draw.randint(1, 4)):
-            spoilt[draw.randrange(len(spoilt))] ^= 1 << draw.randrange(8)
-        assert bytes(spoilt) == data or isinstance(read(bytes(spoilt)), str)
+            infra_failed[draw.randrange(len(infra_failed))] ^= 1 << draw.randrange(8)
+        assert bytes(infra_failed) == data or isinstance(read(bytes(infra_failed)), str)
 
 
 def test_headers_upon_headers_are_no_archive() -> None:

@@ -45,10 +45,10 @@ def one_round(request: ModelRequest) -> dict[str, Any]:
 def ask(
     judge: Judge, folder: Path, panel: Panel, form: Form = FORM, of: Any = PAPER, context: int = 0
 ) -> Reviewed:
-    voice = RoleClient(judge, "review", REVIEW, window=Window(context))
+    client = RoleClient(judge, "review", REVIEW, window=Window(context))
     subject = Subject(of.name, 7)
-    reader = Reader(voice, subject, folder / "reading.json")
-    return asyncio.run(Reviewers(voice, form, panel).review(of, subject, reader))
+    reader = Reader(client, subject, folder / "reading.json")
+    return asyncio.run(Reviewers(client, form, panel).review(of, subject, reader))
 
 
 def wanted(folder: Path, **more: Any) -> Wanted:

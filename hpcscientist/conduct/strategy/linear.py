@@ -20,15 +20,15 @@ from hpcscientist.conduct.strategy.steps import (
     Written,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
+    InfraFailed,
     Measuring,
     NotWritten,
     Reviewed,
-    Spoilt,
     StrategyReplay,
 )
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.trial import BARRED, IdeaFailed, IdeaFailure, MachineFailed, Scored
+from hpcscientist.records.trial import DISQUALIFIED, IdeaFailed, IdeaFailure, MachineFailed, Scored
 
 NOTHING_DONE = (
     "its pilot's predictions are those of the unchanged reference with the same seed: nothing was "
@@ -75,7 +75,7 @@ class Dropped:
     why: str
 
 
-End = Arrived | Failed | Dropped | Spoilt
+End = Arrived | Failed | Dropped | InfraFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,10 @@ class Evaluation:
                 now = GaveUp(reason=objection)  # completing it made it worse
                 continue
             if objection is not None:
-                if not self._is_worth_mending(leg, tried):
+                if not self._is_worth_fixing(leg, tried):
                     return Dropped(made.version.number, objection)
                 leg.failed = IDLE
-                now, leg.kind = self._mend(replay, leg, made), "debug"
+                now, leg.kind = self._fix(replay, leg, made), "debug"
                 continue
             end = self.measuring.measure(replay, made.version) if tried.scored else tried
             match end.outcome:
@@ -157,10 +157,10 @@ class Evaluation:
                     short = end.short if isinstance(end, Measured) else None
                     return Arrived(made.version, leg.lacking.get(made.version.number, ""), short)
                 case MachineFailed() as failed:
-                    return Spoilt(made.version.number, failed, end.trial_id, end.lost)
+                    return InfraFailed(made.version.number, failed, end.trial_id, end.lost)
                 case IdeaFailed() as failed:
                     leg.failed = failed
-            now, leg.kind = self._mend(replay, leg, made), "debug"
+            now, leg.kind = self._fix(replay, leg, made), "debug"
 
     def _advise(
         self, replay: StrategyReplay, leg: _Leg, made: Made, tried: Piloted
@@ -185,17 +185,17 @@ class Evaluation:
         written = replay.of(Write(version, f"complete/{leg.advised}", wish, replay.latest))
         return _made(version, written)
 
-    def _is_worth_mending(self, leg: _Leg, tried: Piloted) -> bool:
-        """Whether a version that changes nothing is mended like one that failed: a reviewer would
+    def _is_worth_fixing(self, leg: _Leg, tried: Piloted) -> bool:
+        """Whether a version that changes nothing is fixed like one that failed: a reviewer would
         have said what it lacks, and there is none.
         """
         return tried.hopeless is None and not self.advised and leg.debugged < self.debug_rounds
 
-    def _mend(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
+    def _fix(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
         """Return a repaired version; None if no repair is left, or none is deserved."""
         assert leg.failed is not None
         leg.debugged += 1
-        if leg.failed.failure in BARRED:
+        if leg.failed.failure in DISQUALIFIED:
             leg.ready = None
             return None
         if leg.debugged > self.debug_rounds:

@@ -102,7 +102,7 @@ class Written:
 class Piloted:
     """What a version's pilot came to, and its `value` by the primary metric if it was scored.
 
-    `lost`: the machine spoilt it under two drivers. `hopeless` says why its seeds are not worth
+    `lost`: the machine failed it under two drivers. `hopeless` says why its seeds are not worth
     running; `idle`: it predicts what the unchanged reference predicts.
     """
 
