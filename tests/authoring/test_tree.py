@@ -213,7 +213,7 @@ def test_who_tampers_is_never_expanded() -> None:
     assert choose(nodes, bounds(drafts=2, share=1.0), 1, 2) == ()
 
 
-def test_what_the_machine_infra_failed_leaves_a_leaf() -> None:
+def test_what_the_machine_failed_leaves_a_leaf() -> None:
     nodes = (other(1, "broken"), other(2, "infra_failed", 1, "debug"))
     assert choose(nodes, bounds(drafts=1), 1, 3) == (Expansion("debug", 1),)
     cut = (other(1, "broken"), other(2, "unwritten", 1, "debug"))

@@ -252,7 +252,7 @@ async def test_an_endless_reply_is_cut(
 
 
 @pytest.mark.parametrize(
-    ("status", "mend"),
+    ("status", "fix"),
     [(400, "server's log"), (401, "HPCSCI_API_KEY"), (403, "HPCSCI_API_KEY"), (307, "redirects")],
 )
 async def test_refusals_are_final(
@@ -429,7 +429,7 @@ async def test_a_server_that_takes_no_beginning_is_asked_without_from_then_on(
 
 
 @pytest.mark.parametrize(
-    ("said", "mend"),
+    ("said", "fix"),
     [
         ("max_tokens is too large: 100000. This model supports at most 16384.", "set max_tokens"),
         ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", "set max_tokens"),

@@ -310,7 +310,7 @@ def test_defects_of_the_document_go_back_at_most_so_often() -> None:
     script = Script(other)
     done = written(script, build=build, fixes=3)
     assert len(built) == 4
-    assert script.calls("mend") == ["fix/401", "fix/411", "fix/421"]
+    assert script.calls("mend") == ["mend/401", "mend/411", "mend/421"]
     assert done.defects == ()  # of the walls; the document is the builder's
 
 
@@ -342,7 +342,7 @@ def test_what_is_not_told_is_told_where_limits_are() -> None:
     told = section("Of all ideas {campaign.ideas.failed} failed.")
     script = Script(lambda r: told if r.stage == "mend" else None)
     done = written(script, check)
-    assert script.calls("mend") == ["fix/701"]
+    assert script.calls("mend") == ["mend/701"]
     assert texts(done.manuscript, "limitations")[1] == told["paragraphs"][0]
     assert done.defects == ()
 

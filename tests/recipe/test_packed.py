@@ -257,10 +257,10 @@ def test_damage_never_raises_and_never_passes(recipe: Path) -> None:
     for content in (b"", b"nonsense", data[:700], data[:-600], b"\0" * 4096):
         assert isinstance(read(content), str)
     for _ in range(300):
-        infra_failed = bytearray(data)
+        damaged = bytearray(data)
         for _ in range(draw.randint(1, 4)):
-            infra_failed[draw.randrange(len(infra_failed))] ^= 1 << draw.randrange(8)
-        assert bytes(infra_failed) == data or isinstance(read(bytes(infra_failed)), str)
+            damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        assert bytes(damaged) == data or isinstance(read(bytes(damaged)), str)
 
 
 def test_headers_upon_headers_are_no_archive() -> None:

@@ -94,7 +94,7 @@ Remark = NotWritten | Tried | Grown | Reviewed | Run | Understood
 
 @dataclass(frozen=True, slots=True)
 class InfraFailed:
-    """The machine infra_failed a version again and again; `lost`: under two drivers."""
+    """The machine failed a version again and again; `lost`: under two drivers."""
 
     number: int
     outcome: MachineFailed

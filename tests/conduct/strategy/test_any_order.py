@@ -54,7 +54,7 @@ class Luck:
     fails: int
     tampers: int
     infra_failed: int
-    lost: int  # of what is infra_failed
+    lost: int  # of what the machine failed
     idle: int
     hopeless: int
     doubles: int
