@@ -15,6 +15,7 @@ last the plan. What a debug round goes without is the debugger's matter.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import units_in
 from hpcscientist.authoring.part_writer import MOST_PARTS
 from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
+from hpcscientist.authoring.tracebacks.log import frames
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
 from hpcscientist.models.prompting.fitting import (
     Prompt,
@@ -134,6 +136,8 @@ class ModelAuthor:
 
         Raises EndpointError.
         """
+        # Where it was looked for there, and not found, all may be changed.
+        failed = () if task.earlier else await asyncio.to_thread(frames, task.log_tail, task.files)
         question = Question(
             idea=task.idea,
             stage="debug",
@@ -141,6 +145,8 @@ class ModelAuthor:
             prompt=await self._debugger.prompt(task),
             files=task.files,
             seen=task.seen,
+            failed=tuple(failed),
+            failure=task.outcome.detail,
             reply_type=FixReply,
         )
         return await self._reviser.revise(question)

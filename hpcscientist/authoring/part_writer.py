@@ -38,7 +38,7 @@ class PartsQuestion:
     """What is asked for an idea: parts of `files` to be changed, and each one's new code.
 
     `part` is the one that is written anew by itself, which `prompt` then asks for; else `prompt`
-    asks which parts change, within `limits`.
+    asks which parts change, within `limits`. `failure` says how the code fails as it is.
     """
 
     idea: Idea
@@ -47,6 +47,7 @@ class PartsQuestion:
     limits: Limits
     reply_type: type[CodeReply] | type[FixReply]
     part: Unit | None = None
+    failure: str = ""
 
 
 class PartWriter:
@@ -168,6 +169,7 @@ def _part_prompt(
         idea_fields=quoted.idea_fields(asked.idea.proposal),
         unit=unit,
         change=change,
+        failure=quoted.field(asked.failure),
         code=unit.text(asked.files),
         beside=[(part, text) for part, text in changes.items() if part != unit.label],
         imports=next((u.text(asked.files) for u in of_file if u.name == IMPORTS), ""),

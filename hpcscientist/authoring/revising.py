@@ -24,11 +24,12 @@ from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, fault_of_file
 from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
 from hpcscientist.authoring.edits.parts import is_writable
-from hpcscientist.authoring.edits.units import Unit
+from hpcscientist.authoring.edits.units import Unit, units_in
 from hpcscientist.authoring.part_writer import PartsQuestion, PartWriter
 from hpcscientist.authoring.review import reachability
 from hpcscientist.authoring.review.equivalence import same_program, unread_constants
 from hpcscientist.authoring.review.reachability import Program
+from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.config.settings import RoleSettings
 from hpcscientist.errors import PlaybookExhausted, ReplyError
 from hpcscientist.files.hashing import hash_bytes, hash_texts
@@ -71,7 +72,8 @@ class Question:
     `ordinals` are those of all replies: `TRIES` of them, and of those that repeat a refused one.
     `prompt` asks for edits in the form that is offered. `seen` holds the hashes of versions that
     are not to come back. `insist`: edits that change nothing go back to the model like any that are
-    rejected, where else they end the question.
+    rejected, where else they end the question. `failed` are the frames in which the code failed,
+    and `failure` says how.
     """
 
     idea: Idea
@@ -81,6 +83,8 @@ class Question:
     files: Mapping[str, str]
     seen: tuple[str, ...] = ()
     insist: bool = False
+    failed: tuple[Frame, ...] = ()
+    failure: str = ""
     reply_type: type[CodeReply] | type[FixReply] = CodeReply
 
     @property
@@ -115,7 +119,8 @@ class Reviser:
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
         client = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
-        now = first = _Asking.first(asked, self._forms.offer(asked.files))
+        offer = self._forms.offer(asked.files, near=self._near(asked))
+        now = first = _Asking.first(asked, offer)
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
         for again, ordinal in enumerate(asked.ordinals):
@@ -182,7 +187,8 @@ class Reviser:
         try:
             if now.offer.is_parts:
                 question = PartsQuestion(
-                    *(asked.idea, now.files, now.prompt, now.limits, asked.reply_type, now.part)
+                    *(asked.idea, now.files, now.prompt, now.limits, asked.reply_type, now.part),
+                    failure=asked.failure,
                 )
                 reply = await self._parts.ask(client, call, question)
             else:
@@ -193,6 +199,18 @@ class Reviser:
             return _Answer(None, GaveUp(reason=one_line(str(error))))
         # In a thread: finding the place of an edit may take a while.
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
+
+    def _near(self, asked: Question) -> set[str]:
+        """Return the labels of units in which it failed, or which are not the reference's."""
+        if not asked.failed:
+            return set()
+        old = {u.label: u.text(self._reference) for u in units_in(self._reference, self._editable)}
+        return {
+            unit.label
+            for unit in units_in(asked.files, self._editable)
+            if any(f.file == unit.file and unit.first <= f.line <= unit.last for f in asked.failed)
+            or old.get(unit.label) != unit.text(asked.files)
+        }
 
     def _undefined(self, files: Mapping[str, str]) -> list[str]:
         problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
@@ -216,6 +234,8 @@ class Reviser:
             return Rejected(_listed(broken), fault=fault)
         problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
         objection = self._objection(asked, files)
+        if isinstance(objection, GaveUp) and now.offer.is_parts:
+            objection = objection.reason  # who gives up says so: it was a slip
         if objection is not None:
             return Rejected(objection) if isinstance(objection, str) else objection
         draft = Draft(files=files, note=_note(reply))

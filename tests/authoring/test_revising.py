@@ -21,6 +21,7 @@ from hpcscientist.authoring.revising import (
     Question,
     Reviser,
 )
+from hpcscientist.authoring.tracebacks.log import Frame
 from hpcscientist.config.settings import CODE as SETTINGS
 from hpcscientist.errors import EndpointError
 from hpcscientist.files.hashing import hash_texts
@@ -247,6 +248,55 @@ async def test_a_part_that_cannot_be_used_is_asked_for_again_by_itself() -> None
     assert model.keys[:2] == ["complete/4", "complete-part/4"]
     assert model.keys[-1] == "complete-part/1004"
     assert "RATES" in model.asked[-1].messages[0].content
+
+
+FAILED = replace(
+    FIVE,
+    reply_type=FixReply,
+    failed=(Frame(file="experiment.py", line=6, function="main", code="print(RATE * STEPS)"),),
+    failure="TypeError: can't multiply",
+)
+
+
+async def fixed_by_parts(
+    asked: Question, *replies: tuple[str, str]
+) -> tuple[Draft | GaveUp, ScriptedModel]:
+    model = ScriptedModel(dict(replies))
+    found = await Reviser(model, toy_recipe(), SETTINGS, Window(), form="parts").revise(asked)
+    return found, model
+
+
+def diagnosed(*parts: str) -> str:
+    changes = [{"part": f"experiment.py: {part}", "change": "Less."} for part in parts]
+    return json.dumps({"diagnosis": "Too many.", "changes": changes})
+
+
+async def test_what_failed_is_fixed_where_it_failed_or_was_changed() -> None:
+    found, model = await fixed_by_parts(
+        FAILED, ("complete/4", diagnosed("RATE")), ("complete-part/4", " 0.3\n```")
+    )
+    assert isinstance(found, Draft)
+    changes = (model.asked[0].reply_schema or {})["properties"]["changes"]["items"]
+    # STEPS is the reference's, and no frame is in it.
+    assert changes["properties"]["part"]["enum"] == ["experiment.py: RATE", "experiment.py: main"]
+    assert "TypeError: can't multiply" in model.asked[1].messages[0].content
+    _, model = await fixed_by_parts(replace(FAILED, failed=()), ("complete/4", diagnosed("RATE")))
+    changes = (model.asked[0].reply_schema or {})["properties"]["changes"]["items"]
+    assert "experiment.py: STEPS" in changes["properties"]["part"]["enum"]
+
+
+@pytest.mark.parametrize("value", ["0.2", "0.1"])
+async def test_a_part_that_changes_nothing_or_all_back_is_a_slip(value: str) -> None:
+    found, model = await fixed_by_parts(
+        FAILED,
+        ("complete/4", diagnosed("RATE")),
+        ("complete-part/4", f" {value}\n```"),
+        ("complete/1004", diagnosed("RATE")),
+        ("complete-part/1004", " 0.3\n```"),
+    )
+    assert isinstance(found, Draft)
+    assert found.files["experiment.py"] == NOW["experiment.py"].replace("0.2", "0.3")
+    assert "complete/1004" in model.keys
 
 
 @pytest.mark.parametrize(("imports", "is_answer"), [("", True), ("import parts.other\n", False)])

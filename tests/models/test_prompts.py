@@ -238,6 +238,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
         "idea_fields": FIELDS,
         "unit": Unit("experiment.py", "WIDTH", 1, 1),
         "change": "64 in place of 32.",
+        "failure": "NameError: name 'widht' is not defined",
         "code": "WIDTH = 32",
         "beside": [("experiment.py: train", "Twice as long.")],
         "imports": "import numpy as np",

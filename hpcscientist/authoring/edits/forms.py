@@ -7,7 +7,7 @@ decides what is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -62,15 +62,22 @@ class Forms:
     _tried: Counter[Form] = field(default_factory=Counter)
     _applied: Counter[Form] = field(default_factory=Counter)
 
-    def offer(self, files: Mapping[str, str], unlike: Offer | None = None) -> Offer:
+    def offer(
+        self,
+        files: Mapping[str, str],
+        unlike: Offer | None = None,
+        near: Collection[str] = (),
+    ) -> Offer:
         """Return what is offered for some files; `unlike` another offer, if there is a choice.
 
         Units come first. Text is searched where units are too long, and where that did better.
+        Of parts, those whose labels are in `near` are offered alone, if there are any.
         """
         units = units_in(files, self.editable)
         short = [unit for unit in units if unit.length <= LONGEST]
         parts = [unit for unit in short if is_writable(unit)]
         if self.setting == "parts" and parts and all(map(is_python, self.editable)):
+            parts = [unit for unit in parts if unit.label in near] or parts
             return Offer(("parts",), tuple(self.editable), tuple(unit.label for unit in parts))
         if len(short) > _MOST_UNITS:
             short = [u for u in short if u.length > 1 or u.name == IMPORTS]
