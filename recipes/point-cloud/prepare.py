@@ -126,7 +126,10 @@ def thing(kind, rng):
             if rng.rand() < 0.6:
                 parts.append(prism(4, (0, d / 2, 0), (w, 0.02, h)))
         else:
-            parts = [prism(4, (0, 0, 0.05), (w, d, h)), prism(4, (0, 0, 0), (0.9 * w, 0.9 * d, 0.05))]
+            parts = [
+                prism(4, (0, 0, 0.05), (w, d, h)),
+                prism(4, (0, 0, 0), (0.9 * w, 0.9 * d, 0.05)),
+            ]
             parts += [prism(12, (x, -d / 2, h / 2), (0.04, 0.08, 0.2)) for x in (-0.05, 0.05)]
     elif kind == 8:  # a lamp that stands
         foot, h, shade = u(0.2, 0.4), u(0.4, 1.7), u(0.25, 0.5)
@@ -190,7 +193,7 @@ def read_off(text):
     numbers = np.fromstring(text.removeprefix("OFF"), sep=" ")
     count, polygons = int(numbers[0]), int(numbers[1])
     vertices, rest = numbers[3 : 3 + 3 * count].reshape(-1, 3), numbers[3 + 3 * count :].astype(int)
-    if len(rest) == 4 * polygons:
+    if len(rest) == 4 * polygons and (rest[::4] == 3).all():
         return vertices, rest.reshape(-1, 4)[:, 1:]
     corners, place = [], 0
     for _ in range(polygons):
