@@ -18,6 +18,7 @@ ball. ModelNet40's test is the test, and validation is cut from its training dat
 import argparse
 import re
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,70 +80,102 @@ def legs(rng, w, d, h):
     return [prism(sides, (x, y, 0), (thick, thick, h)) for x, y in corners]
 
 
-def thing(kind, rng):
-    """Return the vertices and triangles of a household thing, its front at negative y."""
+def stool(rng, w, d, h):
+    return [*legs(rng, w, d, h), prism(rng.choice([4, 12]), (0, 0, h), (w, d, 0.06))]
+
+
+def seat(rng, back):
     u = rng.uniform
-    if kind in (0, 1):  # a chair, a stool
-        w, d, h = u(0.4, 0.55), u(0.4, 0.55), u(0.4, 0.75)
-        parts = [*legs(rng, w, d, h), prism(rng.choice([4, 12]), (0, 0, h), (w, d, 0.06))]
-        if kind == 0:
-            high = u(0.2, 0.6)
-            parts.append(prism(4, (0, d / 2, h), (w, 0.05, high), u(0.7, 1), (0, u(0, 0.15))))
-            if rng.rand() < 0.4:
-                arm = u(0.12, 0.22)
-                parts += [prism(4, (x, 0, h + arm), (0.05, d, 0.04)) for x in (-w / 2, w / 2)]
-    elif kind in (2, 3):  # a table, a desk
-        w, d, h = u(0.6, 1.6), u(0.6, 0.9), u(0.45, 0.8)
-        if kind == 2:
-            parts = [*legs(rng, w, d, h), prism(rng.choice([4, 12]), (0, 0, h), (w, d, 0.05))]
-        else:
-            parts = [prism(4, (0, 0, h), (w, d, 0.05))]
-            side, block = rng.choice([-1, 1]), u(0.2, 0.4) * w
-            parts.append(prism(4, (side * (w - block) / 2, 0, u(0, 0.2)), (block, d, 0.8 * h)))
-            parts.append(prism(4, (-side * w / 2, 0, 0), (0.05, d, h)))
-            if rng.rand() < 0.5:
-                parts.append(prism(4, (0, d / 2, 0.3 * h), (w, 0.03, 0.7 * h)))
-    elif kind == 4:  # a bed
-        w, d, h = u(0.8, 1.8), u(1.8, 2.1), u(0.25, 0.55)
-        parts = [prism(4, (0, 0, u(0, 0.15)), (w, d, h)), prism(4, (0, d / 2, 0), (w, 0.08, 2 * h))]
-        if rng.rand() < 0.5:
-            parts.append(prism(4, (0, -d / 2, 0), (w, 0.08, u(1.1, 1.6) * h)))
-    elif kind == 5:  # a sofa
-        w, d, h = u(0.8, 2.2), u(0.8, 1.0), u(0.35, 0.45)
-        back, arm = u(0.15, 0.3), u(0.12, 0.25)
-        parts = [prism(4, (0, 0, u(0, 0.1)), (w, d, h))]
-        parts.append(prism(4, (0, (d - back) / 2, h), (w, back, u(0.3, 0.5)), 1, (0, u(0, 0.1))))
-        parts += [
-            prism(rng.choice([4, 12]), (x * (w - arm) / 2, 0, h), (arm, d, u(0.15, 0.25)))
-            for x in (-1, 1)
-        ]
-    elif kind in (6, 7):  # shelves, a wardrobe
-        w, d, h = u(0.6, 1.4), u(0.3, 0.6), u(1.0, 2.1)
-        if kind == 6:
-            boards = rng.randint(3, 7)
-            heights = np.linspace(0, h, boards)
-            parts = [prism(4, (x, 0, 0), (0.03, d, h)) for x in (-w / 2, w / 2)]
-            parts += [prism(4, (0, 0, z), (w, d, 0.03)) for z in heights]
-            if rng.rand() < 0.6:
-                parts.append(prism(4, (0, d / 2, 0), (w, 0.02, h)))
-        else:
-            parts = [
-                prism(4, (0, 0, 0.05), (w, d, h)),
-                prism(4, (0, 0, 0), (0.9 * w, 0.9 * d, 0.05)),
-            ]
-            parts += [prism(12, (x, -d / 2, h / 2), (0.04, 0.08, 0.2)) for x in (-0.05, 0.05)]
-    elif kind == 8:  # a lamp that stands
-        foot, h, shade = u(0.2, 0.4), u(0.4, 1.7), u(0.25, 0.5)
-        parts = [prism(12, (0, 0, 0), (foot, foot, 0.05)), prism(12, (0, 0, 0), (0.05, 0.05, h))]
-        parts.append(prism(12, (u(0, 0.3), 0, h), (shade, shade, u(0.2, 0.4)), u(0.3, 1)))
-    else:  # a plant in a pot
-        pot, h = u(0.2, 0.4), u(0.2, 0.4)
-        parts = [prism(12, (0, 0, 0), (pot, pot, h), u(1, 1.4))]
-        for _ in range(rng.randint(5, 15)):
-            turn, out = u(0, 2 * np.pi), u(0.05, 0.5)
-            lean = (out * np.cos(turn), out * np.sin(turn))
-            parts.append(prism(4, (0, 0, h), (0.06, 0.06, u(0.3, 1.2)), u(0.3, 2.5), lean))
-    return joined(parts)
+    w, d, h = u(0.4, 0.55), u(0.4, 0.55), u(0.4, 0.75)
+    parts = stool(rng, w, d, h)
+    if back:
+        high = u(0.2, 0.6)
+        parts.append(prism(4, (0, d / 2, h), (w, 0.05, high), u(0.7, 1), (0, u(0, 0.15))))
+        if rng.rand() < 0.4:
+            arm = u(0.12, 0.22)
+            parts += [prism(4, (x, 0, h + arm), (0.05, d, 0.04)) for x in (-w / 2, w / 2)]
+    return parts
+
+
+def table(rng, desk):
+    u = rng.uniform
+    w, d, h = u(0.6, 1.6), u(0.6, 0.9), u(0.45, 0.8)
+    if not desk:
+        return [*legs(rng, w, d, h), prism(rng.choice([4, 12]), (0, 0, h), (w, d, 0.05))]
+    parts = [prism(4, (0, 0, h), (w, d, 0.05))]
+    side, block = rng.choice([-1, 1]), u(0.2, 0.4) * w
+    parts.append(prism(4, (side * (w - block) / 2, 0, u(0, 0.2)), (block, d, 0.8 * h)))
+    parts.append(prism(4, (-side * w / 2, 0, 0), (0.05, d, h)))
+    if rng.rand() < 0.5:
+        parts.append(prism(4, (0, d / 2, 0.3 * h), (w, 0.03, 0.7 * h)))
+    return parts
+
+
+def bed(rng):
+    u = rng.uniform
+    w, d, h = u(0.8, 1.8), u(1.8, 2.1), u(0.25, 0.55)
+    parts = [prism(4, (0, 0, u(0, 0.15)), (w, d, h)), prism(4, (0, d / 2, 0), (w, 0.08, 2 * h))]
+    if rng.rand() < 0.5:
+        parts.append(prism(4, (0, -d / 2, 0), (w, 0.08, u(1.1, 1.6) * h)))
+    return parts
+
+
+def sofa(rng):
+    u = rng.uniform
+    w, d, h = u(0.8, 2.2), u(0.8, 1.0), u(0.35, 0.45)
+    back, arm = u(0.15, 0.3), u(0.12, 0.25)
+    parts = [prism(4, (0, 0, u(0, 0.1)), (w, d, h))]
+    parts.append(prism(4, (0, (d - back) / 2, h), (w, back, u(0.3, 0.5)), 1, (0, u(0, 0.1))))
+    for x in (-(w - arm) / 2, (w - arm) / 2):
+        parts.append(prism(rng.choice([4, 12]), (x, 0, h), (arm, d, u(0.15, 0.25))))
+    return parts
+
+
+def cupboard(rng, closed):
+    u = rng.uniform
+    w, d, h = u(0.6, 1.4), u(0.3, 0.6), u(1.0, 2.1)
+    if closed:
+        parts = [prism(4, (0, 0, 0.05), (w, d, h)), prism(4, (0, 0, 0), (0.9 * w, 0.9 * d, 0.05))]
+        handles = [prism(12, (x, -d / 2, h / 2), (0.04, 0.08, 0.2)) for x in (-0.05, 0.05)]
+        return parts + handles
+    heights = np.linspace(0, h, rng.randint(3, 7))
+    parts = [prism(4, (x, 0, 0), (0.03, d, h)) for x in (-w / 2, w / 2)]
+    parts += [prism(4, (0, 0, z), (w, d, 0.03)) for z in heights]
+    if rng.rand() < 0.6:
+        parts.append(prism(4, (0, d / 2, 0), (w, 0.02, h)))
+    return parts
+
+
+def lamp(rng):
+    u = rng.uniform
+    foot, h, shade = u(0.2, 0.4), u(0.4, 1.7), u(0.25, 0.5)
+    parts = [prism(12, (0, 0, 0), (foot, foot, 0.05)), prism(12, (0, 0, 0), (0.05, 0.05, h))]
+    return [*parts, prism(12, (u(0, 0.3), 0, h), (shade, shade, u(0.2, 0.4)), u(0.3, 1))]
+
+
+def plant(rng):
+    u = rng.uniform
+    pot, h = u(0.2, 0.4), u(0.2, 0.4)
+    parts = [prism(12, (0, 0, 0), (pot, pot, h), u(1, 1.4))]
+    for _ in range(rng.randint(5, 15)):
+        turn, out = u(0, 2 * np.pi), u(0.05, 0.5)
+        lean = (out * np.cos(turn), out * np.sin(turn))
+        parts.append(prism(4, (0, 0, h), (0.06, 0.06, u(0.3, 1.2)), u(0.3, 2.5), lean))
+    return parts
+
+
+THINGS = (  # each returns the parts of a thing, its front at negative y
+    lambda rng: seat(rng, back=True),
+    lambda rng: seat(rng, back=False),
+    lambda rng: table(rng, desk=False),
+    lambda rng: table(rng, desk=True),
+    bed,
+    sofa,
+    lambda rng: cupboard(rng, closed=False),
+    lambda rng: cupboard(rng, closed=True),
+    lamp,
+    plant,
+)
 
 
 def sampled(vertices, faces, rng, count):
@@ -177,15 +210,15 @@ def scanned(vertices, faces, rng):
 
 def generated(rng):
     """Return clouds and labels of train, validation and test."""
-    labels = rng.permutation(np.arange(TRAIN + 2 * HELD_OUT) % 10)
-    clouds = np.stack([scanned(*thing(label, rng), rng) for label in labels])
+    labels = rng.permutation(np.arange(TRAIN + 2 * HELD_OUT) % len(THINGS))
+    clouds = np.stack([scanned(*joined(THINGS[label](rng)), rng) for label in labels])
     ends = [TRAIN, TRAIN + HELD_OUT]
     return list(zip(np.split(clouds, ends), np.split(labels, ends), strict=True))
 
 
 def fans(corners):
     """Return polygons, lists of vertices' numbers, as triangles."""
-    return np.array([(p[0], *pair) for p in corners for pair in zip(p[1:], p[2:], strict=False)])
+    return np.array([(p[0], *pair) for p in corners for pair in pairwise(p[1:])])
 
 
 def read_off(text):
@@ -232,7 +265,7 @@ def modelnet40(folder, rng):
 
 
 def kind_of(name):
-    """Return what an English name says of an object: the last word of 'Chair with cushion' is Chair."""
+    """Return what an English name says of an object: 'Chair with cushion' is a chair."""
     words = re.findall(r"[a-z]+", re.split(r",| with | on | under ", name.lower())[0])
     kinds = [kind for kind, nouns in NOUNS.items() if words and words[-1] in nouns.split()]
     return kinds[0] if kinds else None

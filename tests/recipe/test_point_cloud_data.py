@@ -1,4 +1,4 @@
-"""`prepare.py` of point-cloud on a user's data: ModelNet40's archive and Sweet Home 3D's catalogues.
+"""`prepare.py` of point-cloud reads ModelNet40's archive and Sweet Home 3D's catalogues.
 
 Both are made here: the real ones are large, and no package has ModelNet40.
 """
