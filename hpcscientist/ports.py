@@ -193,7 +193,7 @@ class Author(Protocol):
         ...
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
-        """Mend a version whose trial failed."""
+        """Fix a version whose trial failed."""
         ...
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:

@@ -166,7 +166,7 @@ class SuiteRun:
             read = len(lines)
             if last is not None and not last[1].good:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_MARGIN_S)  # it mends what its fixtures broke
+                    process.wait(_MARGIN_S)  # it fixes what its fixtures broke
                 rooms.stop(process)
                 yield last
                 return

@@ -1,4 +1,4 @@
-"""A language model as author: writes an idea's code, mends, completes, improves and extends it.
+"""A language model as author: writes an idea's code, fixes, completes, improves and extends it.
 
 The keys of its calls: the first version is stage `code`, ordinal 1, and each further reply to it
 the next ordinal; another first version K has ordinals from REPAIR (K - 1) + 1. Elsewhere further
@@ -130,7 +130,7 @@ class ModelAuthor:
         return await self._reviser.revise(question)
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
-        """Mend a failed version; gives up rather than go round in circles.
+        """Fix a failed version; gives up rather than go round in circles.
 
         Raises EndpointError.
         """
@@ -298,10 +298,10 @@ class CodeStage(Stage[ModelAuthor]):
         most = FORM_TRIES * _replies(settings)
         # Of a tree all but a first version may be repairs, or all of them improvements.
         repairs = ideas * (own.beside + (1 + own.runs_at_most) * settings.loop.debug_rounds)
-        first, mends = ideas * own.first, ideas * own.mends
-        found = [Calls("code", first, first * most), Calls("debug", mends, repairs * most)]
+        first, fixes = ideas * own.first, ideas * own.fixes
+        found = [Calls("code", first, first * most), Calls("debug", fixes, repairs * most)]
         if authoring.analysis and authoring.debugging != "none":
-            found.append(Calls("structure", mends, repairs * FORM_TRIES))
+            found.append(Calls("structure", fixes, repairs * FORM_TRIES))
         if own.beside:
             found.append(Calls("improve", ideas * own.improvements, ideas * own.beside * most))
         if "advise" in expected.stages:

@@ -1,4 +1,4 @@
-"""What a failed attempt is mended from: its output, its structure, and what a model makes of that.
+"""What a failed attempt is fixed from: its output, its structure, and what a model makes of that.
 
 Exception-traceback-guided debugging as in Dolphin (arXiv 2501.03916, section 3.2), in three modes
 that can be compared as in its table 5. `none` shows how it failed and the end of its output.
@@ -60,7 +60,7 @@ class Evidence:
 
 
 class Debugger:
-    """Puts together what a model mends a failed attempt from.
+    """Puts together what a model fixes a failed attempt from.
 
     `editable` holds the names of files that edits may change; `role` and `window` are those of
     the model, which is asked for its analysis where `authoring` says so.
@@ -125,10 +125,10 @@ class Debugger:
         """Return a model's analysis of the structure, a line each; () where there is none."""
         if not (self._settings.analysis and known.structure):
             return ()
-        voice = RoleClient(self._model, "code", self._role, task.idea.seed, self._window)
+        client = RoleClient(self._model, "code", self._role, task.idea.seed, self._window)
         call = Asked(task.idea.idea_id, task.idea.number, "structure", ordinal_of(task))
         try:
-            reply = await voice.ask(call, StructureReply, self._question(task, known))
+            reply = await client.ask(call, StructureReply, self._question(task, known))
         except UNANSWERED:
             return ()
         cause = line(reply.cause, _CAUSE)

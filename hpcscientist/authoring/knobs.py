@@ -55,7 +55,7 @@ class KnobAuthor:
         return GaveUp(reason="the control arm writes one version")
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
-        """Give up: a setting that fails is a result, and there is nothing to mend."""
+        """Give up: a setting that fails is a result, and there is nothing to fix."""
         return GaveUp(reason="the control arm does not debug")
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:
@@ -93,7 +93,7 @@ class TwoArms:
         return await self._of(task.brief.idea).redraft(task)
 
     async def fix(self, task: FixTask) -> Draft | GaveUp:
-        """Mend a version whose trial failed."""
+        """Fix a version whose trial failed."""
         return await self._of(task.idea).fix(task)
 
     async def complete(self, task: CompleteTask) -> Draft | GaveUp:

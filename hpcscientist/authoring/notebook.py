@@ -26,9 +26,9 @@ from hpcscientist.records.experiment import AnalysisReply, CodeReview, Experimen
 _KINDS = {"draft": "first version", "debug": "repair", "improve": "improvement"}
 _STATES = {
     "broken": "failed",
-    "barred": "set aside",
+    "disqualified": "set aside",
     "unwritten": "not written",
-    "spoilt": "spoilt by the machine",
+    "infra_failed": "failed by the machine",
 }
 
 

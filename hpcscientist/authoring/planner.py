@@ -228,7 +228,7 @@ _REASON = 1000  # characters of an endpoint's or a library's own words
 class Planned(Record):
     """What came of planning. `problems` are those of the last plan, and why it was the last.
 
-    With a plan they are what was mended in it without asking; without one, why there is none.
+    With a plan they are what was fixed in it without asking; without one, why there is none.
     """
 
     plan: ExperimentPlan | None
@@ -238,8 +238,8 @@ class Planned(Record):
 class Planner:
     """Plans ideas; stage `plan`, ordinal 1, and 2 and 3 where a plan breaks the recipe's limits."""
 
-    def __init__(self, voice: RoleClient, recipe: Recipe) -> None:
-        self._voice, self._recipe = voice, recipe
+    def __init__(self, client: RoleClient, recipe: Recipe) -> None:
+        self._client, self._recipe = client, recipe
         self._packages = available(recipe.reference)
         editable = recipe.spec.editable
         self._limits = {
@@ -264,7 +264,7 @@ class Planner:
         for ordinal in range(1, 1 + REPAIRS + AGAIN + 1):
             call = Call(idea.idea_id, idea.number, "plan", ordinal, again=ordinal - 1)
             try:
-                plan = await self._voice.ask(call, ExperimentPlan, prompt, self._limits)
+                plan = await self._client.ask(call, ExperimentPlan, prompt, self._limits)
             except UNANSWERED as error:
                 return self._settled(plan, (*found, line(str(error), _REASON)))
             found = problems(plan, self._recipe)
@@ -327,7 +327,7 @@ class PlanStage(Stage[Planner]):
 
     def open(self, means: Means) -> Planner:
         """Return who plans."""
-        return Planner(means.voice("code"), means.recipe)
+        return Planner(means.client("code"), means.recipe)
 
     async def weigh(self, opened: Planner, sample: Sample) -> None:
         """Plan an idea."""

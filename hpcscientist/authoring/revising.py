@@ -114,14 +114,14 @@ class Reviser:
 
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
-        voice = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
+        client = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
         now = first = _Asking.first(asked, self._forms.offer(asked.files))
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
         for again, ordinal in enumerate(asked.ordinals):
             call = Call(asked.idea.idea_id, asked.idea.number, asked.stage, ordinal, again=again)
             drafts = 1 if again else max(1, self._drafts())
-            reply, found = await self._first_usable(voice, asked, now, call, drafts, problem)
+            reply, found = await self._first_usable(client, asked, now, call, drafts, problem)
             if isinstance(found, GaveUp) and not (reply and _gives_up(reply)):
                 return spare or found
             self._forms.record(now.offer, not isinstance(found, Rejected) or bool(found.spare))
@@ -148,7 +148,7 @@ class Reviser:
 
     async def _first_usable(
         self,
-        voice: RoleClient,
+        client: RoleClient,
         asked: Question,
         now: _Asking,
         call: Call,
@@ -162,7 +162,7 @@ class Reviser:
         """
         calls = [replace(call, draft=draft) for draft in range(drafts)]
         tasks = [
-            asyncio.ensure_future(self._answer(voice, asked, now, one, problem)) for one in calls
+            asyncio.ensure_future(self._answer(client, asked, now, one, problem)) for one in calls
         ]
         answers = list[_Answer]()
         try:
@@ -177,16 +177,16 @@ class Reviser:
         return max(answers, key=_Answer.rank)
 
     async def _answer(
-        self, voice: RoleClient, asked: Question, now: _Asking, call: Call, problem: str
+        self, client: RoleClient, asked: Question, now: _Asking, call: Call, problem: str
     ) -> _Answer:
         try:
             if now.offer.is_parts:
                 question = PartsQuestion(
                     *(asked.idea, now.files, now.prompt, now.limits, asked.reply_type, now.part)
                 )
-                reply = await self._parts.ask(voice, call, question)
+                reply = await self._parts.ask(client, call, question)
             else:
-                reply = await voice.ask(call, asked.reply_type, now.prompt, now.limits)
+                reply = await client.ask(call, asked.reply_type, now.prompt, now.limits)
         except PlaybookExhausted:
             return _Answer(None, GaveUp(reason=_exhausted(call, problem)))
         except ReplyError as error:
@@ -240,7 +240,7 @@ class Reviser:
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """What is wrong with a reply's edits; `spare` is their result where it compiles, and `fault`
-    the unit that is to be mended, if that can be told.
+    the unit that is to be fixed, if that can be told.
 
     A problem that a check foresees is worth another question. Where that is not answered, or no
     better, a trial and its traceback are worth more than to give the idea up.
@@ -295,7 +295,7 @@ class _Asking:
             written=fault.written,
             names=fault.names,
             problem=problem,
-            mends=asked.reply_type is FixReply,
+            fixes=asked.reply_type is FixReply,
         )
         part = fault.unit if is_part else None
         return cls(prompt, offer, offer.limits(1, len(offer.units)), fault.files, part)

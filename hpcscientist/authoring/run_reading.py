@@ -33,10 +33,10 @@ _BESIDE = re.compile(r"[\s`'\"“”‘’]+")
 
 
 class RunAnalyst:
-    """Reads an idea's results; `voice` is the model that judges, `further_runs` the most runs."""
+    """Reads an idea's results; `client` is the model that judges, `further_runs` the most runs."""
 
-    def __init__(self, voice: RoleClient, recipe: Recipe, further_runs: int) -> None:
-        self._voice, self._spec, self._most = voice, recipe.spec, further_runs
+    def __init__(self, client: RoleClient, recipe: Recipe, further_runs: int) -> None:
+        self._client, self._spec, self._most = client, recipe.spec, further_runs
 
     async def next(
         self,
@@ -60,7 +60,7 @@ class RunAnalyst:
         call = Call(idea.idea_id, idea.number, "analyse", number)
         prompt = self._prompt(brief, outcomes, baseline, curves, left)
         try:
-            reply = await self._voice.ask(call, AnalysisReply, prompt)
+            reply = await self._client.ask(call, AnalysisReply, prompt)
         except UNANSWERED:
             return None
         if reply.run is None or (left and not _repeats(reply.run, outcomes)):
@@ -172,7 +172,7 @@ class AnalyseStage(Stage[RunAnalyst]):
     def open(self, means: Means) -> RunAnalyst:
         """Return who reads results."""
         own = means.settings.authoring.further_runs
-        return RunAnalyst(means.voice("review"), means.recipe, own)
+        return RunAnalyst(means.client("review"), means.recipe, own)
 
     async def weigh(self, opened: RunAnalyst, sample: Sample) -> None:
         """Read the results of the idea itself."""

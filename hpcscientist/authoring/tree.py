@@ -25,9 +25,9 @@ from hpcscientist.records.base import Record
 from hpcscientist.records.trial import Direction
 
 Growth = Literal["draft", "debug", "improve"]
-# barred: it tampered, or does nothing; unwritten: the author came to nothing; spoilt: by the
-# machine, again and again.
-NodeState = Literal["works", "broken", "barred", "unwritten", "spoilt"]
+# disqualified: it tampered, or does nothing; unwritten: the author came to nothing; infra_failed:
+# by the machine, again and again.
+NodeState = Literal["works", "broken", "disqualified", "unwritten", "infra_failed"]
 
 
 class Node(Record):
@@ -127,25 +127,25 @@ class Tree:
         """Return the versions that were made from one."""
         return tuple(self._children.get(node.number, ()))
 
-    def mended(self, node: Node) -> Node:
+    def fixed(self, node: Node) -> Node:
         """Return what repairs made of a version: the last that was written, or itself."""
         while True:
             repaired = [
                 child
                 for child in self.children(node)
-                if child.kind == "debug" and child.state not in ("unwritten", "spoilt")
+                if child.kind == "debug" and child.state not in ("unwritten", "infra_failed")
             ]
             if not repaired:
                 return node
             node = repaired[-1]
 
-    def mendable(self, depth: int) -> Iterator[Node]:
+    def fixable(self, depth: int) -> Iterator[Node]:
         """Return broken leaves with fewer than `depth` repairs behind them.
 
-        What the machine spoilt says nothing, so it leaves a leaf a leaf.
+        What the machine failed says nothing, so it leaves a leaf a leaf.
         """
         for node in self.nodes:
-            leaf = all(child.state == "spoilt" for child in self.children(node))
+            leaf = all(child.state == "infra_failed" for child in self.children(node))
             if node.state == "broken" and leaf and len(self.repairs(node)) < depth:
                 yield node
 
@@ -168,14 +168,14 @@ class _Choice:
     _roots: set[int] = field(default_factory=set)
 
     def next(self, draw: Random) -> Expansion | None:
-        broken = [n for n in self.tree.mendable(self.bounds.debug_depth) if self._is_free(n)]
+        broken = [n for n in self.tree.fixable(self.bounds.debug_depth) if self._is_free(n)]
         good = [n for n in self.tree.improvable() if self._is_free(n)]
         if not broken and not good:
             return None
         # Drawn whatever there is, so that a draw's place in the sequence tells what it is for.
-        mends = draw.random() < self.bounds.debug_share
+        fixes = draw.random() < self.bounds.debug_share
         place = draw.random()
-        if broken and (mends or not good):
+        if broken and (fixes or not good):
             return self._take("debug", broken[int(place * len(broken))])
         ranked = _ranked(good, self.bounds.direction)
         elsewhere = (node for node in ranked if self._root(node) not in self._roots)

@@ -59,7 +59,7 @@ class ResultFiles:
         return {
             trial.trial_id: Recorded(trial.idea_id, trial.attempt, trial.stage, trial.seed, report)
             for trial in map(self.state.trials.__getitem__, trials)
-            if not trial.spoilt and (report := trial.report) is not None
+            if not trial.infra_failed and (report := trial.report) is not None
         }
 
     def _write(self, trials: Sequence[str], known: Mapping[str, Recorded]) -> None:
@@ -155,7 +155,7 @@ class Compactor:
             for trial in self.state.trials.values()
             if (trial.idea_id in over or _is_rerun(trial))
             and trial.phase in ("scored", "failed")
-            and not trial.spoilt
+            and not trial.infra_failed
         }
 
 

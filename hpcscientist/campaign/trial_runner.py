@@ -1,8 +1,8 @@
 """Running trials exactly once: the journal, the result files and the backend put together.
 
 A trial that has a report in the journal is never run again; one that has a result file is
-read; only then is the intent journalled and the backend asked. What the machine spoilt is
-run again within the budget; what the idea spoilt is not, its worker included: see
+read; only then is the intent journalled and the backend asked. What the machine failed is
+run again within the budget; what the idea failed is not, its worker included: see
 `failure_attribution`.
 """
 
@@ -55,7 +55,7 @@ from hpcscientist.results import store
 FULL_BYTES = 1 << 20
 NEARLY_FULL_BYTES = 64 << 20  # and this is where a worker may have found it full
 
-# A node that spoilt as many trials is avoided from then on.
+# A node that failed as many trials is avoided from then on.
 REPEATED = 2
 _NOT_THE_NODES = (
     *(MachineFailure.PREEMPTED, MachineFailure.CANCELLED),
@@ -89,7 +89,7 @@ class TrialRunner:
     async def run(self, specs: Sequence[TrialSpec]) -> list[TrialReport]:
         """Run trials to their ends and return their reports in the same order.
 
-        What the machine spoilt is run again: a MachineFailed report is returned only when this
+        What the machine failed is run again: a MachineFailed report is returned only when this
         driver's retries are used up. Raises what `once` raises.
         """
         for spec in specs:
@@ -125,14 +125,14 @@ class TrialRunner:
         while True:
             trial = self.state.trials.get(spec.trial_id)
             failures = 0 if trial is None else trial.failed_in(self.state.generation)
-            if trial is not None and trial.spoilt:
+            if trial is not None and trial.infra_failed:
                 report = trial.report
                 if report is not None and failures > self.retries:
                     return report
                 await asyncio.sleep(self.pause_s * 2 ** (failures - 1) if failures else 0.0)
-            run = 1 if trial is None else trial.run + trial.spoilt
+            run = 1 if trial is None else trial.run + trial.infra_failed
             report = await self.once(spec.model_copy(update={"run": run}))
-            if not self.state.trials[spec.trial_id].spoilt:
+            if not self.state.trials[spec.trial_id].infra_failed:
                 return report
 
     def _recorded(self, spec: TrialSpec) -> TrialReport | None:
@@ -209,7 +209,7 @@ class TrialRunner:
         result = store.read_result(trial, spec)
         ended = ended or self._unsaid(spec)
         report = trial_outcome.classify_end(spec, ended, result)
-        assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to mend"
+        assert report is not None, f"{spec.trial_id}: {ended.state} is for `Dispatcher` to fix"
         if report is not result:
             untold = ended.state is EndState.ENDED and result is None
             if untold and spec.isolation is Isolation.NONE and not trial.spec.exists():
@@ -319,11 +319,11 @@ class TrialRunner:
         """End the campaign for now; `known` is what a worker said, which may be of another disk."""
         # What is there is no result: the trial runs again on resume.
         self.paths.trial(spec.trial_id).result.unlink(missing_ok=True)
-        mend = "free some and run `hpcsci resume`"
+        fix = "free some and run `hpcsci resume`"
         root = self.paths.root
         if known is None or self._free() < FULL_BYTES or not takes(root, FULL_BYTES):
-            raise DiskFull(f"{root}: no space left; {mend}")
-        raise DiskFull(f"no space left for {spec.trial_id} ({known.detail}); {mend}")
+            raise DiskFull(f"{root}: no space left; {fix}")
+        raise DiskFull(f"no space left for {spec.trial_id} ({known.detail}); {fix}")
 
     def _unsaid(self, spec: TrialSpec) -> Ended:
         """The end of a run of which nothing is told."""

@@ -106,7 +106,7 @@ class Agenda:
             return 1
         if not trial.has_ended:
             return trial.run
-        if not trial.spoilt or self.is_used_up(trial):
+        if not trial.infra_failed or self.is_used_up(trial):
             return 0
         failures = trial.failed_in(self.state.generation)
         # What ails a machine often passes.
@@ -132,7 +132,7 @@ class Agenda:
 
 def is_used_up(trial: TrialState, generation: int, retries: int) -> bool:
     """Whether the machine failed a trial as often as the driver of a generation tries."""
-    return trial.has_ended and trial.spoilt and trial.failed_in(generation) > retries
+    return trial.has_ended and trial.infra_failed and trial.failed_in(generation) > retries
 
 
 def is_lost(trial: TrialState, retries: int) -> bool:

@@ -222,7 +222,7 @@ def waiting_confirmations(wanted: Agenda) -> Iterator[str]:
 def _failed(wanted: Agenda, whose: str, idea_id: str, attempt: int, seeds: int) -> Iterator[str]:
     """The first trial that the machine failed, unless it was given up."""
     for trial in _trials(wanted, idea_id, attempt, seeds):
-        if trial is not None and trial.spoilt and not wanted.is_lost(trial):
+        if trial is not None and trial.infra_failed and not wanted.is_lost(trial):
             report = trial.report
             assert report is not None
             assert isinstance(report.outcome, MachineFailed)

@@ -1,6 +1,6 @@
 """What an idea's steps have come to, as the journal says: the tree that strategies walk through.
 
-A trial that the machine spoilt has come to nothing that counts as long as this driver may run it
+A trial that the machine failed has come to nothing that counts as long as this driver may run it
 again; whoever drives next may again, unless it is on record that the idea goes on without.
 """
 
@@ -97,7 +97,7 @@ class IdeaOutcomes:
     def _piloted(self, version: Version) -> Piloted:
         number = version.number
         left_out = f"pilot/{number}" in self.idea.gave_up
-        report, lost = self._ended(number, Stage.PILOT, 0, spoilt_too=left_out)
+        report, lost = self._ended(number, Stage.PILOT, 0, infra_failed_too=left_out)
         outcome = report.outcome
         if not isinstance(outcome, Scored):
             return Piloted(outcome, report.trial_id, lost)
@@ -161,13 +161,13 @@ class IdeaOutcomes:
         )
 
     def _ended(
-        self, number: int, stage: Stage, index: int, spoilt_too: bool = False
+        self, number: int, stage: Stage, index: int, infra_failed_too: bool = False
     ) -> tuple[TrialReport, bool]:
-        """Return how a trial ended, and whether the machine spoilt it under two drivers."""
+        """Return how a trial ended, and whether the machine failed it under two drivers."""
         trial = self._trial(trial_name(self.idea.idea_id, number, stage, index))
         report = _report(trial)
         if isinstance(report.outcome, MachineFailed) and not (
-            spoilt_too or is_used_up(trial, self.state.generation, self.rules.retries)
+            infra_failed_too or is_used_up(trial, self.state.generation, self.rules.retries)
         ):
             raise _Unknown
         return report, is_lost(trial, self.rules.retries)

@@ -86,7 +86,7 @@ def _stop(wanted: Agenda, name: str) -> Stop | None:
     trial = wanted.state.trials.get(name)
     if trial is None or trial.phase != "failed":
         return None
-    if trial.spoilt and not wanted.is_used_up(trial):
+    if trial.infra_failed and not wanted.is_used_up(trial):
         return None
     report = trial.report
     assert report is not None  # it has ended

@@ -67,13 +67,13 @@ def drawn_of(ideas: int, control: float) -> int:
 
 # How many versions of an idea's code there will be: what is likely, and the most.
 
-MENDS = 1  # guess: how often an idea's code is fixed
+FIXES = 1  # guess: how often an idea's code is fixed
 RUNS = 2  # guess: further runs of an idea, or ablations of its plan
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of one idea. Guesses: `mends`, `improvements`, `runs`; the rest are bounds.
+    """Versions of one idea. Guesses: `fixes`, `improvements`, `runs`; the rest are bounds.
 
     `first` are written from the reference; `beside` have a pilot and no seeds, for another
     version of their tree is better. `ablates`: further runs are those that a plan names.
@@ -81,7 +81,7 @@ class Versions:
 
     first: int
     beside: int
-    mends: int
+    fixes: int
     improvements: int
     runs: int
     runs_at_most: int

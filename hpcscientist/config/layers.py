@@ -66,8 +66,8 @@ def read_file(path: Path, keys: Mapping[str, Any]) -> dict[str, Value]:
     except FileNotFoundError:
         raise
     except PermissionError as error:
-        mend = f"go to a folder that you may read, or ask for access to {path.parent}"
-        raise ConfigError(f"{path}: may not be read: {error.strerror}; {mend}") from error
+        fix = f"go to a folder that you may read, or ask for access to {path.parent}"
+        raise ConfigError(f"{path}: may not be read: {error.strerror}; {fix}") from error
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(f"{path}: cannot be read: {why}; fix or remove it") from error
@@ -200,8 +200,8 @@ def resolve(
         try:
             values |= read_file(Path(named), keys)
         except FileNotFoundError as error:
-            mend = "name one that is there, or unset it"
-            raise ConfigError(f"variable HPCSCI_CONFIG: {named} does not exist; {mend}") from error
+            fix = "name one that is there, or unset it"
+            raise ConfigError(f"variable HPCSCI_CONFIG: {named} does not exist; {fix}") from error
     unnamed = [] if named else [_user_file(environ)]
     for path in (*unnamed, folder / "hpcsci.toml"):
         with contextlib.suppress(FileNotFoundError):

@@ -30,12 +30,12 @@ class Need:
 
 
 def choose(
-    site: Site, need: Need, mend: str = "[budgets] or [resources] of recipe.toml"
+    site: Site, need: Need, fix: str = "[budgets] or [resources] of recipe.toml"
 ) -> SlurmSite:
     """Return the profile's [slurm] for a job: with the partition that it fits, its QOS and so on.
 
     `max_minutes` is then that partition's limit, too. Without [[partitions]] it is [slurm] as it
-    stands. A kind of GPU that the job needs is asked for by `gres`. `mend` is where less can be
+    stands. A kind of GPU that the job needs is asked for by `gres`. `fix` is where less can be
     asked for. Raises SiteError where no partition fits, and where `gres` names another kind.
     """
     if not site.partitions:
@@ -47,7 +47,7 @@ def choose(
     raise SiteError(
         "fits-none",
         f"no partition of the site profile takes a job of {need}; there are: {rows}; ask for less "
-        f"in {mend}, or add to [[partitions]]",
+        f"in {fix}, or add to [[partitions]]",
     )
 
 

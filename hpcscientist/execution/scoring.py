@@ -182,8 +182,8 @@ def judge(spec: TrialSpec, ended: Ended, stdout: bytes, stderr: str) -> Outcome:
         return idea_failed(_BAD, said or "the scorer refused the predictions")
     if ended.reason is not Reason.EXITED:
         bounds = f"{spec.limits.scorer_s:g} s, {spec.limits.scorer_mb} MiB"
-        mend = "raise seconds or memory_mb in [scorer] of recipe.toml"
-        return _failed(f"the scorer passed its bound of {ended.reason.value} ({bounds}): {mend}")
+        fix = "raise seconds or memory_mb in [scorer] of recipe.toml"
+        return _failed(f"the scorer passed its bound of {ended.reason.value} ({bounds}): {fix}")
     if ended.exit_code != 0:
         how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
         return _failed(f"the scorer failed ({how}): {said}")

@@ -170,7 +170,7 @@ def _adjust(
     found: dict[str, float] = {}
     for side, sign in ((0, 1), (1, -1)):
         p_values: list[float] = []
-        barred: list[bool] = []
+        disqualified: list[bool] = []
         for idea, comparison in tested.items():
             p = 1.0 if comparison is None else one_sided(comparison, metric)[side]
             # Of one that was left below the full budget nobody knows which way its effect lies.
@@ -180,11 +180,11 @@ def _adjust(
             # better when it was left is costly, whatever factor its look has (`bench null`).
             most = online.TAU if effect > 0 and rule.control == "online" else 1.0
             p_values.append(min(most, p * factors.get(idea, 1.0)))
-            barred.append(effect <= metric.minimum_effect)
+            disqualified.append(effect <= metric.minimum_effect)
         if rule.control == "online":
-            family = online.adjust(p_values, rule.q, barred)
+            family = online.adjust(p_values, rule.q, disqualified)
         else:
-            family = adjust([1.0 if b else p for p, b in zip(p_values, barred, strict=True)])
+            family = adjust([1.0 if b else p for p, b in zip(p_values, disqualified, strict=True)])
         found |= {
             idea: p
             for (idea, comparison), p in zip(tested.items(), family, strict=True)

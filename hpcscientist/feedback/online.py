@@ -34,7 +34,7 @@ _ZETA: Final = 2.28576566568
 def adjust(
     p_values: Sequence[float],
     q: float,
-    barred: Sequence[bool] | None = None,
+    disqualified: Sequence[bool] | None = None,
     *,
     candidate: float = LAMBDA,
     discard: float = TAU,
@@ -45,8 +45,8 @@ def adjust(
     not the least q at which it were rejected, for levels depend on q through what came before.
     What is returned for the first t values does not depend on those after them.
 
-    `barred` ones count as their p-values say and are never rejected (1 is returned): the bound
-    holds for what is left. Of all that are rejected, a share of at most q is expected to be
+    `disqualified` ones count as their p-values say and are never rejected (1 is returned): the
+    bound holds for what is left. Of all that are rejected, a share of at most q is expected to be
     false. Raises ValueError for what is no p-value, no rate.
     """
     if not 0 < q < 1:
@@ -59,9 +59,9 @@ def adjust(
     wealth = {0: q / 2}  # by how many costly p-values had come before it
     costly = found = 0
     share = _share(wealth, costly)
-    for p, is_barred in zip(p_values, barred or [False] * len(p_values), strict=True):
+    for p, is_disqualified in zip(p_values, disqualified or [False] * len(p_values), strict=True):
         level = min(candidate, (discard - candidate) * share)
-        ratio = 1.0 if is_barred else min(1.0, q * p / level)
+        ratio = 1.0 if is_disqualified else min(1.0, q * p / level)
         adjusted.append(ratio)
         if ratio <= q:
             found += 1

@@ -290,7 +290,7 @@ def warnings(found: Check) -> dict[str, str]:
     return told
 
 
-def mend(found: Check) -> str:
+def fix(found: Check) -> str:
     """Say what makes a noisy baseline good enough."""
     seeds = f"{found.enough} seeds" if found.enough else f"more than {MOST_SEEDS} seeds"
     return (
@@ -305,7 +305,7 @@ def _noise(found: Check) -> str:
         f"the baseline is noisy: {found.seeds} seeds find an effect of {found.smallest:.2g} with "
         f"power 0.8, {found.smallest / found.metric.minimum_effect:.1f} times the minimum effect, "
         f"which itself is found in {found.at_minimum:.0%} of campaigns, and what is found is "
-        f"likely overestimated; {mend(found)}"
+        f"likely overestimated; {fix(found)}"
     )
 
 

@@ -42,7 +42,7 @@ class TrialState:
     run: int
     phase: Phase = "queued"
     driver: int = 0  # the generation that had it started, 0: none has
-    spoilt: bool = False  # the machine failed it
+    infra_failed: bool = False  # the machine failed it
     failures: int = 0  # of the machine, that the generation `failed_by` has to answer for
     failed_by: int = 0
     ended_at: float = 0.0  # seconds since the epoch by the driver's clock: a node's may be wrong
@@ -61,9 +61,9 @@ class TrialState:
     def end(self, report: TrialReport, generation: int, at: float = 0.0) -> None:
         """Take note of how it ended, under the driver of a generation, `at` by its clock."""
         self._report = report.model_dump_json().encode()
-        self.spoilt, self.ended_at = isinstance(report.outcome, MachineFailed), at
+        self.infra_failed, self.ended_at = isinstance(report.outcome, MachineFailed), at
         # What an earlier driver had started has cost this one nothing.
-        if self.spoilt and not 0 < self.driver < generation:
+        if self.infra_failed and not 0 < self.driver < generation:
             self.failures = self.failed_in(generation) + 1
             self.failed_by = generation
 

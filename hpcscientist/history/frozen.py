@@ -181,9 +181,9 @@ def read(paths: RunPaths) -> CampaignConfig:
     except ValidationError as error:
         first = error.errors()[0]
         reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        mend = _release(data)
+        fix = _release(data)
         raise RunDirectoryError(
-            f"{path}: cannot be read: {printable(one_line(reason))}; {mend}"
+            f"{path}: cannot be read: {printable(one_line(reason))}; {fix}"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = str(error).splitlines()[0]

@@ -370,7 +370,7 @@ class CampaignState:
                 self.losses.ended(event.idea_id, event.report)
                 scored = isinstance(event.report.outcome, Scored)
                 self._move(trial, "scored" if scored else "failed")
-                if not trial.spoilt:
+                if not trial.infra_failed:
                     self._settle(trial)
                 self.intents.ended(event.report.trial_id, event.report.run)
                 usage = event.report.usage
@@ -390,7 +390,7 @@ class CampaignState:
         self.progress.trial_settled(trial.idea_id, is_over=over)
         if idea is not None and idea.spent is not None and trial.stage is Stage.CONFIRM:
             beside = self.confirming[trial.idea_id, trial.attempt].values()
-            settled = sum(t.has_ended and not t.spoilt for t in beside)
+            settled = sum(t.has_ended and not t.infra_failed for t in beside)
             if settled == len(idea.spent.seeds):
                 self.progress.confirming.pop(trial.idea_id, None)
 

@@ -191,7 +191,7 @@ class DirectionsStage(Stage[DirectionFinder]):
         """Return who finds them."""
         settings = means.settings
         return DirectionFinder(
-            *(means.voice("ideation"), means.voice("review"), means.recipe),
+            *(means.client("ideation"), means.client("review"), means.recipe),
             *(settings.proposing.directions, settings.loop.similarity, means.notify),
         )
 

@@ -34,8 +34,8 @@ _REASON = 1000  # characters of what a model says
 class FeasibilityJudge:
     """Says whether ideas fit a recipe; stage `feasibility`, ordinal 2 if 1 contradicts itself."""
 
-    def __init__(self, voice: RoleClient, recipe: Recipe) -> None:
-        self._voice, self._recipe = voice, recipe
+    def __init__(self, client: RoleClient, recipe: Recipe) -> None:
+        self._client, self._recipe = client, recipe
         self._packages = packages.imported(recipe.reference)
 
     async def judge(self, idea: Idea, reference_s: float | None = None) -> FeasibilityVerdict:
@@ -53,7 +53,7 @@ class FeasibilityJudge:
         lists are often remarks ("only the provided data", a new file for what could stand in one
         that may change), so its second word decides. Packages are the exception, and count if
         they are listed again whatever it says: whether one can be imported is a fact that the
-        question told it, and its code would fail at the import, each time it is mended.
+        question told it, and its code would fail at the import, each time it is fixed.
 
         One that cannot answer again was only guessing, and a pilot trial finds out for less
         than a good idea is worth. So too where there is no usable reply: the idea fits, with
@@ -84,7 +84,7 @@ class FeasibilityJudge:
             "data": Limit(most=_MOST_NAMED),
             "packages": Limit(most=_MOST_NAMED),
         }
-        return await self._voice.ask(call, FeasibilityReply, prompt, limits)
+        return await self._client.ask(call, FeasibilityReply, prompt, limits)
 
     def _prompt(self, idea: Idea, reference_s: float | None) -> Prompt:
         """Ask for an estimate; too long, it goes without reference files, the longest first."""
@@ -197,7 +197,7 @@ class FeasibilityStage(VettingStage[FeasibilityJudge]):
 
     def open(self, means: Means) -> FeasibilityJudge:
         """Return who judges."""
-        return FeasibilityJudge(means.voice("review"), means.recipe)
+        return FeasibilityJudge(means.client("review"), means.recipe)
 
     async def weigh(self, opened: FeasibilityJudge, sample: Sample) -> None:
         """Judge an idea."""

@@ -48,9 +48,9 @@ class NoveltyJudge:
     """Judges ideas against a library; round R is stage `novelty`, ordinal R."""
 
     def __init__(
-        self, voice: RoleClient, library: Library | None, rounds: int = 10, hits: int = 10
+        self, client: RoleClient, library: Library | None, rounds: int = 10, hits: int = 10
     ) -> None:
-        self._voice, self._library = voice, library
+        self._client, self._library = client, library
         self._rounds, self._hits = rounds, hits
 
     async def judge(self, idea: Idea) -> NoveltyVerdict:
@@ -62,7 +62,7 @@ class NoveltyJudge:
         A paper counts as shown when it was among the hits before the reply, also where the
         prompt had no room for it, since room differs from one run to the next and a verdict
         must not. A library that cannot be searched says nothing about an idea, and once it
-        is mended the answer is another: that is no verdict. Raises EndpointError, LibraryError.
+        is fixed the answer is another: that is no verdict. Raises EndpointError, LibraryError.
         """
         if self._library is None:
             return NoveltyVerdict(decision="undecided", reason="there is no library to search")
@@ -84,7 +84,7 @@ class NoveltyJudge:
             inquiry.rounds = ordinal
             call = Call(idea.idea_id, idea.number, "novelty", ordinal)
             limits = self._limits(inquiry.seen, last=last)
-            reply = await self._voice.ask(call, NoveltyReply, prompt, limits)
+            reply = await self._client.ask(call, NoveltyReply, prompt, limits)
             evidence = inquiry.shown(reply.evidence)
             if reply.decision == "undecided":
                 return inquiry.verdict("undecided", reply.reason, evidence)
@@ -250,8 +250,8 @@ class NoveltyStage(VettingStage[NoveltyJudge]):
     def open(self, means: Means) -> NoveltyJudge:
         """Return who judges by the campaign's library."""
         own = means.settings.proposing
-        voice = means.voice("review")
-        return NoveltyJudge(voice, means.library, own.novelty_rounds, own.novelty_hits)
+        client = means.client("review")
+        return NoveltyJudge(client, means.library, own.novelty_rounds, own.novelty_hits)
 
     async def weigh(self, opened: NoveltyJudge, sample: Sample) -> None:
         """Judge an idea."""

@@ -46,8 +46,8 @@ class ModelProposer:
         notify: Notify = logged,
     ) -> None:
         self._recipe = recipe
-        self._voice = RoleClient(model, "ideation", settings, seed, window)
-        self._reflection = Reflection(self._voice, reflections, notify)
+        self._client = RoleClient(model, "ideation", settings, seed, window)
+        self._reflection = Reflection(self._client, reflections, notify)
 
     async def propose(self, task: ProposalTask) -> Proposed:
         """Ask for one idea, and have it improved.
@@ -59,7 +59,7 @@ class ModelProposer:
         """
         prompt = self._prompt(task)
         call = Call(task.idea_id, task.number, "propose")
-        reply = await self._voice.ask(call, Proposal, prompt, proposal_limits(task))
+        reply = await self._client.ask(call, Proposal, prompt, proposal_limits(task))
         first = _settled(task, reply)
 
         def settle(proposal: Proposal) -> Proposal:
@@ -80,7 +80,7 @@ class ModelProposer:
         )
         prompt = self._prompt(task).answered((repeated.proposal.model_dump_json(),), said)
         call = Call(task.idea_id, task.number, "propose", 2, sample=1)
-        reply = await self._voice.ask(call, Proposal, prompt, proposal_limits(task))
+        reply = await self._client.ask(call, Proposal, prompt, proposal_limits(task))
         return _settled(task, reply)
 
     def _prompt(self, task: ProposalTask) -> Prompt:

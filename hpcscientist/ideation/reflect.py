@@ -31,8 +31,8 @@ _LINEAGE = ("parent_ids", "papers")
 class Reflection:
     """Improves proposals in at most `rounds` rounds; round R is stage `reflect`, ordinal R."""
 
-    def __init__(self, voice: RoleClient, rounds: int, notify: Notify = logged) -> None:
-        self._voice, self._rounds, self._notify = voice, rounds, notify
+    def __init__(self, client: RoleClient, rounds: int, notify: Notify = logged) -> None:
+        self._client, self._rounds, self._notify = client, rounds, notify
 
     async def improve(
         self,
@@ -59,7 +59,7 @@ class Reflection:
             prompt = asked.answered((proposal.model_dump_json(),), said)
             call = Call(task.idea_id, task.number, "reflect", ordinal)
             try:
-                reply = await self._voice.ask(
+                reply = await self._client.ask(
                     call, ReflectReply, prompt, proposal_limits(task, "proposal.")
                 )
             except UNANSWERED as error:

@@ -47,7 +47,7 @@ def formats() -> Mapping[str, Format]:
     for name, plugin in others.items():
         if not isinstance(plugin.value, Format) or plugin.value.name != name:
             raise UsageError(
-                f"{plugin.origin}: {name!r} is no Format of that name; mend or uninstall it"
+                f"{plugin.origin}: {name!r} is no Format of that name; fix or uninstall it"
             )
     return ours | {name: plugin.value for name, plugin in others.items()}
 

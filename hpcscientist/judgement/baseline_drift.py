@@ -118,7 +118,7 @@ class BaselineDrift:
 def _noise(found: selfcheck.Check) -> str:
     return (
         "the baseline is too noisy for the recipe's minimum effect; "
-        f"{selfcheck.mend(found)}"
+        f"{selfcheck.fix(found)}"
         '; then launch anew (or with loop.noisy = "warn")'
     )
 

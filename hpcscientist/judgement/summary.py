@@ -232,7 +232,7 @@ class _Table:
         comparison: Comparison | None,
         finding: Finding | None,
     ) -> ResultRow:
-        # By the journal, which knows the runs that the machine spoilt, as `hpcsci status` does.
+        # By the journal, which knows the runs that the machine failed, as `hpcsci status` does.
         used = self.used.get(idea.idea_id)
         against = comparison if ended is not None else None  # the baseline has no delta
         outcome = self.confirmed.get(idea.idea_id)

@@ -153,8 +153,8 @@ def furnish(checked: LaunchPlan, claimed: Claim) -> None:
 
 def _unwritable(paths: RunPaths, error: OSError) -> RunDirectoryError:
     if resolved(Path(error.filename or paths.root)).is_relative_to(resolved(vault.path_of(""))):
-        mend = "set paths.private to a folder that can"
-        return RunDirectoryError(f"{error.filename}: cannot be written: {error.strerror}; {mend}")
+        fix = "set paths.private to a folder that can"
+        return RunDirectoryError(f"{error.filename}: cannot be written: {error.strerror}; {fix}")
     return RunDirectoryError(
         f"{paths.root}: cannot be written: {error.strerror}; give another --run-dir"
     )

@@ -151,9 +151,9 @@ class LaunchPlan:
         """Upper bound of the versions of one idea's code: the control arm fixes none."""
         if self.model_spec == "search":
             return 1
-        mended = 1 + self.settings.loop.debug_rounds + self.further_attempts_at_most
+        fixed = 1 + self.settings.loop.debug_rounds + self.further_attempts_at_most
         advised = self.settings.authoring.advice_rounds if "advise" in self.steps else 0
-        return self.beside_at_most + mended + advised
+        return self.beside_at_most + fixed + advised
 
     @property
     def main_attempts_at_most(self) -> int:

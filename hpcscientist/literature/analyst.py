@@ -63,7 +63,7 @@ class Analyst:
     def __init__(
         self, review: RoleClient, library: Library | None, settings: LiteratureSettings
     ) -> None:
-        self._voice, self._library, self._most = review, library, settings.concepts
+        self._client, self._library, self._most = review, library, settings.concepts
 
     async def analyse(self, idea: Idea) -> tuple[ConceptRecord, ...]:
         """Return the profiles of an idea's concepts, at most `settings.concepts`.
@@ -104,7 +104,7 @@ class Analyst:
         )
         call = Call(subject.idea_id, subject.number, "concepts")
         try:
-            reply = await self._voice.ask(
+            reply = await self._client.ask(
                 call, ConceptsReply, prompt, {"concepts": Limit(least=1, most=self._most)}
             )
         except UNANSWERED:
@@ -131,7 +131,7 @@ class Analyst:
             concept=concept,
         )
         try:
-            reply = await self._voice.ask(call, ProfileReply, prompt, found.limits())
+            reply = await self._client.ask(call, ProfileReply, prompt, found.limits())
         except UNANSWERED:
             return bare
         return found.record(bare, reply)
@@ -266,7 +266,7 @@ class ConceptsStage(Stage[Analyst]):
 
     def open(self, means: Means) -> Analyst:
         """Return who looks concepts up in the campaign's library."""
-        return Analyst(means.voice("review"), means.library, means.settings.literature)
+        return Analyst(means.client("review"), means.library, means.settings.literature)
 
     def answers(self, sample: Sample) -> Mapping[str, Record]:
         """Return one concept, without which none is profiled."""

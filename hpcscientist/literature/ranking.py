@@ -83,8 +83,8 @@ class Ranker(Protocol):
 class ModelRanker:
     """Asks a model about each paper by itself, so that no abstract can tell of another."""
 
-    def __init__(self, voice: RoleClient) -> None:
-        self._voice = voice
+    def __init__(self, client: RoleClient) -> None:
+        self._client = client
 
     async def rank(
         self, topic: Topic, attributes: TaskAttributes, papers: Sequence[Hit]
@@ -106,7 +106,7 @@ class ModelRanker:
             title=material.title_of(hit),
         )
         try:
-            reply = await self._voice.ask(
+            reply = await self._client.ask(
                 Call(SURVEY_ID, 0, "rank", ordinal=place), RankReply, prompt
             )
         except UNANSWERED as error:

@@ -325,7 +325,7 @@ class SurveyStage(Stage[Surveyor]):
 
     def open(self, means: Means) -> Surveyor:
         """Return who surveys the campaign's library."""
-        ideation, review = means.voice("ideation"), means.voice("review")
+        ideation, review = means.client("ideation"), means.client("review")
         return Surveyor(ideation, review, means.library, means.settings.literature)
 
     async def weigh(self, opened: Surveyor, sample: Sample) -> None:

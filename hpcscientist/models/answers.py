@@ -108,15 +108,15 @@ def find_objects(text: str) -> Objects:
     Around them may be anything: prose, fences, stray braces. Models write bare line breaks and
     single backslashes within strings when they quote code; both are let pass.
     """
-    return _scanned(_mended(text))
+    return _scanned(_fixed(text))
 
 
-def is_mended(text: str) -> bool:
+def is_fixed(text: str) -> bool:
     """Whether objects are read from a text with more backslashes, and so lie elsewhere in it."""
-    return _mended(text) != text
+    return _fixed(text) != text
 
 
-def _mended(text: str) -> str:
+def _fixed(text: str) -> str:
     return _BACKSLASH.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", text)
 
 

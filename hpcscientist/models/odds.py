@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from hpcscientist.models.answers import find_objects, is_mended
+from hpcscientist.models.answers import find_objects, is_fixed
 from hpcscientist.records.base import NumberOdds
 
 _DIGITS = 6  # of a probability
@@ -41,7 +41,7 @@ def of_numbers(text: str, tokens: Sequence[Token], highest: int) -> tuple[Number
 
     `tokens` end with the text; what precedes it is reasoning. None where they spell another text.
     """
-    if is_mended(text):  # places are then those of another text
+    if is_fixed(text):  # places are then those of another text
         return ()
     numbers = [
         (at, number)

@@ -79,7 +79,7 @@ class Means:
     notify: Notify = logged
     python: Interpreter | None = None
 
-    def voice(self, role: str) -> RoleClient:
+    def client(self, role: str) -> RoleClient:
         """Return the model of a role, to be asked for replies of a type."""
         own, seed = self.settings.role(role), self.settings.seed
         return RoleClient(self.model, role, own, seed, self.windows.get(role))

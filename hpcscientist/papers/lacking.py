@@ -15,7 +15,7 @@ _PACKAGES: Final = {
 
 
 def missing() -> tuple[str, ...]:
-    """Return what papers with PDF lack here, each with what mends it; () where nothing is."""
+    """Return what papers with PDF lack here, each with what fixes it; () where nothing is."""
     found = []
     if packages := engine.lacking():
         found.append(f"TeX packages: {' '.join(packages)} ({engine.INSTALL})")

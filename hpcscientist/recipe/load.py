@@ -137,8 +137,8 @@ def find(name_or_path: str) -> Path:
     if name_or_path in known:
         return known[name_or_path]
     close = get_close_matches(name_or_path, known, n=1)
-    mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
-    raise RecipeError(f"there is no recipe {name_or_path!r}; {mend}")
+    fix = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+    raise RecipeError(f"there is no recipe {name_or_path!r}; {fix}")
 
 
 def copy(origin: Path, target: Path, setup: str = "") -> None:

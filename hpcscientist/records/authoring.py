@@ -99,7 +99,7 @@ class ImproveTask(Record):
 
 
 class FixTask(Record):
-    """A failed attempt to mend. `round` counts debug rounds from 1; `run` is the further run it
+    """A failed attempt to fix. `round` counts debug rounds from 1; `run` is the further run it
     belongs to, 0 for the idea itself. `node` is the number of the version that the repair makes
     in a tree of versions, 0 outside of one.
 

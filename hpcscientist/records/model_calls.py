@@ -135,5 +135,5 @@ class PlaybookEntry(Record):
 def unknown_stage(name: str, known: Collection[str]) -> str:
     """Say that a stage is none, with the nearest that is."""
     close = get_close_matches(name, known, n=1)
-    mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-    return f"unknown stage {name!r}; {mend}"
+    fix = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return f"unknown stage {name!r}; {fix}"

@@ -37,7 +37,7 @@ class IdeaFailure(StrEnum):
 
 
 # No repair is asked for: what would be tried next is trusted no more than this was.
-BARRED: Final = (IdeaFailure.TAMPERING, IdeaFailure.WORKER_LOST)
+DISQUALIFIED: Final = (IdeaFailure.TAMPERING, IdeaFailure.WORKER_LOST)
 
 
 class MachineFailure(StrEnum):

@@ -125,7 +125,7 @@ class Again:
                     self.tell(f"{len(known)} trials of the baseline were run again before")
                 reports = asyncio.run(self._run(specs, journal, state, generation))
             except DiskFull as error:
-                raise DiskFull(f"{self.paths.root}: no space left; {self._mend()}") from error
+                raise DiskFull(f"{self.paths.root}: no space left; {self._fix()}") from error
             finally:
                 journal.close()
             failed = [r for r in reports if isinstance(r.outcome, MachineFailed)]
@@ -134,7 +134,7 @@ class Again:
                 assert isinstance(first, MachineFailed)
                 raise MachineTrouble(
                     f"the machine failed {len(failed)} trials, {failed[0].trial_id} first "
-                    f"({first.failure.value}): {first.detail}; {self._mend()}"
+                    f"({first.failure.value}): {first.detail}; {self._fix()}"
                 )
             vault.forget_campaign_key(own)
             return known | {report.trial_id: report for report in reports}
@@ -216,7 +216,7 @@ class Again:
         try:
             await asyncio.wait({work})
             if reason and work.cancelled():
-                raise Interrupted(f"stopped by {reason}; {self._mend()}")
+                raise Interrupted(f"stopped by {reason}; {self._fix()}")
             return work.result()
         finally:
             await backend.close()
@@ -225,7 +225,7 @@ class Again:
         done = state.count_trials("scored") + state.count_trials("failed")
         self.tell(f"[{done}/{total}] {report.trial_id} {report.outcome.kind.replace('_', ' ')}")
 
-    def _mend(self) -> str:
+    def _fix(self) -> str:
         return f"go on with `{self.asked} --out {self.paths.root}`"
 
 

@@ -154,9 +154,9 @@ async def _judge(
     paths.root.mkdir(parents=True, exist_ok=True)
     at = desk(roles, paths, wanted.settings, wanted.temperature)
     subject = Subject(first.name, number_of(first.name))
-    shown = await _shown(at.voice, subject, first, second, paths)
+    shown = await _shown(at.client, subject, first, second, paths)
     numbers = range(1, wanted.samples + 1)
-    found = await together([partial(_sample, at.voice, subject, shown, n) for n in numbers])
+    found = await together([partial(_sample, at.client, subject, shown, n) for n in numbers])
     samples = [one for one in found if isinstance(one, Sample)]
     lost = [one for one in found if isinstance(one, str)]
     if not samples:
@@ -172,7 +172,7 @@ async def _judge(
 
 
 async def _shown(
-    voice: RoleClient, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
+    client: RoleClient, subject: Subject, first: PaperText, second: PaperText, paths: ReviewPaths
 ) -> tuple[Shown, Shown]:
     """Return both papers as they fit beside each other; the longer one is read by parts first."""
     both = {1: Shown(first.text), 2: Shown(second.text)}
@@ -184,11 +184,11 @@ async def _shown(
             beside = shown if other.parts == 1 else other  # half of the room is the other's
             return _ask(*((shown, beside) if number == 1 else (beside, shown)))
 
-        if await voice.fits(*_ask(both[1], both[2])):
+        if await client.fits(*_ask(both[1], both[2])):
             break
         paper = first if number == 1 else second
         record = paths.root / f"reading-{number}.json"
-        reader = Reader(voice, subject, record, 1 if number == 1 else 1 + _SECOND)
+        reader = Reader(client, subject, record, 1 if number == 1 else 1 + _SECOND)
         both[number] = await reader.shown(paper, ask)
     return both[1], both[2]
 
@@ -207,7 +207,7 @@ def _ask(first: Shown, second: Shown) -> Ask:
 
 
 async def _sample(
-    voice: RoleClient, subject: Subject, shown: tuple[Shown, Shown], number: int
+    client: RoleClient, subject: Subject, shown: tuple[Shown, Shown], number: int
 ) -> Sample | str:
     """Return one comparison; those of even numbers have the papers in the other order."""
     swapped = number % 2 == 0
@@ -215,7 +215,7 @@ async def _sample(
     # Both of a pair have one seed: what differs between them is the order.
     call = Call(subject.name, subject.number, "compare", number, sample=(number + 1) // 2)
     try:
-        reply = await voice.ask(call, CompareReply, prompt)
+        reply = await client.ask(call, CompareReply, prompt)
     except UNANSWERED as error:
         return one_line(f"sample {number}: {error}")
     return Sample(

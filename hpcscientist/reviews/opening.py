@@ -69,9 +69,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """One judge at one folder: its voice, warm enough for several to differ, and its tally."""
+    """One judge at one folder: its client, warm enough for several to differ, and its tally."""
 
-    voice: RoleClient
+    client: RoleClient
     tally: Tally
     recorded: RecordedModel
 
@@ -81,5 +81,5 @@ def desk(roles: Roles, paths: ReviewPaths, settings: Settings, temperature: floa
     tally = Tally()
     recorded = RecordedModel(roles, paths, tally.add)
     own: RoleSettings = settings.review.model_copy(update={"temperature": temperature})
-    voice = RoleClient(recorded, ROLE, own, settings.seed, roles.windows.get(ROLE))
-    return Desk(voice, tally, recorded)
+    client = RoleClient(recorded, ROLE, own, settings.seed, roles.windows.get(ROLE))
+    return Desk(client, tally, recorded)

@@ -41,7 +41,7 @@ from hpcscientist.literature.sources.pdf.lines import (
     PageText,
     Piece,
     Spelled,
-    mended,
+    fixed,
     page_text,
     read_order,
 )
@@ -276,7 +276,7 @@ def _in_order(pages: Sequence[PageText]) -> tuple[str, list[Section]]:
 
     for piece in pieces:
         for rows, is_heading in _rows(piece, size, bold):
-            text = mended("\n".join(row.text for row in rows), spelled)
+            text = fixed("\n".join(row.text for row in rows), spelled)
             if is_heading:
                 end()
                 heading, paragraphs = text, []

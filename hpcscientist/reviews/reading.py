@@ -66,8 +66,8 @@ class Reader:
     on later reads the same ones, whatever was learnt of the model's counting since.
     """
 
-    def __init__(self, voice: RoleClient, subject: Subject, record: Path, first: int = 1) -> None:
-        self._voice, self._subject, self._record, self._first = voice, subject, record, first
+    def __init__(self, client: RoleClient, subject: Subject, record: Path, first: int = 1) -> None:
+        self._client, self._subject, self._record, self._first = client, subject, record, first
 
     async def shown(self, paper: PaperText, ask: Callable[[Shown], Ask]) -> Shown:
         """Return the paper as it fits into what `ask` makes of it.
@@ -76,7 +76,7 @@ class Reader:
         """
         whole = Shown(paper.text)
         known = self._known()
-        if not known and await self._voice.fits(*ask(whole)):
+        if not known and await self._client.fits(*ask(whole)):
             return whole
         text, parts = paper.text, 1
         for depth in range(_DEEPEST):
@@ -85,7 +85,7 @@ class Reader:
             known = [*known[:depth], count]
             write_json(self._record, {"parts": known})
             text = await self._notes(paper.title, pieces, depth)
-            if await self._voice.fits(*ask(Shown(text, parts))):
+            if await self._client.fits(*ask(Shown(text, parts))):
                 return Shown(text, parts)
         raise ReplyError(
             f"{self._subject.name}: notes on the paper's {parts} parts are longer than the model's "
@@ -102,7 +102,7 @@ class Reader:
         for count in known or PARTS:
             pieces = split(text, count)
             prompts = [self._prompt(title, pieces, at) for at in range(len(pieces))]
-            if known or all([await self._voice.fits(NotesReply, prompt) for prompt in prompts]):
+            if known or all([await self._client.fits(NotesReply, prompt) for prompt in prompts]):
                 return count, pieces
         raise ReplyError(
             f"{self._subject.name}: not even {PARTS[-1]} parts of the paper fit into the model's "
@@ -114,7 +114,7 @@ class Reader:
             ordinal = self._first + depth * _ORDINALS + at
             call = Call(self._subject.name, self._subject.number, "read", ordinal)
             return _told(
-                await self._voice.ask(call, NotesReply, self._prompt(title, pieces, at)), at + 1
+                await self._client.ask(call, NotesReply, self._prompt(title, pieces, at)), at + 1
             )
 
         return "\n\n".join(await together([partial(read, at) for at in range(len(pieces))]))

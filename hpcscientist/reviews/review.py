@@ -138,8 +138,8 @@ async def _one(of: PaperText, wanted: Wanted, roles: Roles) -> Review:
         at = desk(roles, paths, wanted.settings, wanted.temperature)
         panel = Panel(wanted.ensemble, wanted.reflections, wanted.examples, wanted.chair)
         subject = Subject(of.name, number_of(of.name))
-        reader = Reader(at.voice, subject, paths.reading)
-        found = await Reviewers(at.voice, wanted.form, panel).review(of, subject, reader)
+        reader = Reader(at.client, subject, paths.reading)
+        found = await Reviewers(at.client, wanted.form, panel).review(of, subject, reader)
         form = wanted.form
         scores = spreads(form, found.members)
         overall = scores[form.overall].value

@@ -61,8 +61,8 @@ class Reviewed:
 class Reviewers:
     """Reviews papers by a form; reviewer M is stage `review-FORM`, ordinal M, sample M."""
 
-    def __init__(self, voice: RoleClient, form: Form, panel: Panel) -> None:
-        self._voice, self._form, self._panel = voice, form, panel
+    def __init__(self, client: RoleClient, form: Form, panel: Panel) -> None:
+        self._client, self._form, self._panel = client, form, panel
 
     async def review(self, paper: PaperText, subject: Subject, reader: Reader) -> Reviewed:
         """Review a paper.
@@ -105,7 +105,7 @@ class Reviewers:
     async def _member(self, subject: Subject, shown: Shown, member: int) -> MemberReview:
         reply_type, prompt = self._ask(None, 1, shown)
         call = Call(subject.name, subject.number, self._form.stage("review"), member, sample=member)
-        reply: Any = await self._voice.ask(call, reply_type, prompt)
+        reply: Any = await self._client.ask(call, reply_type, prompt)
         settled, rounds = False, 1
         while not settled and rounds < self._panel.reflections:
             rounds += 1
@@ -113,7 +113,7 @@ class Reviewers:
             call = replace(call, stage=stage, ordinal=ordinal)
             again_type, prompt = self._ask(reply, rounds, shown)
             try:
-                again: Any = await self._voice.ask(call, again_type, prompt)
+                again: Any = await self._client.ask(call, again_type, prompt)
             except UNANSWERED:  # the review that there is stands
                 rounds -= 1
                 break
@@ -148,7 +148,7 @@ class Reviewers:
             fields=words,
         )
         call = Call(subject.name, subject.number, form.stage("meta"))
-        reply: Any = await self._voice.ask(call, form.summing_up, prompt)
+        reply: Any = await self._client.ask(call, form.summing_up, prompt)
         return form.read(reply, 1, 1, settled=True)
 
 

@@ -1,4 +1,4 @@
-"""What every part uses: names, commands, waiting, and failures that name their mend."""
+"""What every part uses: names, commands, waiting, and failures that name their fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Failed(Exception):
-    """Something did not work; the message is one line and names the mend."""
+    """Something did not work; the message is one line and names the fix."""
 
 
 def require_root() -> None:

@@ -231,7 +231,7 @@ def _check_same(cluster: Cluster) -> None:
     """Say that the cluster is up already. Raises Failed where it is broken, or another one."""
     found = Cluster.load(cluster.places)
     if not all(good for _, good, _ in status(found)):
-        raise Failed("a cluster is up, but not whole (see status): mend it or take it down")
+        raise Failed("a cluster is up, but not whole (see status): fix it or take it down")
     asked = (cluster.nodes, cluster.cpus, cluster.accounting)
     if asked != (found.nodes, found.cpus, found.accounting):
         raise Failed("a cluster is up, with other options: slurm/devcluster down first")

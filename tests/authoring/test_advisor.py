@@ -91,7 +91,7 @@ def reply(*checks: dict[str, Any], toy: bool = False, mark: int = 4, **more: Any
 RATED = check("Learning rate", first=13, last=13)
 
 
-def voice(model: Any, settings: RoleSettings = REVIEW) -> RoleClient:
+def client(model: Any, settings: RoleSettings = REVIEW) -> RoleClient:
     return RoleClient(model, "review", settings, 7, Window())
 
 
@@ -102,7 +102,7 @@ async def reviewed(
     same: bool = False,
 ) -> tuple[CodeReview, ScriptedModel]:
     model = ScriptedModel({f"advise/{ROUND + n}": of for n, of in enumerate(replies, start=1)})
-    advisor = Advisor(voice(model), toy_recipe(), len(replies))
+    advisor = Advisor(client(model), toy_recipe(), len(replies))
     return await advisor.review(brief, 1, files, same), model
 
 
@@ -138,7 +138,7 @@ class Doubts(ScriptedModel):
 async def test_advice_is_ranked_by_the_expectation_of_its_mark() -> None:
     low, high = (reply(check(), RATED, mark=3) | {"advice": said} for said in ("Low.", "High."))
     script = {f"advise/{ROUND + n}": of for n, of in enumerate((low, high), start=1)}
-    review = await Advisor(voice(Doubts(script)), toy_recipe(), 2).review(BRIEF, 1, FILES, False)
+    review = await Advisor(client(Doubts(script)), toy_recipe(), 2).review(BRIEF, 1, FILES, False)
     assert (review.marks, review.expected) == ((3, 3), (2.0, 4.0))
     assert review.advice == "Low.\nHigh."
     plain, _ = await reviewed(low, high)
@@ -340,7 +340,7 @@ async def test_judges_are_asked_at_once_each_with_a_seed_of_its_own() -> None:
             return said
 
     model = Together({f"advise/{n}": reply(check(), RATED) for n in (201, 202, 203)})
-    review = await Advisor(voice(model, settings), toy_recipe(), 3).review(BRIEF, 2, FILES, False)
+    review = await Advisor(client(model, settings), toy_recipe(), 3).review(BRIEF, 2, FILES, False)
     assert sorted(model.keys) == ["advise/201", "advise/202", "advise/203"]
     of_idea = idea_seed(7, 1)
     assert {r.key: r.seed for r in model.asked} == {
@@ -365,7 +365,7 @@ async def test_judgements_are_replayed_whatever_their_order(tmp_path: Path) -> N
     for _ in range(2):
         inner = PlaybookModel(tmp_path / "playbook.jsonl")
         model = RecordedModel(inner, paths, lambda request, *_: asked.append(request.key))
-        advisor = Advisor(voice(model), toy_recipe(), 3)
+        advisor = Advisor(client(model), toy_recipe(), 3)
         reviews.append(await advisor.review(BRIEF, 1, FILES, False))
     assert reviews[0] == reviews[1]
     assert reviews[0].marks == (2, 3, 5)
@@ -373,9 +373,9 @@ async def test_judgements_are_replayed_whatever_their_order(tmp_path: Path) -> N
     recorded = paths.idea("idea-0001").chat.read_text().splitlines()
     assert len(recorded) == 3
     # A fourth judge has no reply there; the others count.
-    more = await Advisor(voice(PlaybookModel(tmp_path / "playbook.jsonl")), toy_recipe(), 4).review(
-        BRIEF, 1, FILES, False
-    )
+    more = await Advisor(
+        client(PlaybookModel(tmp_path / "playbook.jsonl")), toy_recipe(), 4
+    ).review(BRIEF, 1, FILES, False)
     assert more == reviews[0]
 
 
@@ -411,7 +411,7 @@ async def test_the_references_predictions_are_never_complete() -> None:
 
 
 @pytest.mark.parametrize("same", [False, True])
-async def test_without_a_voice_nothing_is_judged(same: bool) -> None:
+async def test_without_a_client_nothing_is_judged(same: bool) -> None:
     review = await Advisor(None, toy_recipe(), 3).review(BRIEF, 4, FILES, same)
     assert (review.attempt, review.judged, review.checks, review.marks) == (4, False, (), ())
     assert review.complete is not same

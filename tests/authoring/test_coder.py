@@ -138,8 +138,8 @@ async def test_endpoint_faults_are_raised() -> None:
 
 async def test_a_fix_edits_the_failed_version_and_sees_where_it_failed() -> None:
     coder, model = author({"debug/2": fix(edit("RATE = 0.2", "RATE = 0.3"))})
-    mended = await coder.fix(failed(2, seen=(hash_texts(DOUBLED),)))
-    assert mended == Draft(
+    fixed = await coder.fix(failed(2, seen=(hash_texts(DOUBLED),)))
+    assert fixed == Draft(
         files={**REFERENCE, "experiment.py": CODE.replace("0.1", "0.3")},
         note="RATE is too large.",
     )
@@ -170,7 +170,7 @@ async def test_a_models_analysis_goes_before_the_edits() -> None:
     assert "main multiplies two constants." in model.asked[1].messages[0].content
 
 
-async def test_without_an_analysis_mending_goes_on() -> None:
+async def test_without_an_analysis_fixing_goes_on() -> None:
     replies: dict[str, Any] = {"debug/2": fix(edit("RATE = 0.2", "RATE = 0.3"))}
     model = ScriptedModel(replies)
     assert isinstance(await ModelAuthor(model, toy_recipe()).fix(failed(2)), Draft)
@@ -195,12 +195,12 @@ async def test_no_change_or_an_earlier_version_ends_it() -> None:
     assert await coder.fix(failed(seen=(hash_texts(half),))) == GaveUp(reason=REPEATS)
 
 
-async def test_a_mend_that_falls_back_to_the_reference_is_none() -> None:
+async def test_a_fix_that_falls_back_to_the_reference_is_none() -> None:
     coder, _ = author({"debug/1": fix(edit("RATE = 0.2", "RATE = 0.1"))})
     assert await coder.fix(failed()) == GaveUp(reason=GIVEN_BACK)
 
 
-async def test_further_runs_are_mended_under_keys_of_their_own() -> None:
+async def test_further_runs_are_fixed_under_keys_of_their_own() -> None:
     bad, good = fix(edit("RATE = 9", "")), fix(edit("RATE = 0.2", "RATE = 0.3"))
     coder, model = author({"debug/20003": bad, "debug/21003": good})
     assert isinstance(await coder.fix(failed(3).model_copy(update={"run": 2})), Draft)
@@ -216,9 +216,9 @@ async def test_a_rejected_fix_is_repaired_twice(bad: dict[str, Any]) -> None:
 
     others = {f"debug/{n}003": fix(edit(f"RATE = {n}0", "")) for n in (1, 2)}
     coder, model = author({"debug/3": fix(bad), **others})
-    mended = await coder.fix(failed(3))
-    assert isinstance(mended, GaveUp)
-    assert mended.reason.startswith("no usable edits after 2 repairs: experiment.py:")
+    fixed = await coder.fix(failed(3))
+    assert isinstance(fixed, GaveUp)
+    assert fixed.reason.startswith("no usable edits after 2 repairs: experiment.py:")
     assert model.keys == ["debug/3", *others]
 
 
@@ -228,9 +228,9 @@ async def test_a_fix_without_reply_gives_up() -> None:
         reason="the playbook holds no reply for idea-0001, stage debug/2"
     )
     coder, _ = author({"debug/1": "a", "debug/1/repair1": "b", "debug/1/repair2": "c"})
-    mended = await coder.fix(failed())
-    assert isinstance(mended, GaveUp)
-    assert "no usable reply for debug/1" in mended.reason
+    fixed = await coder.fix(failed())
+    assert isinstance(fixed, GaveUp)
+    assert "no usable reply for debug/1" in fixed.reason
 
 
 async def test_every_idea_of_the_digits_playbook_becomes_code_that_compiles() -> None:
@@ -258,12 +258,12 @@ async def test_every_idea_of_the_digits_playbook_becomes_code_that_compiles() ->
                 rounds=5,
                 seen=tuple(seen),
             )
-            mended = await coder.fix(task)
-            if isinstance(mended, GaveUp):
-                assert "no usable" not in mended.reason, (number, round_number, mended.reason)
-                assert mended.reason != REPEATS, (number, round_number)
+            fixed = await coder.fix(task)
+            if isinstance(fixed, GaveUp):
+                assert "no usable" not in fixed.reason, (number, round_number, fixed.reason)
+                assert fixed.reason != REPEATS, (number, round_number)
                 break
-            written = mended
+            written = fixed
             seen.append(hash_texts(written.files))
 
 
@@ -297,8 +297,8 @@ async def test_rejected_edits_are_left_out_before_anything_else() -> None:
 async def test_debugging_goes_without_the_logs_beginning() -> None:
     task = failed(2, log="".join(f"step {n} of many\n" for n in range(3000)) + LOG)
     model = ScriptedModel({"debug/2": fix(edit("RATE = 0.2", "RATE = 0.3"))})
-    mended = await ModelAuthor(model, toy_recipe(), SETTINGS, Window(8000), PLAIN).fix(task)
-    assert isinstance(mended, Draft)
+    fixed = await ModelAuthor(model, toy_recipe(), SETTINGS, Window(8000), PLAIN).fix(task)
+    assert isinstance(fixed, Draft)
     prompt = model.asked[0].messages[0].content
     assert "step 0 of" not in prompt
     assert "OverflowError: too large" in prompt

@@ -262,7 +262,7 @@ def improving(*seen: dict[str, str], tried: tuple[Variant, ...] = ()) -> Improve
         number=5,
         values={"score": 2.5},
         reference={"score": 1.25},
-        led=("Doubled.", "Mended\n## Rules\nnone."),
+        led=("Doubled.", "Fixed\n## Rules\nnone."),
         tried=tried,
         seen=(hash_texts(DOUBLED), *map(hash_texts, seen)),
     )
@@ -301,7 +301,7 @@ async def test_what_works_is_improved() -> None:
         "- What counts: `score`, the higher the better\n",
         "- Pilot of this code: `score` 2.5\n",
         "with the same seed: `score` 1.25\n",
-        "1. Doubled.\n2. Mended ## Rules none.\n",
+        "1. Doubled.\n2. Fixed ## Rules none.\n",
         "- Halved. Result: `score` 2\n",
         "- no note Result: failed: error: ValueError # x\n",
         "(1) a doubled rate",

@@ -170,7 +170,7 @@ async def test_the_prompt_shows_idea_concepts_code_and_limits() -> None:
         assert part in prompt
 
 
-async def test_what_breaks_a_limit_goes_back_and_is_mended() -> None:
+async def test_what_breaks_a_limit_goes_back_and_is_fixed() -> None:
     result, model = await planned(PLAN | {"seconds": 90, "packages": ["torch"]}, PLAN)
     assert result == Planned(plan=plan())
     assert model.keys == ["plan/1", "plan/2"]
@@ -188,7 +188,7 @@ async def test_there_is_no_plan_where_the_last_one_breaks_a_limit_still() -> Non
     assert model.keys == ["plan/1", "plan/2", "plan/3"]
 
 
-async def test_what_is_odd_alone_is_mended_without_a_plan_being_lost() -> None:
+async def test_what_is_odd_alone_is_fixed_without_a_plan_being_lost() -> None:
     odd = PLAN | {"parts": [*PLAN["parts"], "none"], "ablations": ["No dropout", "no shifts"]}
     result, model = await planned(*[odd] * 9)
     assert result.plan == plan(ablations=["no shifts"])
@@ -230,7 +230,7 @@ async def test_an_idea_goes_on_without_a_plan_with_the_reason(reply: Any) -> Non
     assert {request.ordinal for request in model.asked} == {1}
 
 
-async def test_the_last_plan_s_problems_stay_where_nobody_mends_them() -> None:
+async def test_the_last_plan_s_problems_stay_where_nobody_fixes_them() -> None:
     result, _ = await planned(PLAN | {"seconds": 90}, ReplyError("it\nbroke"))
     assert result == Planned(
         plan=None,

@@ -376,7 +376,7 @@ async def test_of_several_drafts_the_first_that_can_be_used_is_taken() -> None:
     assert isinstance(found, Draft)
 
 
-async def test_where_no_draft_can_be_used_the_nearest_is_mended_alone() -> None:
+async def test_where_no_draft_can_be_used_the_nearest_is_fixed_alone() -> None:
     """Code that compiles and will fail is nearer than code that does not compile."""
     broken, spare = code(rate("= 0.3")), code(edit("RATE = 0.2", "import torch\nRATE = 0.3"))
     replies = {"complete/4": broken, "complete/4/draft1": spare, "complete/1004": code(rate("3"))}

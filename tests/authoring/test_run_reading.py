@@ -34,8 +34,8 @@ def analyst(
     replies: dict[str, Any], runs: int = 5, window: Window | None = None
 ) -> tuple[RunAnalyst, ScriptedModel]:
     model = ScriptedModel(replies)
-    voice = RoleClient(model, "review", REVIEW, 7, window)
-    return RunAnalyst(voice, toy_recipe(), runs), model
+    client = RoleClient(model, "review", REVIEW, 7, window)
+    return RunAnalyst(client, toy_recipe(), runs), model
 
 
 async def test_results_are_read_and_a_run_is_asked_for() -> None:

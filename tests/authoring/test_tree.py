@@ -13,7 +13,7 @@ from hpcscientist.authoring.notebook import picture
 from hpcscientist.authoring.tree import Bounds, Expansion, Node, NodeState, Tree, best, choose
 from hpcscientist.records.trial import Direction
 
-STATES: tuple[NodeState, ...] = ("works", "broken", "barred", "unwritten", "spoilt")
+STATES: tuple[NodeState, ...] = ("works", "broken", "disqualified", "unwritten", "infra_failed")
 MAXIMIZE, MINIMIZE = Direction.MAXIMIZE, Direction.MINIMIZE
 Fate = Callable[[int], tuple[NodeState, float | None]]
 
@@ -112,7 +112,7 @@ def test_only_what_deserves_it_is_expanded(limits: Bounds, seed: int) -> None:
             parent = tree.node(chosen.parent)
             assert parent.state == {"debug": "broken", "improve": "works"}[chosen.kind]
             if chosen.kind == "debug":
-                assert all(child.state == "spoilt" for child in tree.children(parent))
+                assert all(child.state == "infra_failed" for child in tree.children(parent))
             else:
                 assert all(child.state != "unwritten" for child in tree.children(parent))
         done += len(batch)
@@ -133,7 +133,7 @@ def test_the_same_choices_are_made_again(limits: Bounds, seed: int) -> None:
 def test_it_ends_only_where_nothing_is_left(limits: Bounds, seed: int) -> None:
     nodes, _ = grow(limits, drawn(seed), seed)
     tree = Tree(nodes)
-    left = [*tree.mendable(limits.debug_depth), *tree.improvable()]
+    left = [*tree.fixable(limits.debug_depth), *tree.improvable()]
     assert len(nodes) == limits.nodes or not left
 
 
@@ -178,7 +178,7 @@ def test_the_earliest_of_equals_is_the_best() -> None:
 
 
 @pytest.mark.parametrize(("share", "kind"), [(0.0, "improve"), (1.0, "debug")])
-def test_a_share_of_steps_mends(share: float, kind: str) -> None:
+def test_a_share_of_steps_fixes(share: float, kind: str) -> None:
     nodes = (works(1, 0.5), other(2, "broken"))
     for step in range(3, 30):
         (first, *_) = choose(nodes, bounds(drafts=2, workers=1, share=share), 5, step)
@@ -192,7 +192,7 @@ def test_a_share_is_kept_on_average() -> None:
     assert 0.26 < kinds.count("debug") / len(kinds) < 0.34
 
 
-def test_where_nothing_works_what_is_broken_is_mended() -> None:
+def test_where_nothing_works_what_is_broken_is_fixed() -> None:
     nodes = (other(1, "broken"), other(2, "broken"))
     found = choose(nodes, bounds(drafts=2, share=0.0), 1, 2)
     assert sorted(chosen.parent for chosen in found) == [1, 2]
@@ -209,12 +209,12 @@ def test_repairs_in_a_row_are_bounded_and_an_improvement_begins_anew() -> None:
 
 
 def test_who_tampers_is_never_expanded() -> None:
-    nodes = (other(1, "barred"), other(2, "barred"))
+    nodes = (other(1, "disqualified"), other(2, "disqualified"))
     assert choose(nodes, bounds(drafts=2, share=1.0), 1, 2) == ()
 
 
-def test_what_the_machine_spoilt_leaves_a_leaf() -> None:
-    nodes = (other(1, "broken"), other(2, "spoilt", 1, "debug"))
+def test_what_the_machine_failed_leaves_a_leaf() -> None:
+    nodes = (other(1, "broken"), other(2, "infra_failed", 1, "debug"))
     assert choose(nodes, bounds(drafts=1), 1, 3) == (Expansion("debug", 1),)
     cut = (other(1, "broken"), other(2, "unwritten", 1, "debug"))
     assert choose(cut, bounds(drafts=1), 1, 3) == ()
@@ -230,7 +230,8 @@ def test_a_tree_is_drawn() -> None:
     nodes = (
         works(1, 0.5), other(2, "broken"), other(3, "broken", 1, "improve"),
         Node(number=4, parent=2, kind="debug", state="works", value=0.75),
-        other(5, "unwritten", 3, "debug"), works(6, 0.625, 1), other(7, "barred", 4, "improve"),
+        other(5, "unwritten", 3, "debug"), works(6, 0.625, 1),
+        other(7, "disqualified", 4, "improve"),
     )  # fmt: skip
     assert picture(nodes, 4) == DRAWN
     assert picture((), None) == "reference"
@@ -251,11 +252,11 @@ def test_ancestry() -> None:
     nodes = (
         works(1, 0.5), other(2, "broken", 1, "improve"), other(3, "broken", 2, "debug"),
         Node(number=4, parent=3, kind="debug", state="works", value=0.7),
-        other(5, "spoilt", 1, "improve"),
+        other(5, "infra_failed", 1, "improve"),
     )  # fmt: skip
     tree = Tree(nodes)
     assert [node.number for node in tree.line(nodes[3])] == [1, 2, 3, 4]
     assert [node.number for node in tree.repairs(nodes[3])] == [3, 4]
     assert tree.repairs(nodes[1]) == ()
-    assert tree.mended(nodes[1]) == nodes[3]
-    assert tree.mended(nodes[4]) == nodes[4]
+    assert tree.fixed(nodes[1]) == nodes[3]
+    assert tree.fixed(nodes[4]) == nodes[4]

@@ -28,7 +28,7 @@ def writes(number: int, line: str) -> dict[str, Any]:
     return idea(number, "code", {"note": "rate", "edits": edit(RATE, line)})
 
 
-def mends(number: int, round: int, before: str, after: str) -> dict[str, Any]:
+def fixes(number: int, round: int, before: str, after: str) -> dict[str, Any]:
     reply = {"diagnosis": f"round {round} of {number}", "edits": edit(before, after)}
     entry = idea(number, "debug", reply, ordinal=round)
     return {**entry, "prompt_tokens": 100, "completion_tokens": 10}
@@ -45,13 +45,13 @@ PLAYBOOK = [
     *map(title, range(1, 6)),
     writes(1, "ERROR_RATE = 0.01"),
     writes(2, fails("a")),
-    mends(2, 1, fails("a"), "ERROR_RATE = 3 / 10"),
+    fixes(2, 1, fails("a"), "ERROR_RATE = 3 / 10"),
     writes(3, fails("b")),
-    mends(3, 1, fails("b"), fails("c")),
-    mends(3, 2, fails("c"), fails("d")),
-    mends(3, 3, fails("d"), "ERROR_RATE = 0.03"),
+    fixes(3, 1, fails("b"), fails("c")),
+    fixes(3, 2, fails("c"), fails("d")),
+    fixes(3, 3, fails("d"), "ERROR_RATE = 0.03"),
     writes(4, fails("e")),
-    mends(4, 1, fails("e"), fails("f")),
+    fixes(4, 1, fails("e"), fails("f")),
     {
         **idea(4, "debug", {"diagnosis": "hopeless", "give_up": True}, ordinal=2),
         "prompt_tokens": 100,

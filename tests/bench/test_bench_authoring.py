@@ -158,7 +158,7 @@ def test_what_a_kill_interrupts_is_done_once(recorded: Recorded) -> None:
     assert [outcome["first"] for outcome in outcomes] == [
         *("ran", "failed", "failed", "failed", "no code"),
     ]
-    assert [mended["ran_after"] for mended in outcomes[2]["mended"]] == [3, 3, 3]
+    assert [fixed["ran_after"] for fixed in outcomes[2]["fixed"]] == [3, 3, 3]
 
 
 def test_modes_differ_where_the_model_needs_what_they_show(

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 from benchmarks.authoring.figures import figures, table
-from benchmarks.authoring.outcomes import MODES, Measured, Mended, Mode, Written
+from benchmarks.authoring.outcomes import MODES, Fixed, Measured, Mode, Written
 from benchmarks.authoring.paired import compare
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,8 +82,8 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         assert held > 0.93
 
 
-def mended(mode: Mode, after: int | None, rounds: int) -> Mended:
-    return Mended(mode, after, rounds, prompt_tokens=1000 * rounds, completion_tokens=10 * rounds)
+def fixed(mode: Mode, after: int | None, rounds: int) -> Fixed:
+    return Fixed(mode, after, rounds, prompt_tokens=1000 * rounds, completion_tokens=10 * rounds)
 
 
 def measured(rounds: int = 5) -> Measured:
@@ -91,12 +91,12 @@ def measured(rounds: int = 5) -> Measured:
         Written(1, "a", "ran"),
         Written(2, "b", "no code"),
         Written(
-            3, "c", "failed", (mended("none", None, 5), mended("structure", 4, 4),
-                               mended("traceback", 1, 1)),
+            3, "c", "failed", (fixed("none", None, 5), fixed("structure", 4, 4),
+                               fixed("traceback", 1, 1)),
         ),
         Written(
-            4, "d", "failed", (mended("none", 2, 2), mended("structure", None, 5),
-                               mended("traceback", 3, 3)),
+            4, "d", "failed", (fixed("none", 2, 2), fixed("structure", None, 5),
+                               fixed("traceback", 3, 3)),
         ),
     ]  # fmt: skip
     return Measured(of, wanted=4, rounds=rounds)

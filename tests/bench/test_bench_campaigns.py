@@ -73,9 +73,9 @@ class TestFigures:
             "steady": [RAN, replace(RAN, seconds=6.0)],
             "rounds": [replace(RAN, seconds=14.0, confirmed=0), replace(RAN, seconds=14.0)],
         }
-        time, flowing, barred = steady.figures(found)
+        time, flowing, disqualified = steady.figures(found)
         assert (time.value, time.ratio, time.target, time.is_met) == (7.0, 0.5, 1.0, True)
-        assert (flowing.value, barred.value) == (120 / 4, 120 / 2)
+        assert (flowing.value, disqualified.value) == (120 / 4, 120 / 2)
 
     def test_nothing_is_said_of_time_where_all_were_interrupted(self) -> None:
         found = {way: [replace(RAN, seconds=None)] for way in ("steady", "rounds")}

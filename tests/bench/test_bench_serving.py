@@ -244,7 +244,7 @@ def test_bad_input_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interpreter_without_an_engine_is_named_with_the_mend(
+def test_an_interpreter_without_an_engine_is_named_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -268,7 +268,7 @@ def test_an_interpreter_may_be_a_command_and_have_spaces(
     assert f"{command} made no model: exec; " in capsys.readouterr().err
 
 
-def test_an_engine_in_an_image_is_refused_with_the_mend(
+def test_an_engine_in_an_image_is_refused_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

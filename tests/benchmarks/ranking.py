@@ -115,7 +115,7 @@ async def survey(
     topic: Topic, library: Library, settings: Settings, roles: Roles | None = None
 ) -> Surveyed:
     """Survey a topic, by words where no models are given."""
-    ideation, review = (_voice(role, settings, roles) for role in _ROLES)
+    ideation, review = (_client(role, settings, roles) for role in _ROLES)
     ranker = _Observed(ModelRanker(review) if review else WordRanker())
     surveyor = Surveyor(ideation, review, library, settings.literature, ranker)
     made = await surveyor.survey(as_recipe(topic))
@@ -123,7 +123,7 @@ async def survey(
     return Surveyed(topic.task, topical, [paper.paper_id for paper in made.kept])
 
 
-def _voice(role: Role, settings: Settings, roles: Roles | None) -> RoleClient | None:
+def _client(role: Role, settings: Settings, roles: Roles | None) -> RoleClient | None:
     if roles is None:
         return None
     return RoleClient(roles, role, getattr(settings, role), settings.seed, roles.windows[role])

@@ -164,8 +164,8 @@ class TestHalving:
                 return IdeaFailed(failure=IdeaFailure.ERROR, detail="ValueError: x")
             return judge(spec)
 
-        mends = bench_campaign.ScriptedAuthor(bench.recipe, fixes=1)
-        await bench.drive(crashes, proposer(bench), mends)
+        fixes = bench_campaign.ScriptedAuthor(bench.recipe, fixes=1)
+        await bench.drive(crashes, proposer(bench), fixes)
         ranks = {(e.idea_id, e.attempt): e.reason for e in decided(bench) if e.seeds == 1}
         assert ranks["idea-0001", 1] == "rank 1 of 1 after 1 seed"
         assert ranks["idea-0001", 2] == "rank 1 of 1 after 1 seed"

@@ -52,7 +52,7 @@ def notes(bench: CampaignBench) -> str:
     return bench.paths.idea(IDEA).notes.read_text()
 
 
-async def test_a_broken_first_version_is_mended_and_the_mended_one_improved(
+async def test_a_broken_first_version_is_fixed_and_the_fixed_one_improved(
     tmp_path: Path,
 ) -> None:
     bench = tree_bench(tmp_path, drafts=1, nodes=3)
@@ -254,7 +254,7 @@ async def test_the_best_is_reviewed_and_completed(tmp_path: Path) -> None:
     assert bench.ended() == {IDEA: ("scored", None)}
 
 
-async def test_one_that_breaks_at_full_budget_is_mended_as_ever(tmp_path: Path) -> None:
+async def test_one_that_breaks_at_full_budget_is_fixed_as_ever(tmp_path: Path) -> None:
     bench = tree_bench(tmp_path, drafts=1, nodes=1)
     author = TreeAuthor(bench)
     await drive(
@@ -445,7 +445,7 @@ reference
 """
 
 
-async def test_a_timeout_is_broken_and_may_be_mended(tmp_path: Path) -> None:
+async def test_a_timeout_is_broken_and_may_be_fixed(tmp_path: Path) -> None:
     bench = tree_bench(tmp_path, drafts=1, nodes=2)
     late = IdeaFailed(failure=IdeaFailure.TIMEOUT, detail="15 s are over")
     author = TreeAuthor(bench)

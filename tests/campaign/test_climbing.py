@@ -172,7 +172,7 @@ async def test_without_steps_halving_is_as_it_was(tmp_path: Path) -> None:
     assert [stages(bench, f"idea-000{n}")["seeds"] for n in (1, 2)] == [5, 1]
 
 
-async def test_one_that_breaks_on_a_step_is_mended_and_ranked_by_its_latest_version(
+async def test_one_that_breaks_on_a_step_is_fixed_and_ranked_by_its_latest_version(
     tmp_path: Path,
 ) -> None:
     bench, judge = a_campaign(tmp_path, 2, debug_rounds=1), Judge(0.02, 0.03)
@@ -182,8 +182,8 @@ async def test_one_that_breaks_on_a_step_is_mended_and_ranked_by_its_latest_vers
             return IdeaFailed(failure=IdeaFailure.ERROR, detail="ValueError: x")
         return judge(spec)
 
-    mends = bench_campaign.ScriptedAuthor(bench.recipe, fixes=1)
-    await bench.drive(breaks, proposer(bench), mends)
+    fixes = bench_campaign.ScriptedAuthor(bench.recipe, fixes=1)
+    await bench.drive(breaks, proposer(bench), fixes)
     told = [(e.idea_id, e.attempt, e.budget, e.reason) for e in climbed(bench)][:4]
     assert told == [
         ("idea-0001", 1, "third", "rank 1 of 1 at budget third"),
@@ -191,7 +191,7 @@ async def test_one_that_breaks_on_a_step_is_mended_and_ranked_by_its_latest_vers
         ("idea-0001", 2, "half", "rank 1 of 1 at budget half"),
         ("idea-0002", 1, "third", "rank 1 of 2 at budget third"),
     ]
-    assert [task.outcome.detail for task in mends.tasks] == ["ValueError: x"]
+    assert [task.outcome.detail for task in fixes.tasks] == ["ValueError: x"]
 
 
 async def test_a_machine_that_fails_a_step_is_no_evidence(tmp_path: Path) -> None:

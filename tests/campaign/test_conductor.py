@@ -98,7 +98,7 @@ async def test_improvement_needs_all_seeds_and_the_baseline(tmp_path: Path) -> N
     assert rows[0].delta is None
 
 
-async def test_failed_attempt_is_mended(tmp_path: Path) -> None:
+async def test_failed_attempt_is_fixed(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
     author = ScriptedAuthor(bench.recipe, fixes=1)
 
@@ -125,7 +125,7 @@ async def test_rounds_of_debugging_are_bounded(tmp_path: Path) -> None:
     assert author.tasks[1].earlier == ("idea-0001 version 2",)
 
 
-async def test_tampering_is_not_mended(tmp_path: Path) -> None:
+async def test_tampering_is_not_fixed(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=1)
     author = ScriptedAuthor(bench.recipe, fixes=99)
     caught = IdeaFailed(failure=IdeaFailure.TAMPERING, detail="it wrote result.arrow")

@@ -127,7 +127,7 @@ def test_another_driver_gives_the_machine_another_chance() -> None:
     assert losses.pattern() == ""
 
 
-async def test_an_idea_that_ends_its_worker_has_failed_and_is_not_mended(tmp_path: Path) -> None:
+async def test_an_idea_that_ends_its_worker_has_failed_and_is_not_fixed(tmp_path: Path) -> None:
     bench = CampaignBench(tmp_path, ideas=2, machine_retries=2)
     alone: list[bool] = []
 

@@ -297,17 +297,17 @@ def attempts_of(grounded: Grounded, idea_id: str) -> list[tuple[int, int, str]]:
 @pytest.mark.parametrize(
     ("idea_id", "rounds"), [("idea-0008", 1), ("idea-0019", 3), ("idea-0022", 5)]
 )
-def test_code_is_mended_in_the_first_third_and_fifth_round(
+def test_code_is_fixed_in_the_first_third_and_fifth_round(
     whole: tuple[Grounded, Jittery], idea_id: str, rounds: int
 ) -> None:
-    mended = [(n, n - 1, "debug") for n in range(2, rounds + 2)]
-    assert attempts_of(whole[0], idea_id) == [(1, 0, "draft"), *mended]
+    fixed = [(n, n - 1, "debug") for n in range(2, rounds + 2)]
+    assert attempts_of(whole[0], idea_id) == [(1, 0, "draft"), *fixed]
     ended = whole[0].state.ideas[idea_id].ended
     assert ended is not None
     assert (ended.status, ended.attempt) == ("scored", rounds + 1)
 
 
-def test_the_structure_is_analysed_before_it_is_mended(whole: tuple[Grounded, Jittery]) -> None:
+def test_the_structure_is_analysed_before_it_is_fixed(whole: tuple[Grounded, Jittery]) -> None:
     lines = whole[0].paths.idea("idea-0008").chat.read_text().splitlines()
     calls = {call.key: call for call in map(Call.model_validate_json, lines)}
     assert [key for key in calls if key in ("structure/1", "debug/1")] == ["structure/1", "debug/1"]

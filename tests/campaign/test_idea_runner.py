@@ -10,7 +10,7 @@ from bench_campaign import CampaignBench, ScriptedAuthor, ScriptedProposer, Scri
 
 from hpcscientist.authoring import attempts
 from hpcscientist.campaign.stages import Opened
-from hpcscientist.conduct.strategy.linear import NOTHING_DONE
+from hpcscientist.conduct.strategy.linear import IDLE, NOTHING_DONE
 from hpcscientist.errors import MachineTrouble
 from hpcscientist.history import journal
 from hpcscientist.judgement.summary import read_rows
@@ -292,6 +292,27 @@ class TestReview:
         backend = await drive(bench, even, Author(bench.recipe, completes=1), advisor=advisor)
         assert advisor.asked == [(1, True), (2, True)]
         assert bench.ended() == {"idea-0001": ("failed", NOTHING_DONE)}
+        assert stages(backend, Stage.SEEDS) == []
+
+    async def test_without_a_reviewer_what_does_nothing_is_fixed(self, tmp_path: Path) -> None:
+        def same(spec: TrialSpec) -> str:
+            return "another" if spec.attempt == 3 else "all the same"
+
+        bench = CampaignBench(tmp_path, ideas=1, debug_rounds=2)
+        bench.catches_nothing_done, bench.predictions = True, same
+        author = Author(bench.recipe, fixes=2)
+        await drive(bench, even, author)
+        assert [task.outcome for task in author.tasks] == [IDLE, IDLE]
+        assert bench.ended() == {"idea-0001": ("scored", None)}
+
+    @pytest.mark.parametrize("fixes", [0, 1])
+    async def test_what_is_not_fixed_fails(self, tmp_path: Path, fixes: int) -> None:
+        bench = CampaignBench(tmp_path, ideas=1, debug_rounds=1)
+        bench.catches_nothing_done, bench.predictions = True, lambda spec: "all the same"
+        backend = await drive(bench, even, Author(bench.recipe, fixes=fixes))
+        status, reason = bench.ended()["idea-0001"]
+        assert status == "failed"
+        assert NOTHING_DONE in (reason or "")
         assert stages(backend, Stage.SEEDS) == []
 
 

@@ -14,14 +14,14 @@ def report(folder: Path, *results: Result) -> Report:
 
 
 GOOD = Result("slurm", "t.py::a", (Try(PASSED, 2.0, log="/l/a"),))
-MENDED = Result(
+FIXED = Result(
     "slurm", "t.py::b", (Try(FAILED, 1.5, "assert 1 == 2 (call)", "/l/b1"), Try(PASSED, 1.0))
 )
 
 
 def test_green_where_the_last_try_of_each_is_good(tmp_path: Path) -> None:
     gpu = Result("serving", "t.py::g", (Try(NO_GPU, 0.1, "no GPU here"),))
-    made = report(tmp_path, GOOD, MENDED, gpu)
+    made = report(tmp_path, GOOD, FIXED, gpu)
     assert not made.red
     text = made.table(whole=False)
     assert "t.py::a" not in text  # folded
@@ -58,7 +58,7 @@ def test_a_note_is_no_fault(tmp_path: Path) -> None:
 def test_results_are_kept_as_they_come(tmp_path: Path) -> None:
     made = report(tmp_path, GOOD)
     made.save()
-    made.results.append(MENDED)
+    made.results.append(FIXED)
     made.save()
     kept = json.loads((tmp_path / "results.json").read_text())
     assert kept["red"] is False
@@ -73,5 +73,5 @@ def test_results_are_kept_as_they_come(tmp_path: Path) -> None:
 
 def test_progress_is_a_line_a_case() -> None:
     assert progress(3, 41, 12, GOOD) == "[ 12 min] slurm 3/41  passed  2.0 s  t.py::a"
-    line = progress(4, 41, 12, MENDED)
+    line = progress(4, 41, 12, FIXED)
     assert "FAILED, THEN PASSED  2.5 s  t.py::b: assert 1 == 2 (call)" in line

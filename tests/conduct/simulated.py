@@ -169,7 +169,7 @@ class Luck:
     """
 
     fails: int = 25
-    spoilt: int = 10
+    infra_failed: int = 10
     patience: int = 1
     gives_up: int = 8
     doubles: int = 10
@@ -343,7 +343,7 @@ class World:
         name, run = action.trial_id, action.run
         own = state.ideas.get(action.idea_id)
         learned = "" if own is None else own.idea_hash
-        if run <= self.luck.patience and self.chance("machine", name, run) < self.luck.spoilt:
+        if run <= self.luck.patience and self.chance("machine", name, run) < self.luck.infra_failed:
             lost = self.chance("lost", name, run) < 30
             failure = MachineFailure.LOST if lost else MachineFailure.NODE
             return MachineFailed(failure=failure, detail="gone")

@@ -35,7 +35,7 @@ SHAPES = st.builds(
 LUCK = st.builds(
     Luck,
     fails=st.integers(0, 50),
-    spoilt=st.integers(0, 30),
+    infra_failed=st.integers(0, 30),
     gives_up=st.integers(0, 30),
     doubles=st.integers(0, 30),
     rejects=st.integers(0, 40),
@@ -127,7 +127,7 @@ def test_a_bad_machine_ends_nothing_but_its_ideas(
     shape: Shape, luck: Luck, seed: int, kills: int
 ) -> None:
     """It fails trials more often than a driver tries: ideas wait, or are given up; never more."""
-    world = World(shape, replace(luck, patience=5, spoilt=40), seed)
+    world = World(shape, replace(luck, patience=5, infra_failed=40), seed)
     check(world, drive(world, random.Random(seed), kills))
 
 
@@ -149,7 +149,7 @@ def test_every_kind_of_event_and_end_is_met() -> None:
             follows=seed % 7 == 0,
             in_order=seed % 11 == 0,
         )
-        luck = Luck(patience=5, spoilt=30, exhausted=5 * (seed % 6 == 0))
+        luck = Luck(patience=5, infra_failed=30, exhausted=5 * (seed % 6 == 0))
         world = World(shape, luck, seed)
         state = drive(world, random.Random(seed), kills=60 * (seed % 2))
         types |= {event.type for event in world.journal}

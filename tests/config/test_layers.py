@@ -138,7 +138,7 @@ def test_engine_arguments_are_a_table_of_any_names(tmp_path: Path) -> None:
     assert resolve({}, {}, tmp_path)[0].serving.engine == {}
 
 
-def test_a_folder_that_may_not_be_read_is_named_with_its_mend(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_read_is_named_with_its_fix(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
     user = os.geteuid()

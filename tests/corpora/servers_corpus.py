@@ -401,14 +401,14 @@ def done(status: int, body: Any) -> Callable[[], object]:
             except ContextOverflow as error:
                 return f"context {error.context}"
             except (ReplyError, EndpointError) as error:
-                return next((word for word in _MENDS if word in str(error)), str(error))
+                return next((word for word in _FIXES if word in str(error)), str(error))
             finally:
                 await model.close()
 
     return lambda: asyncio.run(read())
 
 
-_MENDS = ("set max_tokens", "set temperature", "set top_p", "address", "key", "log")
+_FIXES = ("set max_tokens", "set temperature", "set top_p", "address", "key", "log")
 
 
 def _compared(endpoint: Endpoint) -> str:

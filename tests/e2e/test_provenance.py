@@ -66,7 +66,7 @@ def test_rows_of_every_kind_of_trial_have_all_hashes(tmp_path: Path) -> None:
     score.write_text(score.read_text().replace("if given", 'assert "choke" not in given\nif given'))
     (tmp_path / "hpcsci.toml").write_text(f"{PLAIN}[loop]\nmachine_retries = 0\n")
     launched = hpcsci(*campaign.launch_arguments(3), cwd=tmp_path)
-    assert launched.returncode == 1, "the machine is to be mended"
+    assert launched.returncode == 1, "the machine is to be fixed"
     hpcsci("resume", "run", cwd=tmp_path)
     rows = check(campaign, None)
     kinds = {(row["stage"], row["status"]) for row in rows}

@@ -141,7 +141,7 @@ def test_what_was_tampered_with_does_not_hold_and_nothing_is_run(
     assert not (folder.parent / "data").exists()
 
 
-def test_what_is_missing_or_wrongly_asked_for_says_the_mend(folder: Path) -> None:
+def test_what_is_missing_or_wrongly_asked_for_says_the_fix(folder: Path) -> None:
     def refused(*arguments: str) -> str:
         done = hpcsci("reproduce", *arguments, cwd=folder.parent)
         assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr

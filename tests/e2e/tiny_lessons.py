@@ -87,7 +87,7 @@ FAILURES = {
         "import random.rondom as random",
     ),
 }
-MEND = FixReply(
+FIX = FixReply(
     diagnosis="There is no function of the name sort_of.",
     edits=(Edit(**edit("random.sort_of(0.3)", "min(0.3, 0.25)")[0]),),
 )
@@ -176,7 +176,7 @@ async def _asked(recipe: Recipe, number: int, stage: str, draw: random.Random) -
     elif stage == "code":
         wanted = code(number)
     else:
-        wanted = MEND if number == 3 else GIVE_UP
+        wanted = FIX if number == 3 else GIVE_UP
     model = _Recorder(json.dumps(wanted.model_dump(mode="json"), ensure_ascii=False))
     author = ModelAuthor(model, recipe)
     if stage == "propose":

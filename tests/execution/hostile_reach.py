@@ -126,7 +126,7 @@ OTHERS = (
     ),
     Hostile(
         "writes-into-another-trial",
-        "(OTHER / 'out' / 'predictions.csv').write_text('spoilt')",
+        "(OTHER / 'out' / 'predictions.csv').write_text('damaged')",
         "error",
         _NO_FILE.format(r"predictions\.csv"),
     ),

@@ -16,7 +16,7 @@ def test_variables_are_those_of_the_node() -> None:
 
 
 @pytest.mark.parametrize("known", [{}, {"TMPDIR": ""}])
-def test_a_variable_that_is_not_set_names_the_mend(known: dict[str, str]) -> None:
+def test_a_variable_that_is_not_set_names_the_fix(known: dict[str, str]) -> None:
     with pytest.raises(HostUnfit, match=r"no TMPDIR.*slurm\.setup"):
         scratch_base(Host(scratch="$TMPDIR/x"), known)
 

@@ -93,7 +93,7 @@ def test_a_state_is_over_exactly_if_it_has_a_cause() -> None:
         ("DependencyNeverSatisfied", True),
     ],
 )
-def test_a_reason_is_hopeless_only_if_waiting_cannot_mend_it(reason: str, never: bool) -> None:
+def test_a_reason_is_hopeless_only_if_waiting_cannot_fix_it(reason: str, never: bool) -> None:
     assert can_never_run(reason) is never
 
 

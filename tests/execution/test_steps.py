@@ -171,7 +171,7 @@ async def test_what_a_killed_driver_left_is_ended_and_run_again(bench: Bench) ->
     assert isinstance(report.outcome, Scored)
 
 
-async def test_without_slurm_the_error_names_the_mend(
+async def test_without_slurm_the_error_names_the_fix(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(bench.root))

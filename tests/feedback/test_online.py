@@ -96,16 +96,20 @@ def test_what_was_spent_is_covered_by_what_was_found(p_values: list[float], q: f
 
 
 @given(sequences, rates, st.data())
-def test_barred_ones_are_never_found_and_earn_nothing(
+def test_disqualified_ones_are_never_found_and_earn_nothing(
     p_values: list[float], q: float, data: st.DataObject
 ) -> None:
-    barred = data.draw(st.lists(st.booleans(), min_size=len(p_values), max_size=len(p_values)))
-    found = adjust(p_values, q, barred)
-    assert all(p == 1.0 for p, b in zip(found, barred, strict=True) if b)
+    disqualified = data.draw(
+        st.lists(st.booleans(), min_size=len(p_values), max_size=len(p_values))
+    )
+    found = adjust(p_values, q, disqualified)
+    assert all(p == 1.0 for p, b in zip(found, disqualified, strict=True) if b)
     # Candidates cost nothing and earn nothing: to those after them it is as if they were not there.
-    rest = [p for p, out in zip(p_values, barred, strict=True) if not (out and p <= LAMBDA)]
+    rest = [p for p, out in zip(p_values, disqualified, strict=True) if not (out and p <= LAMBDA)]
     kept = [
-        p for p, out, own in zip(found, barred, p_values, strict=True) if not out or own > LAMBDA
+        p
+        for p, out, own in zip(found, disqualified, p_values, strict=True)
+        if not out or own > LAMBDA
     ]
     assert [p for p in adjust(rest, q) if p <= q] == [p for p in kept if p <= q]
 

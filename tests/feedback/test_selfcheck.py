@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.selfcheck import NOISY, check, mend, statement, warnings
+from hpcscientist.feedback.selfcheck import NOISY, check, fix, statement, warnings
 from hpcscientist.records.trial import Direction, MetricSpec
 
 ACCURACY = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE, minimum_effect=0.005)
@@ -45,10 +45,10 @@ def test_a_baseline_that_cannot_show_the_minimum_effect_is_noisy() -> None:
     told = warnings(found)["noisy baseline"]
     assert "times the minimum effect" in told
     assert f"{found.enough} seeds" in told
-    assert mend(found) in told
+    assert fix(found) in told
 
 
-def test_enough_seeds_mend_it() -> None:
+def test_enough_seeds_fix_it() -> None:
     found = check(DIGITS, ACCURACY, 0.05)
     assert found.enough is not None
     assert not check(DIGITS, ACCURACY, 0.05, seeds=found.enough).noisy

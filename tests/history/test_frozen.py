@@ -94,23 +94,23 @@ def test_the_first_release_s_settings_are_read(paths: RunPaths) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hashed", "mend"), [("0" * 64, "0.0.9 wrote it on 2026-01-01"), ("ours", "; restore it")]
+    ("hashed", "fix"), [("0" * 64, "0.0.9 wrote it on 2026-01-01"), ("ours", "; restore it")]
 )
 def test_what_cannot_be_read_names_the_release_that_can(
-    paths: RunPaths, hashed: str, mend: str
+    paths: RunPaths, hashed: str, fix: str
 ) -> None:
     ours = package_hash() if hashed == "ours" else hashed
     config = CONFIG.model_copy(update={"package_version": "0.0.9", "package_hash": ours})
     frozen.write(paths, config)
     text = paths.campaign.read_text()
     paths.campaign.write_text(text.replace("debug_rounds =", "debug_turns ="))
-    with pytest.raises(RunDirectoryError, match=rf"settings\.loop\.debug_turns: .*{mend}"):
+    with pytest.raises(RunDirectoryError, match=rf"settings\.loop\.debug_turns: .*{fix}"):
         frozen.read(paths)
 
 
-@pytest.mark.parametrize("spoilt", ["", "campaign_id = ", "\x00", 'campaign_id = "x"\n'])
-def test_a_damaged_one_is_refused_by_its_name(paths: RunPaths, spoilt: str) -> None:
-    paths.campaign.write_text(spoilt)
+@pytest.mark.parametrize("damaged", ["", "campaign_id = ", "\x00", 'campaign_id = "x"\n'])
+def test_a_damaged_one_is_refused_by_its_name(paths: RunPaths, damaged: str) -> None:
+    paths.campaign.write_text(damaged)
     with pytest.raises(RunDirectoryError, match=r"campaign\.toml: cannot be read.*restore it"):
         frozen.read(paths)
 

@@ -91,7 +91,7 @@ def test_a_report_is_read_back_as_it_was() -> None:
     for event in events:
         if isinstance(event, TrialEnded):
             trial = state.trials[event.report.trial_id]
-            assert (trial.report, trial.spoilt) == (event.report, False)
+            assert (trial.report, trial.infra_failed) == (event.report, False)
 
 
 def test_a_number_that_is_none_is_kept_too() -> None:

@@ -144,7 +144,7 @@ async def test_a_damaged_library_is_no_verdict(fails_at: int, asked: list[str]) 
     assert model.keys == asked
 
 
-async def test_once_the_library_is_mended_the_verdict_is_the_one_without_the_damage() -> None:
+async def test_once_the_library_is_fixed_the_verdict_is_the_one_without_the_damage() -> None:
     replies = [said("search", query="depth"), said("novel", "arxiv:2")]
     shelf = Shelf(SHELF, fails_at=2)
     with pytest.raises(LibraryError):

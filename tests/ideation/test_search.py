@@ -191,7 +191,7 @@ async def test_the_bank_takes_search_ideas_apart_by_their_knobs() -> None:
         assert bank.same_knobs(dict(reversed(proposed.knobs.items()))) == idea_id_of(number)
 
 
-def test_a_recipe_without_knobs_is_refused_with_the_mend() -> None:
+def test_a_recipe_without_knobs_is_refused_with_the_fix() -> None:
     with pytest.raises(UsageError, match=r"toy has no knobs.*add \[\[knobs\]\]"):
         SearchProposer(topic([]), 0)
 

@@ -84,7 +84,7 @@ def test_reruns_of_the_baseline_count(tmp_path: Path, ideas: int, every: int, re
     assert (found.trials, found.trials_at_most) == ((trials, trials), trials)
 
 
-def test_experiments_that_a_model_may_mend(tmp_path: Path) -> None:
+def test_experiments_that_a_model_may_fix(tmp_path: Path) -> None:
     checked = asking(checked_of(tmp_path, ideas=10, loop={"debug_rounds": 2, "confirm": False}))
     found = costs.estimate(checked)
     assert found.trials == (67, 77)

@@ -63,8 +63,8 @@ def profile(request: ModelRequest) -> dict[str, Any]:
 
 
 def analyst(model: Any, library: Any = LIBRARY, concepts: int = 5, context: int = 0) -> Analyst:
-    voice = RoleClient(model, "review", REVIEW, 7, Window(context))
-    return Analyst(voice, library, LiteratureSettings(concepts=concepts))
+    client = RoleClient(model, "review", REVIEW, 7, Window(context))
+    return Analyst(client, library, LiteratureSettings(concepts=concepts))
 
 
 def model(**script: Any) -> ScriptedModel:

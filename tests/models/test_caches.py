@@ -68,14 +68,14 @@ def test_what_another_model_or_engine_compiled_is_not_taken(tmp_path: Path) -> N
     assert paths[0] == paths[2]
 
 
-@pytest.mark.parametrize("spoilt", ["cut", "others", "folder"])
-def test_an_archive_that_cannot_be_trusted_is_left_alone(tmp_path: Path, spoilt: str) -> None:
+@pytest.mark.parametrize("damaged", ["cut", "others", "folder"])
+def test_an_archive_that_cannot_be_trusted_is_left_alone(tmp_path: Path, damaged: str) -> None:
     kept = caches.archive(MODEL, {"XDG_CACHE_HOME": str(tmp_path / "cache")})
     caches.keep(kept, compiled(tmp_path / "first", "a"), 0)
-    if spoilt == "cut":
+    if damaged == "cut":
         kept.write_bytes(kept.read_bytes()[:-10])
     else:
-        (kept if spoilt == "others" else kept.parent).chmod(0o777)
+        (kept if damaged == "others" else kept.parent).chmod(0o777)
     assert caches.unpack(kept, tmp_path / "second") == 0
     assert not (tmp_path / "second").exists()
 

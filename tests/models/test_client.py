@@ -252,16 +252,16 @@ async def test_an_endless_reply_is_cut(
 
 
 @pytest.mark.parametrize(
-    ("status", "mend"),
+    ("status", "fix"),
     [(400, "server's log"), (401, "HPCSCI_API_KEY"), (403, "HPCSCI_API_KEY"), (307, "redirects")],
 )
 async def test_refusals_are_final(
-    endpoint: Endpoint, model: OpenAIModel, status: int, mend: str
+    endpoint: Endpoint, model: OpenAIModel, status: int, fix: str
 ) -> None:
     endpoint.script = [error(status, f"no good:\nBearer {KEY}")]
     kind = ReplyError if status == 400 else EndpointError
     message = await failure(model, kind=kind)
-    assert mend in message
+    assert fix in message
     assert "no good: Bearer ***" in message
     assert len(endpoint.posts) == 1
 
@@ -429,7 +429,7 @@ async def test_a_server_that_takes_no_beginning_is_asked_without_from_then_on(
 
 
 @pytest.mark.parametrize(
-    ("said", "mend"),
+    ("said", "fix"),
     [
         ("max_tokens is too large: 100000. This model supports at most 16384.", "set max_tokens"),
         ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", "set max_tokens"),
@@ -444,10 +444,10 @@ async def test_a_server_that_takes_no_beginning_is_asked_without_from_then_on(
     ],
 )
 async def test_the_setting_that_is_refused_is_named(
-    endpoint: Endpoint, model: OpenAIModel, said: str, mend: str
+    endpoint: Endpoint, model: OpenAIModel, said: str, fix: str
 ) -> None:
     endpoint.script = [error(422, said)]
-    assert mend in await failure(model, kind=ReplyError)
+    assert fix in await failure(model, kind=ReplyError)
     assert len(endpoint.posts) == 1
 
 

@@ -127,7 +127,7 @@ def test_a_folder_that_is_none_of_a_model(tmp_path: Path, made: bool, what: str)
 
 
 @pytest.mark.parametrize("lacking", ["torch", "sentence_transformers"])
-def test_a_missing_library_is_named_with_its_mend(
+def test_a_missing_library_is_named_with_its_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
     (tmp_path / "modules.json").write_text("[]")

@@ -33,7 +33,7 @@ def script(path: Path, text: str) -> tuple[str]:
     return (str(path),)
 
 
-def test_interpreter_without_the_engine_names_the_mend(tmp_path: Path) -> None:
+def test_interpreter_without_the_engine_names_the_fix(tmp_path: Path) -> None:
     bare = (sys.executable, "-I", "-S")  # no installed packages
     said = unsupported(tmp_path, bare)
     assert "no module vllm" in said

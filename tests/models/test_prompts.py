@@ -231,7 +231,7 @@ CONTEXTS: dict[str, dict[str, Any]] = {
         "written": "WIDTH = x",
         "names": ("WIDTH", "np"),
         "problem": "'x' is not defined",
-        "mends": False,
+        "fixes": False,
         "offer": OFFER,
     },
     "part": {

@@ -71,8 +71,8 @@ async def model(endpoint: Endpoint) -> AsyncIterator[OpenAIModel]:
 
 
 async def rank(model: Any, ordinal: int = 1) -> RankReply:
-    voice = RoleClient(model, "review", REVIEW)
-    return await voice.ask(Call("survey", 0, "rank", ordinal), RankReply, ASKED)
+    client = RoleClient(model, "review", REVIEW)
+    return await client.ask(Call("survey", 0, "rank", ordinal), RankReply, ASKED)
 
 
 async def test_probabilities_are_asked_for_with_scores_and_with_nothing_else(

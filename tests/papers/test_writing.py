@@ -314,7 +314,7 @@ def test_defects_of_the_document_go_back_at_most_so_often() -> None:
     assert done.defects == ()  # of the walls; the document is the builder's
 
 
-def test_a_document_that_is_mended_is_not_built_again() -> None:
+def test_a_document_that_is_fixed_is_not_built_again() -> None:
     built = list[int]()
 
     async def build(manuscript: Manuscript) -> Sequence[Defect]:

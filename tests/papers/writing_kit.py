@@ -267,7 +267,7 @@ def writer(
     role = RoleSettings(temperature=0.4, context=context, max_tokens=600)
     heard = [] if told is None else told
     return Writer(
-        voice=RoleClient(model, "writing", role, 7),
+        client=RoleClient(model, "writing", role, 7),
         judge=RoleClient(model, "review", role, 7),
         brief=brief,
         sheet=SHEET,

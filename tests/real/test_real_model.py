@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import topic_papers
 
 from hpcscientist.bench.model.measure import STEPS
 
@@ -52,3 +53,22 @@ def test_a_campaign_by_a_real_model(
     assert found["propose: calls"]["value"] >= IDEAS
     if "plan: cut" in found:
         assert found["plan: cut"]["value"] == 0
+
+
+def test_expectations_beside_samples(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How well a model's scores tell papers on a task from papers on tasks like it."""
+    topic_papers.write(tmp_path / "topic", 40)
+    command = [sys.executable, "-m", "hpcscientist.cli.main", "bench", "review", "--json"]
+    command += ["--labelled", "topic", "--form", "topic/form", "--model", f"vllm:{weights}"]
+    command += ["--ensemble", "1", "--reflections", "1"]
+    (tmp_path / "hpcsci.toml").write_text("[serving]\ncontext = 4096\n[client]\ntimeout_s = 3600\n")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    with capsys.disabled():
+        for name, measure in found["scores"].items():
+            print(f"AUROC, {name}: {measure}")
+    for name in ("sampled", "expected", "gain"):
+        assert found["scores"][f"one reviewer, {name}"]["count"] == 40

@@ -150,7 +150,7 @@ def test_looking_for_labels_and_printing_a_metric_gain_nothing(prepared, tmp_pat
         (19, ["IndexError", "TypeError", "AxisError", None]),
     ],
 )
-def test_what_crashes_and_what_is_mended(prepared, tmp_path, idea, errors):
+def test_what_crashes_and_what_is_fixed(prepared, tmp_path, idea, errors):
     made = versions(idea)
     assert len(made) == len(errors)
     for number, (source, error) in enumerate(zip(made, errors, strict=True)):

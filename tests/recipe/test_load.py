@@ -51,7 +51,7 @@ def test_folders_are_found_by_path_and_by_plain_name(here):
         ("/", "holds no recipe.toml"),
     ],
 )
-def test_an_unknown_recipe_names_the_mend(here, name, message):
+def test_an_unknown_recipe_names_the_fix(here, name, message):
     with pytest.raises(RecipeError, match=message) as caught:
         load.find(name)
     assert "\n" not in str(caught.value)

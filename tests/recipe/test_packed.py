@@ -257,10 +257,10 @@ def test_damage_never_raises_and_never_passes(recipe: Path) -> None:
     for content in (b"", b"nonsense", data[:700], data[:-600], b"\0" * 4096):
         assert isinstance(read(content), str)
     for _ in range(300):
-        spoilt = bytearray(data)
+        damaged = bytearray(data)
         for _ in range(draw.randint(1, 4)):
-            spoilt[draw.randrange(len(spoilt))] ^= 1 << draw.randrange(8)
-        assert bytes(spoilt) == data or isinstance(read(bytes(spoilt)), str)
+            damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        assert bytes(damaged) == data or isinstance(read(bytes(damaged)), str)
 
 
 def test_headers_upon_headers_are_no_archive() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,20 @@ def test_the_card_opens_by_its_address_with_all_that_is_known(
     assert f"hpcsci reproduce {page.parent} --idea {row['idea_id']}" in text
     assert "+RATE = 0.1" in text
     assert found["problems"] == []
+
+
+def test_a_part_of_the_time_can_be_looked_at(page: Path) -> None:
+    found = opened(page, "--walk", "--script", Path(__file__).parent / "zoom_in.js")
+    assert found["problems"] == []
+    middle, later, all_, dragged, out = found["script"]
+    assert all_ == out == ["all of it", False]
+    told = [
+        re.fullmatch(r"from (.+) to (.+) after the start", said)
+        for said, _ in (middle, later, dragged)
+    ]
+    assert all(told)
+    assert [changed for _, changed in (middle, later, dragged)] == [True, True, True]
+    assert len({found and found[0] for found in told}) == 3
 
 
 @pytest.mark.parametrize("flags", [(), ("--dark",), ("--width", "390")])

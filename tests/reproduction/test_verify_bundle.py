@@ -305,7 +305,7 @@ def test_a_configuration_that_came_with_the_folder_is_nobodys(alone: Path, tmp_p
     assert nothing_was_run(tmp_path)
 
 
-def test_a_missing_recipe_says_the_mend_and_may_be_given(
+def test_a_missing_recipe_says_the_fix_and_may_be_given(
     alone: Path, recipe: Path, tmp_path: Path
 ) -> None:
     IdeaPaths(alone).recipe.unlink()

@@ -151,7 +151,11 @@ def test_expectations_tell_papers_apart_that_samples_do_not(
     use(monkeypatch, {"m": Judge(lambda r: filled(overall=7), odds=odds)})
     made = bench.calibrate(sets.read(tmp_path), wanted(tmp_path / "out"), lambda _: None)
     assert made.scores["all reviewers, sampled"].value == 0.5
-    assert (made.scores["all reviewers, expected"].value or 0) > 0.8
+    expected, gain = (made.scores[f"all reviewers, {of}"] for of in ("expected", "gain"))
+    assert expected.value is not None and expected.value > 0.8
+    assert gain.value == pytest.approx(expected.value - 0.5, abs=1e-6)
+    assert gain.interval is not None and gain.interval[0] > 0
+    assert gain.count == 60
     assert made.calibration.expected
 
 

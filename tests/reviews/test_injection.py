@@ -68,10 +68,10 @@ def reviewed(attack: Attack | None, path: Path) -> tuple[float, float]:
 
     async def run() -> tuple[float, float]:
         judge = obedient(attack)
-        voice = RoleClient(judge, "review", REVIEW)
-        reader = Reader(voice, SAID, path.parent / "reading.json")
+        client = RoleClient(judge, "review", REVIEW)
+        reader = Reader(client, SAID, path.parent / "reading.json")
         panel = Panel(ensemble=5, reflections=1, chair=False)
-        found = await Reviewers(voice, FORM, panel).review(paper.read(path), SAID, reader)
+        found = await Reviewers(client, FORM, panel).review(paper.read(path), SAID, reader)
         overall = spreads(FORM, found.members)["overall"]
         assert overall.deviation is not None
         return overall.value, overall.deviation

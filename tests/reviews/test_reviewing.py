@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +45,10 @@ def one_round(request: ModelRequest) -> dict[str, Any]:
 def ask(
     judge: Judge, folder: Path, panel: Panel, form: Form = FORM, of: Any = PAPER, context: int = 0
 ) -> Reviewed:
-    voice = RoleClient(judge, "review", REVIEW, window=Window(context))
+    client = RoleClient(judge, "review", REVIEW, window=Window(context))
     subject = Subject(of.name, 7)
-    reader = Reader(voice, subject, folder / "reading.json")
-    return asyncio.run(Reviewers(voice, form, panel).review(of, subject, reader))
+    reader = Reader(client, subject, folder / "reading.json")
+    return asyncio.run(Reviewers(client, form, panel).review(of, subject, reader))
 
 
 def wanted(folder: Path, **more: Any) -> Wanted:
@@ -259,20 +263,15 @@ def test_a_review_is_written_with_all_that_it_came_from(
 def test_whoever_is_ended_goes_on_and_comes_to_the_same_review(
     after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def scored(request: ModelRequest) -> dict[str, Any]:
-        if kind(request) == "review":
-            return filled(overall=request.ordinal + 3)
-        return one_round(request)
-
-    use(monkeypatch, {"m": Judge(scored)})
+    use(monkeypatch, {"m": Judge(by_place)})
     (whole,) = review_all([PAPER], wanted(tmp_path / "whole", ensemble=3, reflections=2))
 
     def dies(request: ModelRequest) -> dict[str, Any]:
         if len(killed.asked) > after:
             raise EndpointError("the server is gone")
-        return scored(request)
+        return by_place(request)
 
-    killed, second = Judge(dies), Judge(scored)
+    killed, second = Judge(dies), Judge(by_place)
     use(monkeypatch, {"m": killed})
     with pytest.raises(EndpointError):
         review_all([PAPER], wanted(tmp_path / "killed", ensemble=3, reflections=2))
@@ -280,6 +279,55 @@ def test_whoever_is_ended_goes_on_and_comes_to_the_same_review(
     (made,) = review_all([PAPER], wanted(tmp_path / "killed", ensemble=3, reflections=2))
     assert made == whole
     assert len(second.asked) == 7 - after
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import test_reviewing as here
+
+def dies(request):
+    if len(judge.asked) > int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return here.by_place(request)
+
+judge = here.Judge(dies)
+here.use(here.pytest.MonkeyPatch(), {"m": judge})
+here.review_all([here.PAPER], here.wanted(Path(sys.argv[1]), ensemble=3, reflections=2))
+"""
+
+
+def by_place(request: ModelRequest) -> dict[str, Any]:
+    """Scores that differ between reviewers."""
+    if kind(request) == "review":
+        return filled(overall=request.ordinal + 3)
+    return one_round(request)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("after", [4, 6])
+def test_whoever_is_killed_goes_on_and_asks_for_what_is_lacking_alone(
+    after: int, torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, {"m": Judge(by_place)})
+    (whole,) = review_all([PAPER], wanted(tmp_path / "whole", ensemble=3, reflections=2))
+    place = tmp_path / "killed"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(place), str(after)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    (chat,) = place.rglob("chat.jsonl")
+    recorded = chat.read_bytes()
+    if torn:
+        chat.write_bytes(recorded[:-20])
+    second = Judge(by_place)
+    use(monkeypatch, {"m": second})
+    (made,) = review_all([PAPER], wanted(place, ensemble=3, reflections=2))
+    assert made == whole
+    assert 0 < recorded.count(b"\n") <= after
+    assert len(second.asked) == 7 - recorded.count(b"\n") + torn
 
 
 def test_a_larger_ensemble_asks_the_further_reviewers_alone(

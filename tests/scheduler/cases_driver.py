@@ -163,7 +163,7 @@ async def sbatch_that_fails_when_it_has_submitted(w: World) -> None:
     w.check(a="scored", b="scored", jobs=1)
 
 
-async def spoilt(w: World, program: str, how: str) -> None:
+async def damaged(w: World, program: str, how: str) -> None:
     """Answers of a command are cut or garbage several times in a row, and the tasks run."""
 
     def spoil(asked: Asked, answer: Answer) -> Answer:
@@ -183,12 +183,12 @@ async def spoilt(w: World, program: str, how: str) -> None:
 
 @case()
 async def squeue_that_is_cut_within_a_line(w: World) -> None:
-    await spoilt(w, "squeue", "cut")
+    await damaged(w, "squeue", "cut")
 
 
 @case()
 async def squeue_that_prints_garbage(w: World) -> None:
-    await spoilt(w, "squeue", "\ufffd\x00 slurmstepd: \x1f\x1f\n%%%\n")
+    await damaged(w, "squeue", "\ufffd\x00 slurmstepd: \x1f\x1f\n%%%\n")
 
 
 @case()

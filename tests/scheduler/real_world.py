@@ -38,7 +38,7 @@ _STATE = DEVCLUSTER / "state"  # the controller's
 # What befalls the workers of candidates, from outside.
 _SIGNALS = {"kill": "KILL", "grow": "KILL", "stop": "STOP"}
 # How each fault is undone.
-_MEND = {
+_FIX = {
     "kill": ("start",),
     "cut": ("restore",),
     "controller": ("controller", "start"),
@@ -56,7 +56,7 @@ class RealWorld(World):
         assert reason is None, reason
         self.case, self.cluster = case, cluster
         self._path = os.environ["PATH"]
-        self._mend: list[tuple[str, ...]] = []
+        self._fix: list[tuple[str, ...]] = []
         version = subprocess.run(
             ["sbatch", "--version"], capture_output=True, text=True, check=True
         )
@@ -196,19 +196,19 @@ class RealWorld(World):
         await asyncio.to_thread(self.fault_now, *words)
 
     def fault_now(self, *words: str) -> None:
-        undo = _MEND.get(words[0], ())
+        undo = _FIX.get(words[0], ())
         if words[0] == "set":
             undo = ("set", *(f"{one.partition('=')[0]}=" for one in words[1:]))
         elif words[0] in ("kill", "cut"):
             undo = (*undo, words[1])
         if undo and undo != words:
-            self._mend.append(undo)
+            self._fix.append(undo)
         _devcluster(*words)
         if words == ("controller", "kill") and self._remembered.exists():
             # It writes down what it accepted seconds later: too soon for a slow machine's kill.
             shutil.rmtree(_STATE)
             shutil.move(self._remembered, _STATE)
-        self._mend = [one for one in self._mend if one != words]
+        self._fix = [one for one in self._fix if one != words]
 
     async def remember(self) -> None:
         await asyncio.to_thread(shutil.copytree, _STATE, self._remembered)
@@ -242,7 +242,7 @@ class RealWorld(World):
 
     def close(self) -> None:
         super().close()
-        for words in reversed(self._mend):
+        for words in reversed(self._fix):
             _devcluster(*words)
         for partition in ("batch", "scavenge"):
             update = ["scontrol", "update", f"PartitionName={partition}", "State=UP"]

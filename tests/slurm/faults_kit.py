@@ -126,7 +126,7 @@ class Faults:
         return sorted(set(done.stdout.split()))
 
     def heal(self) -> None:
-        """Mend everything, and wait until all nodes can work."""
+        """Fix everything, and wait until all nodes can work."""
         self._undo.close()
         until("every node is idle", self.is_idle)
 

@@ -174,7 +174,7 @@ def _closed(text: str) -> str:
     return _HALF_CLOSED.sub(r'\1"""', text)
 
 
-_BROKEN = 20  # strings of a text that are mended; each costs another look at all of it
+_BROKEN = 20  # strings of a text that are fixed; each costs another look at all of it
 _OF_TEXTS: dict[str, Callable[[str], str]] = {
     TAGS: _untagged,
     ESCAPES: _unescaped,

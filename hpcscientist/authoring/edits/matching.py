@@ -369,9 +369,9 @@ def _chosen(text: str, at: int, end: int, new: str) -> str | Refusal:
             "indented is not known; copy the indentation into both"
         )
     others = [indented] if indented is not None else []
-    others += _mended(text, at, end, new)
-    mended = (text[:at] + other + text[end:] for other in others)
-    return next((result for result in mended if fault(result) is None), literal)
+    others += _fixed(text, at, end, new)
+    fixed = (text[:at] + other + text[end:] for other in others)
+    return next((result for result in fixed if fault(result) is None), literal)
 
 
 def _deleted(text: str, at: int, end: int) -> str:
@@ -392,7 +392,7 @@ def _indented(text: str, at: int, end: int, new: str) -> str | None:
     return "\n".join([first, *(indent + line if line.strip() else line for line in rest)])
 
 
-def _mended(text: str, at: int, end: int, new: str) -> Iterator[str]:
+def _fixed(text: str, at: int, end: int, new: str) -> Iterator[str]:
     """Yield the new text without what models add to it by oversight."""
     line = text.rfind("\n", 0, at) + 1
     indent = text[line:at]

@@ -67,10 +67,10 @@ class _Seen:
 
 
 class Advisor:
-    """Has `judges` judgements made of an attempt's code; without a `voice` none."""
+    """Has `judges` judgements made of an attempt's code; without a `client` none."""
 
-    def __init__(self, voice: RoleClient | None, recipe: Recipe, judges: int) -> None:
-        self._voice, self._judges = voice, judges
+    def __init__(self, client: RoleClient | None, recipe: Recipe, judges: int) -> None:
+        self._client, self._judges = client, judges
         self._spec, self._reference = recipe.spec, dict(recipe.reference)
 
     async def review(
@@ -109,13 +109,13 @@ class Advisor:
     async def _ask(
         self, idea: Idea, attempt: int, prompt: Prompt, limits: Limits
     ) -> list[ReviewReply]:
-        if self._voice is None:
+        if self._client is None:
             return []
         try:
             async with asyncio.TaskGroup() as group:
                 asked = [
                     group.create_task(
-                        self._judge(self._voice, idea, attempt, judge, prompt, limits)
+                        self._judge(self._client, idea, attempt, judge, prompt, limits)
                     )
                     for judge in range(1, self._judges + 1)
                 ]
@@ -125,7 +125,7 @@ class Advisor:
 
     async def _judge(
         self,
-        voice: RoleClient,
+        client: RoleClient,
         idea: Idea,
         attempt: int,
         judge: int,
@@ -135,7 +135,7 @@ class Advisor:
         ordinal = ROUND * attempt + judge
         call = Call(idea.idea_id, idea.number, "advise", ordinal, sample=judge)
         try:
-            return await voice.ask(call, ReviewReply, prompt, limits)
+            return await client.ask(call, ReviewReply, prompt, limits)
         except UNANSWERED:
             return None
 
@@ -235,7 +235,7 @@ class AdviseStage(Stage[Advisor]):
 
     def calls(self, expected: Expected) -> Sequence[Calls]:
         """Return how often it asks: a first review, and another after each time its findings went
-        back; a version that was mended after all seeds were asked for is reviewed again.
+        back; a version that was fixed after all seeds were asked for is reviewed again.
         """
         settings, authoring = expected.settings, expected.settings.authoring
         rounds, reviews = authoring.advice_rounds, settings.ideas * authoring.judges
@@ -244,7 +244,7 @@ class AdviseStage(Stage[Advisor]):
 
     def open(self, means: Means) -> Advisor:
         """Return who reviews."""
-        return Advisor(means.voice("review"), means.recipe, means.settings.authoring.judges)
+        return Advisor(means.client("review"), means.recipe, means.settings.authoring.judges)
 
     async def weigh(self, opened: Advisor, sample: Sample) -> None:
         """Review the reference as if it were an idea's code. Completing it is the coder's."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.conduct.reference import pilot_values
+from hpcscientist.conduct.strategy.linear import IDLE
 from hpcscientist.conduct.strategy.steps import (
     Another,
     Completion,
@@ -57,11 +58,12 @@ class AuthorRequests:
 
     def _repair(self, context: IdeaContext, step: Write, wish: Repair) -> FixTask:
         version, tried = step.version, context.tried(step.version.parent)
-        assert isinstance(tried.outcome, IdeaFailed)
+        outcome = IDLE if wish.idle else tried.outcome
+        assert isinstance(outcome, IdeaFailed)
         return FixTask(
             idea=context.idea,
             files=tried.draft.files,
-            outcome=tried.outcome,
+            outcome=outcome,
             log_tail=self.attempt_store.log_tail(tried),
             round=wish.round,
             rounds=wish.rounds,

@@ -29,7 +29,7 @@ def details(found: Estimate) -> list[str]:
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     lines = [
         f"trials: guess {spread}, bound {found.trials_at_most:,}; reruns of what the machine "
-        "spoilt come on top",
+        "failed come on top",
         f"experiments: guess {_both(found.cpu_hours, found.gpu_hours)}, bound "
         f"{_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}; scoring comes on top",
     ]

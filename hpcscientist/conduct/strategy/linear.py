@@ -20,20 +20,21 @@ from hpcscientist.conduct.strategy.steps import (
     Written,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
+    InfraFailed,
     Measuring,
     NotWritten,
     Reviewed,
-    Spoilt,
     StrategyReplay,
 )
 from hpcscientist.records.authoring import GaveUp
 from hpcscientist.records.idea import AttemptKind
-from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed, Scored
+from hpcscientist.records.trial import DISQUALIFIED, IdeaFailed, IdeaFailure, MachineFailed, Scored
 
 NOTHING_DONE = (
     "its pilot's predictions are those of the unchanged reference with the same seed: nothing was "
     "done"
 )
+IDLE = IdeaFailed(failure=IdeaFailure.BAD_PREDICTIONS, detail=NOTHING_DONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Dropped:
     why: str
 
 
-End = Arrived | Failed | Dropped | Spoilt
+End = Arrived | Failed | Dropped | InfraFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,6 @@ class Evaluation:
             tried = replay.pilot(made.version, made.code_hash)
             leg.parent = made.version.number
             if tried.scored and fresh:
-                leg.diagnoses.clear()  # they solved what they were about
                 advised = self._advise(replay, leg, made, tried)
                 if advised is not None:
                     now, leg.kind = advised, "complete"
@@ -146,17 +146,21 @@ class Evaluation:
                 now = GaveUp(reason=objection)  # completing it made it worse
                 continue
             if objection is not None:
-                return Dropped(made.version.number, objection)
+                if not self._is_worth_fixing(leg, tried):
+                    return Dropped(made.version.number, objection)
+                leg.failed = IDLE
+                now, leg.kind = self._fix(replay, leg, made), "debug"
+                continue
             end = self.measuring.measure(replay, made.version) if tried.scored else tried
             match end.outcome:
                 case Scored():
                     short = end.short if isinstance(end, Measured) else None
                     return Arrived(made.version, leg.lacking.get(made.version.number, ""), short)
                 case MachineFailed() as failed:
-                    return Spoilt(made.version.number, failed, end.trial_id, end.lost)
+                    return InfraFailed(made.version.number, failed, end.trial_id, end.lost)
                 case IdeaFailed() as failed:
                     leg.failed = failed
-            now, leg.kind = self._mend(replay, leg, made), "debug"
+            now, leg.kind = self._fix(replay, leg, made), "debug"
 
     def _advise(
         self, replay: StrategyReplay, leg: _Leg, made: Made, tried: Piloted
@@ -164,6 +168,8 @@ class Evaluation:
         """Have a version reviewed; return what the coder made of the findings, None if no more is
         to be done about them.
         """
+        if not tried.idle:
+            leg.diagnoses.clear()  # they solved what they were about
         if leg.run or tried.hopeless is not None or not self.advised:
             return None
         number = made.version.number
@@ -179,11 +185,17 @@ class Evaluation:
         written = replay.of(Write(version, f"complete/{leg.advised}", wish, replay.latest))
         return _made(version, written)
 
-    def _mend(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
+    def _is_worth_fixing(self, leg: _Leg, tried: Piloted) -> bool:
+        """Whether a version that changes nothing is fixed like one that failed: a reviewer would
+        have said what it lacks, and there is none.
+        """
+        return tried.hopeless is None and not self.advised and leg.debugged < self.debug_rounds
+
+    def _fix(self, replay: StrategyReplay, leg: _Leg, made: Made) -> Made | GaveUp | None:
         """Return a repaired version; None if no repair is left, or none is deserved."""
         assert leg.failed is not None
         leg.debugged += 1
-        if leg.failed.failure in BARRED:
+        if leg.failed.failure in DISQUALIFIED:
             leg.ready = None
             return None
         if leg.debugged > self.debug_rounds:
@@ -191,7 +203,8 @@ class Evaluation:
         if made.version.kind == "debug":
             leg.diagnoses.append(made.version.number)
         version = _next(replay, leg, "debug")
-        wish = Repair(leg.debugged, self.debug_rounds, tuple(leg.diagnoses))
+        idle = leg.failed is IDLE
+        wish = Repair(leg.debugged, self.debug_rounds, tuple(leg.diagnoses), idle=idle)
         task = f"debug/{leg.run}/{leg.debugged}"
         return _made(version, replay.of(Write(version, task, wish, replay.latest)))
 

@@ -49,13 +49,14 @@ class Another:
 class Repair:
     """A repair of what failed, number `round` of `rounds`; `earlier` ones were about the same.
 
-    `grown`: in a tree of versions.
+    `grown`: in a tree of versions; `idle`: it ran, and predicts what the reference predicts.
     """
 
     round: int
     rounds: int
     earlier: tuple[int, ...] = ()
     grown: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Written:
 class Piloted:
     """What a version's pilot came to, and its `value` by the primary metric if it was scored.
 
-    `lost`: the machine spoilt it under two drivers. `hopeless` says why its seeds are not worth
+    `lost`: the machine failed it under two drivers. `hopeless` says why its seeds are not worth
     running; `idle`: it predicts what the unchanged reference predicts.
     """
 

@@ -28,16 +28,16 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
+    InfraFailed,
     Measuring,
     NeedsAnswer,
     Remark,
-    Spoilt,
     StrategyReplay,
     Tree,
     Understood,
 )
 from hpcscientist.conduct.strategy.tree_search import TreeWay
-from hpcscientist.config.extent import MENDS, RUNS, Versions
+from hpcscientist.config.extent import FIXES, RUNS, Versions
 from hpcscientist.config.settings import Settings
 from hpcscientist.files.text import one_line
 from hpcscientist.records.experiment import FurtherRun
@@ -64,8 +64,8 @@ class Following:
     parts: tuple[str, ...]
     legs: Evaluation
 
-    def follow_up(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
-        """Do an idea's further runs; return the one that the machine spoilt and that it waits for.
+    def follow_up(self, replay: StrategyReplay, main: Arrived) -> InfraFailed | None:
+        """Do an idea's further runs; return the one that the machine failed and that it waits for.
 
         An idea that was given up before all seeds has none. Raises NeedsAnswer.
         """
@@ -73,25 +73,25 @@ class Following:
             return None
         return self._analyse(replay, main) if self.analysed else self._ablate(replay, main)
 
-    def _analyse(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
+    def _analyse(self, replay: StrategyReplay, main: Arrived) -> InfraFailed | None:
         runs: list[Ran] = []
         for number in range(1, self.most + 1):
             run = _read(replay, number, main, runs)
             if run is None:
                 return None
             end = self._further(replay, main, run, number)
-            if isinstance(end, Spoilt):
+            if isinstance(end, InfraFailed):
                 # A driver that resumes would run it again: nothing may be built on it.
                 return None if end.lost else end
             runs.append(_ran(run, end))
         _read(replay, self.most + 1, main, runs)  # the last of them is read too
         return None
 
-    def _ablate(self, replay: StrategyReplay, main: Arrived) -> Spoilt | None:
+    def _ablate(self, replay: StrategyReplay, main: Arrived) -> InfraFailed | None:
         """Leave out what the plan says may be left out, a part a run."""
         for number, part in enumerate(self.parts[: self.most], start=1):
             end = self._further(replay, main, _without(part), number)
-            if isinstance(end, Spoilt):  # as above
+            if isinstance(end, InfraFailed):  # as above
                 return None if end.lost else end
         return None
 
@@ -168,9 +168,9 @@ class Strategy:
     def _last(self, replay: StrategyReplay) -> Last:
         end = self.way.go(replay)
         if isinstance(end, Arrived):
-            spoilt = self.following.follow_up(replay, end)
-            if spoilt is not None:
-                return SetAside(spoilt.trial_id, spoilt.reason)
+            infra_failed = self.following.follow_up(replay, end)
+            if infra_failed is not None:
+                return SetAside(infra_failed.trial_id, infra_failed.reason)
         return _concluded(replay, end)
 
 
@@ -179,9 +179,9 @@ def _concluded(replay: StrategyReplay, end: End) -> Last:
         case Arrived():
             parts = [part for part in (end.short, end.lacking) if part]
             return Conclude("scored", "; ".join(parts) or None, end.version.number)
-        case Spoilt() if end.lost:
+        case InfraFailed() if end.lost:
             return Conclude("failed", end.reason, replay.standing(end.number))
-        case Spoilt():
+        case InfraFailed():
             return SetAside(end.trial_id, end.reason)
         case Dropped():
             return Conclude("failed", end.why, end.number)
@@ -224,8 +224,8 @@ class LinearSearch(StrategyKind):
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
         """Return one first version, and one repair where repairs are allowed."""
         most = settings.authoring.further_runs if "analyse" in stages else 0
-        mends = min(MENDS, settings.loop.debug_rounds)
-        return Versions(1, 0, mends, 0, min(RUNS, most), most, ablates=False)
+        fixes = min(FIXES, settings.loop.debug_rounds)
+        return Versions(1, 0, fixes, 0, min(RUNS, most), most, ablates=False)
 
 
 class TreeSearch(StrategyKind):
@@ -249,12 +249,12 @@ class TreeSearch(StrategyKind):
         most = authoring.further_runs if ablates or "analyse" in stages else 0
         first = min(authoring.drafts, authoring.nodes)
         later = authoring.nodes - first
-        mends = round(later * authoring.debug_share)
+        fixes = round(later * authoring.debug_share)
         return Versions(
             first=first,
             beside=authoring.nodes - 1,
-            mends=mends,
-            improvements=later - mends,
+            fixes=fixes,
+            improvements=later - fixes,
             runs=min(RUNS, most),
             runs_at_most=most,
             ablates=ablates,

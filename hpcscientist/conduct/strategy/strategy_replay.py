@@ -93,8 +93,8 @@ Remark = NotWritten | Tried | Grown | Reviewed | Run | Understood
 
 
 @dataclass(frozen=True, slots=True)
-class Spoilt:
-    """The machine spoilt a version again and again; `lost`: under two drivers."""
+class InfraFailed:
+    """The machine failed a version again and again; `lost`: under two drivers."""
 
     number: int
     outcome: MachineFailed

@@ -27,9 +27,14 @@ from hpcscientist.conduct.strategy.steps import (
     Write,
     Written,
 )
-from hpcscientist.conduct.strategy.strategy_replay import Grown, NotWritten, Spoilt, StrategyReplay
+from hpcscientist.conduct.strategy.strategy_replay import (
+    Grown,
+    InfraFailed,
+    NotWritten,
+    StrategyReplay,
+)
 from hpcscientist.records.authoring import GaveUp
-from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed
+from hpcscientist.records.trial import DISQUALIFIED, IdeaFailed, MachineFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +47,14 @@ class _Shoot:
     node: Node
 
     @property
-    def spoilt(self) -> Spoilt | None:
-        """How the machine spoilt it, where the idea waits for that."""
+    def infra_failed(self) -> InfraFailed | None:
+        """How the machine failed it, where the idea waits for that."""
         if self.piloted is None or self.piloted.lost:
             return None
         failed, number = self.piloted.outcome, self.version.number
         if not isinstance(failed, MachineFailed):
             return None
-        return Spoilt(number, failed, self.piloted.trial_id, lost=False)
+        return InfraFailed(number, failed, self.piloted.trial_id, lost=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,8 @@ class TreeWay:
             if not chosen:
                 break
             for shoot in _Batch(self.bounds, replay, grown, chosen).made():
-                if shoot.spoilt is not None:
-                    return shoot.spoilt
+                if shoot.infra_failed is not None:
+                    return shoot.infra_failed
                 _tell(replay, shoot)
                 grown.append(shoot)
         found = best(nodes, self.bounds.direction)
@@ -132,12 +137,12 @@ class _Batch:
         return made
 
     def _leave_out(self, made: Sequence[_Shoot]) -> None:
-        """Put on record what the machine spoilt for good: a driver that resumes might have it run,
+        """Put on record what the machine failed for good: a driver that resumes might have it run,
         and would grow another tree from there. Not while the idea waits for one before it: then
         the step is not over, and all of it may be run again. Raises NeedsAnswer.
         """
         for shoot in made:
-            if shoot.spoilt is not None:
+            if shoot.infra_failed is not None:
                 return
             if shoot.piloted is not None and isinstance(shoot.piloted.outcome, MachineFailed):
                 reason = f"machine failed: {shoot.piloted.outcome.failure.value}"
@@ -157,11 +162,11 @@ class _Batch:
             return Repair(len(repairs) + 1, self._bounds.debug_depth, repairs, grown=True)
         return Improvement(
             led=tuple(node.number for node in tree.line(parent)),
-            # What the machine spoilt is no evidence.
+            # What the machine failed is no evidence.
             others=tuple(
-                (child.number, tree.mended(child).number)
+                (child.number, tree.fixed(child).number)
                 for child in tree.children(parent)
-                if child.state != "spoilt"
+                if child.state != "infra_failed"
             ),
         )
 
@@ -173,7 +178,8 @@ class _Batch:
         roots = [
             shoot.version.number
             for shoot in self._grown
-            if shoot.version.kind == "draft" and shoot.node.state not in ("barred", "unwritten")
+            if shoot.version.kind == "draft"
+            and shoot.node.state not in ("disqualified", "unwritten")
         ]
         beside = [
             other.number
@@ -210,23 +216,23 @@ def _tell(replay: StrategyReplay, shoot: _Shoot) -> None:
 def _state(piloted: Piloted) -> NodeState:
     match piloted.outcome:
         case MachineFailed():
-            return "spoilt"
-        case IdeaFailed() as failed if failed.failure in BARRED:
-            return "barred"
+            return "infra_failed"
+        case IdeaFailed() as failed if failed.failure in DISQUALIFIED:
+            return "disqualified"
         case IdeaFailed():
             return "broken"
         case _:
-            return "barred" if piloted.idle else "works"
+            return "disqualified" if piloted.idle else "works"
 
 
 def _fruitless(grown: Sequence[_Shoot]) -> End:
     """How a tree ends in which no version works."""
-    idle = [s for s in grown if s.node.state == "barred" and s.piloted and s.piloted.scored]
+    idle = [s for s in grown if s.node.state == "disqualified" and s.piloted and s.piloted.scored]
     if idle:
         return Dropped(idle[-1].version.number, NOTHING_DONE)
     outcomes = [shoot.piloted.outcome for shoot in grown if shoot.piloted is not None]
     failed = [outcome for outcome in outcomes if isinstance(outcome, IdeaFailed)]
     gave_up = [shoot.written for shoot in grown if isinstance(shoot.written, GaveUp)]
-    if not failed and not gave_up and any(shoot.node.state == "spoilt" for shoot in grown):
+    if not failed and not gave_up and any(shoot.node.state == "infra_failed" for shoot in grown):
         return Failed(None, GaveUp(reason="the machine failed every version again and again"))
     return Failed(failed[-1] if failed else None, gave_up[-1] if gave_up else None)

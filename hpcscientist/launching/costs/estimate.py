@@ -4,7 +4,7 @@ A bound holds whatever the ideas are; a guess supposes that each idea's first ve
 its pilot once and is fixed, or that its tree is grown whole, that a reviewer's findings go back
 once, that there are two further runs, and that one idea in five is an improvement to be confirmed,
 where there are such steps; how many seeds ideas are given is a guess, too. Trials that the
-machine spoilt and that run again are in neither, and a trial's scoring comes on top of its budget.
+machine failed and that run again are in neither, and a trial's scoring comes on top of its budget.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def estimate(checked: LaunchPlan) -> Estimate:
     """Return what a launch may cost. Asks no model, no Slurm, and touches nothing."""
     spec, ideas = checked.recipe.spec, checked.settings.ideas
     tried = checked.versions
-    mends, runs = tried.mends, tried.runs
+    fixes, runs = tried.fixes, tried.runs
     advised = min(1, checked.settings.authoring.advice_rounds) if "advise" in checked.steps else 0
     own = checked.reference_pilots
     given = seeding(checked.settings.loop, spec.seeds, ideas, len(checked.climbed))
@@ -168,7 +168,7 @@ def estimate(checked: LaunchPlan) -> Estimate:
     least = own + ideas + baseline + given.least + checked.reruns
     least += len(checked.climbed) + given.least_steps
     pilots = own + given.whole * runs
-    pilots += ideas * (tried.first + mends + tried.improvements + advised)
+    pilots += ideas * (tried.first + fixes + tried.improvements + advised)
     full = baseline + given.likely + given.whole * runs * checked.further_seeds + checked.reruns
     full += checked.confirm_seeds * (1 + ceil(ideas * IMPROVED))
     on_steps = [1 + came for came in given.on_steps]  # the baseline is on each

@@ -273,7 +273,7 @@ class _Link:
         reason = why_stop(now, max_links)
         if reason is not None:
             _when_free(lambda: _record_end(self.paths, reason), self)
-            raise CampaignError(f"{reason}; {_mend(self.paths)}")
+            raise CampaignError(f"{reason}; {_fix(self.paths)}")
         self._write(now)
         self._before = before
         return True
@@ -334,7 +334,7 @@ def _record_end(paths: RunPaths, reason: str) -> None:
         try:
             text = f"{reason}, so no further one was submitted"
             book.record(NoteTaken(name=f"chain stopped/{lock.generation}", text=text))
-            why = f"{reason}; {_mend(paths)}"
+            why = f"{reason}; {_fix(paths)}"
             # What its drivers left in the queue nobody has stopped; steps ended with their jobs.
             goes_on = not frozen.read(paths).settings.serving.trials_inside
             stopped = DriverStopped(
@@ -347,5 +347,5 @@ def _record_end(paths: RunPaths, reason: str) -> None:
         lock.release()
 
 
-def _mend(paths: RunPaths) -> str:
+def _fix(paths: RunPaths) -> str:
     return f"see {paths.controller_log('*')}, fix what stops them, and run `hpcsci resume`"

@@ -55,7 +55,7 @@ class JournalTail:
             return []
         except OSError as error:
             raise RunDirectoryError(
-                f"{self._path}: cannot be read: {error.strerror}; mend that and run `hpcsci resume`"
+                f"{self._path}: cannot be read: {error.strerror}; fix that and run `hpcsci resume`"
             ) from error
         except _Unexpected as error:
             raise RunDirectoryError(

@@ -21,7 +21,7 @@ from hpcscientist.records.trial import Isolation
 from hpcscientist.system.gpus import count as count_gpus
 from hpcscientist.worker import MODULE
 
-_MEND = "ask for less in recipe.toml ([resources]), or launch where there is more (--backend slurm)"
+_FIX = "ask for less in recipe.toml ([resources]), or launch where there is more (--backend slurm)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,18 @@ class ThisMachine:
         if 0 < least < asked.gpu_memory_mb:
             raise UsageError(
                 f"recipe {spec.name}: resources.gpu_memory_mb asks for {asked.gpu_memory_mb} and a "
-                f"GPU of this machine has {least}; {_MEND}"
+                f"GPU of this machine has {least}; {_FIX}"
             )
         said = []
         if asked.cpus > _cores():
             said.append(
                 f"a trial asks for {asked.cpus} CPUs and this machine has {_cores()} for it: it "
-                f"may reach its deadline for that alone; {_MEND}"
+                f"may reach its deadline for that alone; {_FIX}"
             )
         if asked.memory_mb > memory_mb():
             said.append(
                 f"a trial asks for {asked.memory_mb} MiB and this machine has {memory_mb():.0f}: "
-                f"it runs alone, and may be ended for want of memory; {_MEND}"
+                f"it runs alone, and may be ended for want of memory; {_FIX}"
             )
         return tuple(said)
 

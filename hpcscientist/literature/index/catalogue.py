@@ -131,7 +131,7 @@ def read(paths: IndexPaths) -> Catalogue | None:
         if isinstance(version, int) and version > VERSION:
             raise LibraryError(
                 f"{paths.catalogue}: of a newer hpcscientist (index version {version}, known is "
-                f"{VERSION}): upgrade hpcscientist, or {mend(paths)}"
+                f"{VERSION}): upgrade hpcscientist, or {fix(paths)}"
             )
         return Catalogue.model_validate_json(data)
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def read(paths: IndexPaths) -> Catalogue | None:
     except OSError as error:
         raise LibraryError(f"{paths.catalogue}: cannot be read: {error.strerror}") from error
     except (ValueError, ValidationError) as error:
-        raise LibraryError(f"{paths.catalogue}: damaged; {mend(paths)}") from error
+        raise LibraryError(f"{paths.catalogue}: damaged; {fix(paths)}") from error
 
 
 def publish(paths: IndexPaths, new: Catalogue, last: Catalogue | None) -> None:
@@ -163,7 +163,7 @@ def sweep(paths: IndexPaths) -> None:
                     file.unlink(missing_ok=True)
 
 
-def mend(paths: IndexPaths) -> str:
+def fix(paths: IndexPaths) -> str:
     """Return what helps where an index is not as it was written."""
     return f"make it anew: remove {paths.root}, then `hpcsci library build … --out " + (
         f"{paths.root.parent}`"

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hpcscientist.errors import LibraryError, ModelError
 from hpcscientist.files.atomic import write_atomic
 from hpcscientist.literature.index import catalogue
-from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, checksum, mend
+from hpcscientist.literature.index.catalogue import Block, IndexPaths, VectorPart, checksum, fix
 from hpcscientist.literature.index.engine import vector_texts
 from hpcscientist.literature.library.parts import Positions, is_replaced
 from hpcscientist.literature.library.store import Store
@@ -175,7 +175,7 @@ def _open(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Positions,
         is_as_written = block.checksum in (None, checksum(rows_file))
     except (OSError, ValueError, EOFError) as error:
         why = getattr(error, "strerror", None) or "damaged"
-        raise LibraryError(f"{rows_file}: cannot be read ({why}); {mend(paths)}") from error
+        raise LibraryError(f"{rows_file}: cannot be read ({why}); {fix(paths)}") from error
     if (
         rows.shape != (block.rows, part.width)
         or rows.dtype != np.float32
@@ -184,7 +184,7 @@ def _open(paths: IndexPaths, part: VectorPart, block: Block) -> tuple[Positions,
         or _name(positions) != block.file
         or not is_as_written
     ):
-        raise LibraryError(f"{rows_file}: damaged (not what the catalogue says); {mend(paths)}")
+        raise LibraryError(f"{rows_file}: damaged (not what the catalogue says); {fix(paths)}")
     return positions, rows
 
 

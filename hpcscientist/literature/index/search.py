@@ -169,7 +169,7 @@ class SearchableLibrary:
         """
         if limit < 1:
             return ()
-        query = _mended(query)
+        query = _fixed(query)
         depth = limit if by != "both" else max(DEPTH, limit)
         found = [] if by == "embedding" else self._by_words(query, depth)
         near = [] if by == "keyword" else self._by_vectors(query, depth)
@@ -197,7 +197,7 @@ class SearchableLibrary:
 
     def formulas(self, query: str, limit: int = 10) -> tuple[FormulaHit, ...]:
         """Return formulas that fit best, by what is said of them and by what is in them."""
-        query = _mended(query)
+        query = _fixed(query)
         terms = [*_telling(query), *engine.formula_words(query)]
         hits = []
         hits_of_terms = self._formulas.search(terms, limit + self._gone)
@@ -215,7 +215,7 @@ class SearchableLibrary:
 
     def symbols(self, query: str, limit: int = 10) -> tuple[SymbolHit, ...]:
         """Return reference code that fits best, by its names and by what it says of itself."""
-        query = _mended(query)
+        query = _fixed(query)
         named = " ".join(word for word in query.split() if word.lower() not in STOP)
         found = self._symbols.search([*_telling(query), *identifiers(named)], limit)
         return tuple(
@@ -225,7 +225,7 @@ class SearchableLibrary:
 
     def suggest(self, query: str) -> tuple[str, ...]:
         """Return words of the library that are written like those of a query it does not know."""
-        return keyword.suggest(_mended(query), self._papers, self._store)
+        return keyword.suggest(_fixed(query), self._papers, self._store)
 
     def _by_words(self, query: str, depth: int) -> list[Found]:
         found = self._papers.search(_telling(query), depth + self._gone)
@@ -259,7 +259,7 @@ class SearchableLibrary:
             return self._embedder
 
 
-def _mended(query: str) -> str:
+def _fixed(query: str) -> str:
     """Return as much of a query as is read, without what is no Unicode."""
     return query[:_QUERY].encode("utf-8", "replace").decode()
 

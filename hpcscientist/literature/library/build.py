@@ -314,7 +314,7 @@ def build(
     with _lock(paths) as lock, processes as pool:
         before = read_contents(paths)  # now that nobody else can replace it
         ledger = ledgers.load(paths, before.edition if before else 0)
-        mended = _forget_damaged(paths, ledger, before)
+        fixed = _forget_damaged(paths, ledger, before)
         if options.sweep:
             forget(paths)
         sweep(paths, ledger, before)
@@ -324,7 +324,7 @@ def build(
         pool.expect(index.modules if index else ())
         read = read_here if jobs is None and _is_small(worklist) else pool.read
         documents = reading.run(worklist.todo, read, progress) if worklist.todo else 0
-        contents = _finish(paths, ledger, worklist, lock, before, mended, progress)
+        contents = _finish(paths, ledger, worklist, lock, before, fixed, progress)
         skipped = write_skipped(paths, ledger, worklist.troubles)
         if index is not None:
             index.update(out, progress, pool)
@@ -396,11 +396,11 @@ def _finish(
     worklist: Worklist,
     lock: Lock,
     before: Contents | None,
-    mended: bool,
+    fixed: bool,
     progress: Progress,
 ) -> Contents:
     """Publish a new edition, if anything is new."""
-    news = ledger.last_commit > ledger.published or worklist.gone or worklist.touched or mended
+    news = ledger.last_commit > ledger.published or worklist.gone or worklist.touched or fixed
     if before is not None and not news:
         return before
     for key in worklist.gone:

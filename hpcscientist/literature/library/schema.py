@@ -128,7 +128,7 @@ def to_batch(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
     try:
         return pa.RecordBatch.from_pylist(list(rows), schema=schema)
     except UnicodeEncodeError:  # half a surrogate pair: JSON and PDFs can hold one
-        return pa.RecordBatch.from_pylist([_mended(row) for row in rows], schema=schema)
+        return pa.RecordBatch.from_pylist([_fixed(row) for row in rows], schema=schema)
 
 
 def paper_of(row: dict[str, Any]) -> Paper:
@@ -159,14 +159,14 @@ def _within(number: int | None, limit: int) -> int | None:
     return None if number is None or abs(number) > limit else number
 
 
-def _mended(value: Any) -> Any:
+def _fixed(value: Any) -> Any:
     """Return a row, or what is in one, with every lone surrogate as a question mark."""
-    mend: Callable[[Any], Any] = _mended
+    fix: Callable[[Any], Any] = _fixed
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
         case dict():
-            return {name: mend(part) for name, part in value.items()}
+            return {name: fix(part) for name, part in value.items()}
         case list() | tuple():
-            return [mend(part) for part in value]
+            return [fix(part) for part in value]
     return value

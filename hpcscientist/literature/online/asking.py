@@ -287,8 +287,8 @@ class Asker:
         if status in _NO:
             self._barred_until = self._turns.clock() + _REFUSED_S
             variable = self.service.key_variable
-            mend = f"; see that {variable} holds a valid key" if variable else ""
-            raise OutOfReach(f"HTTP {status}{mend}")
+            fix = f"; see that {variable} holds a valid key" if variable else ""
+            raise OutOfReach(f"HTTP {status}{fix}")
         if 400 <= status < 500 and not is_transient(status):
             turn.succeed()
             raise QueryRefused(f"HTTP {status}{_said(answer)}")

@@ -99,9 +99,9 @@ def _decode_bytewise(data: bytes) -> tuple[str, str]:
     try:
         return data.decode(), note
     except UnicodeDecodeError:
-        mended = data.decode("utf-8", "replace")
-    if any(c > "\x7f" and c != "\ufffd" for c in mended):  # other characters are sound UTF-8
-        return mended, "broken UTF-8, damaged characters marked"
+        fixed = data.decode("utf-8", "replace")
+    if any(c > "\x7f" and c != "\ufffd" for c in fixed):  # other characters are sound UTF-8
+        return fixed, "broken UTF-8, damaged characters marked"
     return data.decode("cp1252", "replace"), "not UTF-8, read as Windows-1252"
 
 

@@ -257,12 +257,12 @@ class OpenAIModel:
             wait = retry_after_s(answer.retry_after, datetime.now(UTC))
             raise Transient(f"HTTP {status}: {said}", wait)
         if status in {401, 403}:
-            mend = "set HPCSCI_API_KEY to a key that it accepts"
+            fix = "set HPCSCI_API_KEY to a key that it accepts"
         elif 300 <= status < 400:
-            mend = "give the address that it redirects to"
+            fix = "give the address that it redirects to"
         else:
-            mend = wire.mend_of(said)
-        message = f"{self._base} answered HTTP {status} ({said}); {mend}"
+            fix = wire.fix_of(said)
+        message = f"{self._base} answered HTTP {status} ({said}); {fix}"
         if status in REFUSES_ONE_REQUEST:
             raise read_overflow(message, said) or ReplyError(message)
         raise EndpointError(message)

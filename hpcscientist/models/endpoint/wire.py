@@ -151,7 +151,7 @@ def refused_field(status: int, said: str, body: Mapping[str, object]) -> str | N
     return None
 
 
-def mend_of(said: str) -> str:
+def fix_of(said: str) -> str:
     """Return what helps where an endpoint refuses a request, by its own words."""
     if _CONTEXT.search(said):
         return "serve the model with a longer context, or ask for fewer tokens"

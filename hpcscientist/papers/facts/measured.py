@@ -384,7 +384,7 @@ def groups_of(
     for (idea, attempt), splits in sorted(found.items()):
         run: RunOf = "main" if main.get(idea) == attempt else runs.get((idea, attempt), "main")
         if run == "main" and main.get(idea) != attempt:
-            continue  # a version that was mended later, or the baseline's rerun
+            continue  # a version that was fixed later, or the baseline's rerun
         for split, trials in splits.items():
             standing = found.get((idea, main.get(idea) or 0), {}).get(split, {})
             if run != "main" and _hashes(trials) and _hashes(trials) <= _hashes(standing):

@@ -161,7 +161,7 @@ _KEPT: Final = (".tex", ".sty", ".cls", ".bib", ".bst", ".pdf", ".png", ".log")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What came of a manuscript. `lacking` says what this machine lacks, and what mends it.
+    """What came of a manuscript. `lacking` says what this machine lacks, and what fixes it.
 
     `reading` is of the PDF, None where there is none or nothing to read it with. Seconds, MiB.
     """

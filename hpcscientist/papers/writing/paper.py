@@ -31,7 +31,7 @@ _ROLES: Final = ("writing", "review")
 
 @dataclass(slots=True)
 class Tally:
-    """What the writing of papers took: replies, those of them that mended others, tokens."""
+    """What the writing of papers took: replies, those of them that fixed others, tokens."""
 
     replies: int = 0
     repairs: int = 0
@@ -115,7 +115,7 @@ class Desk:
         model = RecordedModel(self.roles, self.folder, self.tally.add, sealed)
         seed, windows = campaign.config.settings.seed, self.roles.windows
         writer = Writer(
-            voice=RoleClient(model, "writing", settings.writing, seed, windows.get("writing")),
+            client=RoleClient(model, "writing", settings.writing, seed, windows.get("writing")),
             judge=RoleClient(model, "review", settings.review, seed, windows.get("review")),
             brief=brief,
             sheet=campaign.sheet,

@@ -94,7 +94,7 @@ class Writer:
     `judge` answers checklists and reads the whole. `tell` hears, a line at a time, what is done.
     """
 
-    voice: RoleClient
+    client: RoleClient
     judge: RoleClient
     brief: Brief
     sheet: FactSheet
@@ -154,7 +154,7 @@ class Writer:
         )
         for ordinal in range(1, self.settings.repairs + 2):
             call = self._call("outline", ordinal, again=ordinal - 1)
-            reply = await self.voice.ask(call, OutlineReply, prompt, limits)
+            reply = await self.client.ask(call, OutlineReply, prompt, limits)
             self._title = line(reply.title, _TITLE)
             problems = self._title_defects()
             if not problems:
@@ -225,7 +225,7 @@ class Writer:
         )
         call = self._call("related", ordinal)
         try:
-            reply = await self.voice.ask(call, RelatedReply, prompt, limits)
+            reply = await self.client.ask(call, RelatedReply, prompt, limits)
         except UNANSWERED as error:
             self._say(f"related work ends here: {error}")
             return None
@@ -260,7 +260,7 @@ class Writer:
             ordinal = 100 * advice.number + before + number
             call = self._call(stage, ordinal, again=number - 1)
             try:
-                reply = await self.voice.ask(call, SectionReply, prompt, self._limits(advice))
+                reply = await self.client.ask(call, SectionReply, prompt, self._limits(advice))
             except UNANSWERED as error:
                 self._say(f"{advice.title}: no usable reply to {stage}/{ordinal}: {error}")
                 break
@@ -345,7 +345,7 @@ class Writer:
             await self._refined(draft.advice, 50, remarks.get(draft.advice.id, ()))
 
     async def _settled(self) -> Written:
-        """Have what is wrong with the whole paper and with its document mended, or taken out."""
+        """Have what is wrong with the whole paper and with its document fixed, or taken out."""
         found: Sequence[Defect] = ()
         for number in range(self.settings.fixes + 1):
             found = self._checked(self._manuscript())
@@ -353,7 +353,7 @@ class Writer:
                 found = await self.build(self._manuscript())
             if not found or number == self.settings.fixes:
                 break
-            if not await self._mended(found, number):
+            if not await self._fixed(found, number):
                 break
         if found := self._checked(self._manuscript()):
             for draft in self._order():
@@ -366,7 +366,7 @@ class Writer:
         return Written(manuscript, tuple(found), self._sent_back, struck)
 
     def _with_what_must_be_told(self, found: Sequence[Defect]) -> Sequence[Defect]:
-        """Tell what a writer left out, where that mends it; return what is still wrong."""
+        """Tell what a writer left out, where that fixes it; return what is still wrong."""
         untold = [defect for defect in found if defect.code is DefectCode.NOT_TOLD]
         if not untold:
             return found
@@ -378,7 +378,7 @@ class Writer:
             self._drafts[home], left = before, found
         return left
 
-    async def _mended(self, defects: Sequence[Defect], number: int) -> bool:
+    async def _fixed(self, defects: Sequence[Defect], number: int) -> bool:
         """Have the sections of some defects written again; False where nothing has changed."""
         before = self._manuscript()
         for draft in self._order():
@@ -396,7 +396,7 @@ class Writer:
         return self._manuscript() != before
 
     def _home(self, defect: Defect) -> str:
-        """Return the section that is to mend a defect; "" where no writer can."""
+        """Return the section that is to fix a defect; "" where no writer can."""
         place = defect.place.section
         if defect.code in WHOLE:  # wherever it is told, it is missing from all sections
             return next(filter(self._drafts.__contains__, _TELLING), next(iter(self._drafts)))
@@ -508,7 +508,7 @@ class Writer:
 
 
 def _told(defects: Sequence[Defect]) -> tuple[str, ...]:
-    """Return defects as a writer is shown them, no more than it can mend at once."""
+    """Return defects as a writer is shown them, no more than it can fix at once."""
     return tuple(line(str(defect), _DEFECT) for defect in defects[:_SHOWN])
 
 

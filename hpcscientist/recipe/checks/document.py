@@ -144,8 +144,8 @@ def _message(detail: ErrorDetails) -> str:
         table = tuple(part for part in loc[:-1] if isinstance(part, str))
         names = list(_TABLES[table].model_fields) if table in _TABLES else []
         close = get_close_matches(str(loc[-1]), names, n=1)
-        mend = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(names)}"
-        return f"unknown key {where!r}; {mend}"
+        fix = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(names)}"
+        return f"unknown key {where!r}; {fix}"
     if detail["type"] == "missing":
         return f"{where!r} is missing; add it"
     text = one_line(detail["msg"]).removeprefix("Value error, ")

@@ -91,8 +91,8 @@ def _messages(error: ValidationError, schema: type[BaseModel]) -> Iterator[str]:
         message = one_line(detail["msg"]).removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
             close = get_close_matches(str(detail["loc"][-1]), list(schema.model_fields), n=1)
-            mend = f"; did you mean {close[0]!r}?" if close else "; remove it"
-            yield f"unknown key {where!r}{mend}"
+            fix = f"; did you mean {close[0]!r}?" if close else "; remove it"
+            yield f"unknown key {where!r}{fix}"
         elif detail["type"] == "missing":
             yield f"{where!r} is missing; add it"
         else:

@@ -76,10 +76,11 @@ const ticks = (low, high, count) => {
   for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) found.push(at * step);
   return found.map((value) => Number(value.toPrecision(12)));
 };
-const timeTicks = (high, count) => {
+const timeTicks = (high, count, low = 0) => {
   const steps = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
-  const step = steps.find((m) => high / m <= count) ?? Math.ceil(high / count / 604800) * 604800;
-  return Array.from({ length: Math.floor(high / step) + 1 }, (_, i) => i * step);
+  const step = steps.find((m) => (high - low) / m <= count) ?? Math.ceil((high - low) / count / 604800) * 604800;
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => (first + i) * step);
 };
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 const padded = (values, share = 0.06) => {

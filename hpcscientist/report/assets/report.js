@@ -352,9 +352,20 @@ const timeView = () => {
     pen.font = "12px system-ui, sans-serif";
     return [node, pen];
   };
-  const axis = (pen, width, height, sx) => {
+  // The window of time that the lower chart shows: chosen by dragging over the upper one, or by buttons.
+  const length = now || 1;
+  let [from, to] = [0, length];
+  const said = h("span", { class: "soft", "aria-live": "polite" });
+  const show = (a, b) => {
+    const wide = Math.min(length, Math.max(b - a, length / 1000));
+    from = Math.min(Math.max(0, (a + b - wide) / 2), length - wide); to = from + wide;
+    said.textContent = wide < length ? `from ${lasts(from)} to ${lasts(to)} after the start` : "all of it";
+    load.redraw(); gantt.redraw();
+  };
+  const zoom = (by, move = 0) => () => { const wide = (to - from) * by, centre = (from + to) / 2 + move * (to - from); show(centre - wide / 2, centre + wide / 2); };
+  const axis = (pen, width, height, sx, from = 0, to = now) => {
     pen.fillStyle = colour("--soft"); pen.strokeStyle = colour("--grid"); pen.textAlign = "center";
-    for (const at of timeTicks(now, width / 110)) {
+    for (const at of timeTicks(to, width / 110, from)) {
       pen.beginPath(); pen.moveTo(sx(at), 0); pen.lineTo(sx(at), height - 20); pen.stroke();
       pen.fillText(lasts(at), Math.min(sx(at), width - 26), height - 5);
     }
@@ -385,19 +396,31 @@ const timeView = () => {
     for (const tick of ticks(0, most, 3).filter(Number.isInteger)) pen.fillText(whole(tick), left - 8, sy(tick) + 4);
     pen.textAlign = "left"; pen.fillStyle = colour("--ink"); pen.font = "600 12px system-ui, sans-serif"; pen.fillText("trials", 0, 12);
     into.append(node);
+    if (to - from < length) {
+      pen.strokeStyle = colour("--ink"); pen.strokeRect(sx(from), 1, Math.max(2, sx(to) - sx(from)), height - 22);
+    }
+    const time = (event) => ((event.clientX - into.getBoundingClientRect().left - left) / (width - left - right)) * length;
+    let begun = null;
+    into.onpointerdown = (event) => { begun = time(event); into.setPointerCapture(event.pointerId); };
+    into.onpointerup = (event) => {
+      const [a, b] = [Math.min(begun, time(event)), Math.max(begun, time(event))];
+      if (begun !== null && b - a > length / 200) show(a, b);
+      begun = null;
+    };
     hover(into, (x) => { const i = Math.floor(x - left); return sums[i] ? { x, y: 20, text: `after ${lasts((i / count) * now)}: ${fixed(sums[i][0], 2)} running, ${fixed(sums[i][1], 2)} waiting` } : null; });
   });
   const lanes = nodes.map(([, count]) => count), rowsTotal = lanes.reduce((a, b) => a + b, 0) || 1;
   const gantt = chart("Trials on each node over time", (into, width, label) => {
-    const lane = rowsTotal > 400 ? 3 : rowsTotal > 60 ? 7 : 16, gap = 8, sx = scale(0, now || 1, left, width - right);
+    const lane = rowsTotal > 400 ? 3 : rowsTotal > 60 ? 7 : 16, gap = 8, sx = scale(from, to, left, width - right);
     let y = 4;
     const tops = lanes.map((count) => { const top = y; y += count * lane + gap; return top; });
     const height = y + 22, [node, pen] = canvas(width, height, label);
-    axis(pen, width, height, sx);
+    axis(pen, width, height, sx, from, to);
     const fills = { scored: colour("--up"), idea_failed: colour("--down"), machine_failed: colour("--bad"), running: colour("--flat"), stopped: colour("--wait") };
     const boxes = [];
     for (const t of done) {
-      const x = sx(t.started), wide = Math.max(1, sx(t.ended ?? now) - x), top = tops[t.node] + t.lane * lane;
+      if (t.started > to || (t.ended ?? now) < from) continue;
+      const x = Math.max(left, sx(t.started)), wide = Math.max(1, Math.min(width - right, sx(t.ended ?? now)) - x), top = tops[t.node] + t.lane * lane;
       pen.fillStyle = fills[t.phase] ?? fills.running;
       pen.fillRect(x, top + 1, Math.max(1, wide - 0.5), lane - 2);
       if (t.phase === "idea_failed" && lane > 10 && wide > 8) { pen.fillStyle = colour("--bg"); pen.fillText("✕", x + 6, top + lane - 4); }
@@ -416,7 +439,9 @@ const timeView = () => {
   const waitingNow = campaign.waiting ? Object.entries(campaign.waiting.reasons).sort((a, b) => b[1] - a[1]).map(([reason, count]) => `${count} ${reason || "without a reason yet"}`) : [];
   view("time", `Half of all trials waited at most ${lasts(middle(waits))} and ran at most ${lasts(middle(runs))}.`,
     waitingNow.length ? h("p", {}, `In Slurm's queue by its reasons: ${waitingNow.join(", ")}.`) : null,
-    load, h("p", { class: "soft" }, "Dark: running. Light: waiting in the queue."), h("h3", {}, "On which node"), h("div", { class: "scroll tall" }, gantt),
+    load, h("p", { class: "soft" }, "Dark: running. Light: waiting in the queue."), h("h3", {}, "On which node"),
+    h("div", { class: "tools zoom" }, [["Zoom in", zoom(0.5)], ["Zoom out", zoom(2)], ["Earlier", zoom(1, -0.5)], ["Later", zoom(1, 0.5)], ["All", () => show(0, length)]].map(([name, onclick]) => h("button", { type: "button", onclick }, name)), said),
+    h("p", { class: "soft" }, "Drag over the chart above to see a part of the time."), h("div", { class: "scroll tall" }, gantt),
     h("p", { class: "soft" }, "A bar is a trial: blue was scored, orange with ✕ failed by its idea's code, purple by the machine, grey runs or was stopped."),
     table("Waits and runs by stage", [["stage", ""], ["trials", "n"], ["median wait", "n"], ["90 % waited at most", "n"], ["median run", "n"]],
       campaign.stages.map((stage) => [stage.stage, whole(stage.trials), lasts(stage.wait_median_s), lasts(stage.wait_p90_s), lasts(stage.run_median_s)])));

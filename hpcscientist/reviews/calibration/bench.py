@@ -173,7 +173,7 @@ def _report(
     return Report(
         calibration=made,
         file=str(file),
-        scores=measures.rounded(_by_kind(held_out, truth, wanted.form.overall)),
+        scores=measures.rounded(_by_kind([*fitted, *held_out], wanted.form.overall)),
         humans=measures.rounded(
             {"Spearman between humans": measures.between_humans([p.scores for p in of.papers])}
         ),
@@ -193,21 +193,22 @@ def _with_humans(known: Sequence[_Known], told: Sequence[float]) -> Measure:
     return measures.spearman([p for p, _ in pairs], [h for _, h in pairs])
 
 
-def _by_kind(known: Sequence[_Known], truth: Sequence[bool], overall: str) -> dict[str, Measure]:
-    """AUROC of the overall score of one reviewer and of all, as sampled and by expectation."""
-    found = {
-        "all reviewers, sampled": measures.auroc(
-            truth, [one.review.spread[overall].sampled for one in known]
-        ),
-        "one reviewer, sampled": measures.auroc(
-            truth, [one.review.members[0].marks[overall].sampled for one in known]
-        ),
-    }
-    means = [one.review.spread[overall].expected for one in known]
-    firsts = [one.review.members[0].marks[overall].expected for one in known]
-    if all(of is not None for of in (*means, *firsts)):
-        found["all reviewers, expected"] = measures.auroc(truth, [of or 0.0 for of in means])
-        found["one reviewer, expected"] = measures.auroc(truth, [of or 0.0 for of in firsts])
+def _by_kind(known: Sequence[_Known], overall: str) -> dict[str, Measure]:
+    """AUROC of the overall score of one reviewer and of all, as sampled and by expectation, with
+    the difference on the same papers. Nothing is fitted for it, so all papers count.
+    """
+    truth = [one.paper.accepted for one in known]
+    found = dict[str, Measure]()
+    for whose, marks in (
+        ("all reviewers", [one.review.spread[overall] for one in known]),
+        ("one reviewer", [one.review.members[0].marks[overall] for one in known]),
+    ):
+        sampled = [float(of.sampled) for of in marks]
+        expected = [of.expected for of in marks if of.expected is not None]
+        found[f"{whose}, sampled"] = measures.auroc(truth, sampled)
+        if len(expected) == len(sampled):
+            found[f"{whose}, expected"] = measures.auroc(truth, expected)
+            found[f"{whose}, gain"] = measures.auroc_gain(truth, sampled, expected)
     return found
 
 
@@ -255,7 +256,7 @@ def of_report(report: Report) -> Iterator[str]:
         beside = made.uncalibrated.get(name)
         yield f"{name:24}{measure(found):22}{measure(beside) if beside else '-'}"
     for title, group in (
-        ("AUROC of the overall score", report.scores),
+        ("AUROC of the overall score, all papers", report.scores),
         ("humans", report.humans),
         ("SD from run to run", report.run_deviation),
     ):

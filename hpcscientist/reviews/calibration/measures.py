@@ -61,6 +61,24 @@ def auroc(accepted: Sequence[bool], scores: Sequence[float]) -> Measure:
     )
 
 
+def auroc_gain(
+    accepted: Sequence[bool], scores: Sequence[float], better: Sequence[float]
+) -> Measure:
+    """Return by how much the AUROC of `better` exceeds that of `scores`, of the same papers."""
+    truth = np.asarray(accepted, dtype=bool)
+    if not truth.any() or truth.all():
+        return Measure(value=None, count=len(truth))
+    picked, ups = _picks(truth), int(truth.sum())
+    values, others = (np.asarray(of, dtype=float) for of in (scores, better))
+    rows = [_areas(of[picked[:, :ups]], of[picked[:, ups:]]) for of in (values, others)]
+    plain = [float(_areas(of[truth][None], of[~truth][None])[0]) for of in (values, others)]
+    return Measure(
+        value=plain[1] - plain[0],
+        interval=_percentiles(rows[1] - rows[0]),
+        count=len(truth),
+    )
+
+
 def calibration_error(accepted: Sequence[bool], probabilities: Sequence[float]) -> Measure:
     """Return the expected calibration error: over bins of equal width, the mean distance of the
     share of accepted papers from the mean probability, by the bins' papers.

@@ -137,10 +137,10 @@ async def _asked(
                 subject = Subject("planted", 0)
                 of = PaperText("planted", "", paper.of_text("planted", text).sections, "")
                 record = paths.root / f"reading-{ordinal}.json"
-                shown_as = await Reader(at.voice, subject, record, ordinal).shown(of, _ask)
+                shown_as = await Reader(at.client, subject, record, ordinal).shown(of, _ask)
                 call = Call(subject.name, subject.number, "errors", ordinal)
                 try:
-                    reply = await at.voice.ask(call, ErrorsReply, _ask(shown_as)[1])
+                    reply = await at.client.ask(call, ErrorsReply, _ask(shown_as)[1])
                 except UNANSWERED:
                     return None
                 return [_Alarm(error.kind, error.quote) for error in reply.errors]

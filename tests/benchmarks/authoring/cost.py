@@ -9,7 +9,7 @@ from benchmarks.authoring.outcomes import MODES
 from benchmarks.authoring.preparing import Prepared
 from hpcscientist.campaign import stages
 from hpcscientist.campaign.strategies import strategy_of
-from hpcscientist.config.extent import MENDS
+from hpcscientist.config.extent import FIXES
 from hpcscientist.config.settings import Settings
 from hpcscientist.launching.costs import estimate
 from hpcscientist.launching.costs.weighing import weigh
@@ -58,15 +58,15 @@ def _calls(prepared: Prepared) -> Iterator[Calls]:
     """The requests of all modes; code is written, and ideas are proposed, once for all."""
     settings = prepared.checked.settings
     once = {"code"} if prepared.seed_ideas else {"code", "propose"}
-    yield from (entry for entry in _expected(settings, MENDS) if entry.kind in once)
+    yield from (entry for entry in _expected(settings, FIXES) if entry.kind in once)
     for mode in MODES:
         authoring = settings.authoring.model_copy(update={"debugging": mode})
         own = settings.model_copy(update={"authoring": authoring})
-        for entry in _expected(own, min(MENDS, prepared.rounds)):
+        for entry in _expected(own, min(FIXES, prepared.rounds)):
             if entry.kind in ("debug", "structure"):
                 yield entry
 
 
-def _expected(settings: Settings, mends: int) -> tuple[Calls, ...]:
-    versions = replace(strategy_of(settings).versions(settings, ()), mends=mends)
+def _expected(settings: Settings, fixes: int) -> tuple[Calls, ...]:
+    versions = replace(strategy_of(settings).versions(settings, ()), fixes=fixes)
     return estimate.calls(Expected(settings, (), versions))

@@ -12,7 +12,7 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Fixed:
     """What debugging in one mode came to for an idea that failed at first.
 
     `ran_after`: the round after which its pilot was scored; None if it never was. `rounds` were
@@ -29,19 +29,19 @@ class Mended:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An idea's code as first written; `mended` has one entry a mode where it failed."""
+    """An idea's code as first written; `fixed` has one entry a mode where it failed."""
 
     number: int
     title: str
     first: Literal["ran", "failed", "no code"]
-    mended: tuple[Mended, ...] = ()
+    fixed: tuple[Fixed, ...] = ()
     unchanged: bool = False
 
     def ran_within(self, mode: Mode, rounds: int) -> bool:
         """Whether its pilot was scored after at most so many rounds; 0: at first."""
         if self.first == "ran":
             return True
-        after = next((m.ran_after for m in self.mended if m.mode == mode), None)
+        after = next((m.ran_after for m in self.fixed if m.mode == mode), None)
         return after is not None and after <= rounds
 
 
@@ -69,7 +69,7 @@ class Measured:
 
     def unchanged(self, mode: Mode) -> int:
         """How many of the ideas that ran in the end predict what the reference predicts."""
-        of_mode = sum(mended.unchanged for mended in self._mended(mode))
+        of_mode = sum(fixed.unchanged for fixed in self._fixed(mode))
         return of_mode + sum(idea.unchanged for idea in self.ideas)
 
     def pairs(self, mode: Mode, other: Mode) -> list[tuple[bool, bool]]:
@@ -82,23 +82,23 @@ class Measured:
 
         Raises ValueError where none did.
         """
-        mended = self._mended(mode)
+        fixed = self._fixed(mode)
         return (
-            fmean(of.rounds for of in mended),
-            fmean(of.prompt_tokens for of in mended),
-            fmean(of.completion_tokens for of in mended),
+            fmean(of.rounds for of in fixed),
+            fmean(of.prompt_tokens for of in fixed),
+            fmean(of.completion_tokens for of in fixed),
         )
 
     def spreads(self, mode: Mode) -> tuple[float, float, float]:
         """The largest minus the smallest over ideas, of what `means` are taken of."""
-        mended = self._mended(mode)
+        fixed = self._fixed(mode)
         columns = (
-            [of.rounds for of in mended],
-            [of.prompt_tokens for of in mended],
-            [of.completion_tokens for of in mended],
+            [of.rounds for of in fixed],
+            [of.prompt_tokens for of in fixed],
+            [of.completion_tokens for of in fixed],
         )
         rounds, prompt, completion = (float(max(c) - min(c)) for c in columns)
         return rounds, prompt, completion
 
-    def _mended(self, mode: Mode) -> list[Mended]:
-        return [of for idea in self.ideas for of in idea.mended if of.mode == mode]
+    def _fixed(self, mode: Mode) -> list[Fixed]:
+        return [of for idea in self.ideas for of in idea.fixed if of.mode == mode]

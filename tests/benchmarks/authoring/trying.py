@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.authoring.outcomes import MODES, Mended, Mode, Written
+from benchmarks.authoring.outcomes import MODES, Fixed, Mode, Written
 from benchmarks.authoring.proposals import Proposals
 from hpcscientist.authoring.coder import ModelAuthor
 from hpcscientist.campaign.proposals.idea_file import proposed
@@ -23,7 +23,7 @@ from hpcscientist.ports import Tell
 from hpcscientist.records.authoring import Brief, Draft, FixTask, GaveUp
 from hpcscientist.records.idea import AttemptKind, Idea
 from hpcscientist.records.model_calls import ModelReply, ModelRequest
-from hpcscientist.records.trial import BARRED, IdeaFailed, MachineFailed, Scored, TrialReport
+from hpcscientist.records.trial import DISQUALIFIED, IdeaFailed, MachineFailed, Scored, TrialReport
 
 
 @dataclass(slots=True)
@@ -93,10 +93,10 @@ class Bench:
             unchanged = first.report.predictions_hash == self._reference
             return Written(idea.number, title, "ran", unchanged=unchanged)
         async with asyncio.TaskGroup() as group:
-            mending = [group.create_task(self._mend(mode, idea, first)) for mode in MODES]
-        return Written(idea.number, title, "failed", tuple(task.result() for task in mending))
+            fixing = [group.create_task(self._fix(mode, idea, first)) for mode in MODES]
+        return Written(idea.number, title, "failed", tuple(task.result() for task in fixing))
 
-    async def _mend(self, mode: Mode, idea: Idea, first: Tried) -> Mended:
+    async def _fix(self, mode: Mode, idea: Idea, first: Tried) -> Fixed:
         """Debug an idea in one mode until its pilot is scored, or no repair is left."""
         own = idea.model_copy(update={"idea_id": f"{mode}-{idea.number:04d}"})
         tried, seen = first, [first.attempt.code_hash]
@@ -104,7 +104,7 @@ class Bench:
         asked, why = 0, "the rounds are used up"
         while not tried.scored and asked < self.rounds:
             assert isinstance(tried.outcome, IdeaFailed)
-            if tried.outcome.failure in BARRED:
+            if tried.outcome.failure in DISQUALIFIED:
                 why = "it tampered"
                 break
             asked += 1
@@ -128,7 +128,7 @@ class Bench:
             seen.append(tried.attempt.code_hash)
         if not tried.scored:
             self.tell(f"idea {idea.number}, {mode}: given up after round {asked}: {why}")
-        return Mended(
+        return Fixed(
             mode=mode,
             ran_after=asked if tried.scored else None,
             rounds=asked,

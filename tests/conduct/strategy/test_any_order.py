@@ -53,8 +53,8 @@ class Luck:
     gives_up: int
     fails: int
     tampers: int
-    spoilt: int
-    lost: int  # of what is spoilt
+    infra_failed: int
+    lost: int  # of what the machine failed
     idle: int
     hopeless: int
     doubles: int
@@ -70,7 +70,7 @@ class World:
     seed: int
     luck: Luck
     abandoned: dict[str, str] = field(default_factory=dict)
-    mended: bool = False  # the machine: what it spoilt runs well, unless it is not run again
+    fixed: bool = False  # the machine: what it failed runs well, unless it is not run again
 
     def answer(self, step: AnyStep) -> object:
         draw = random.Random(f"{self.seed}/{step!r}")
@@ -105,8 +105,8 @@ class World:
 
     def _outcome(self, draw: random.Random, again: bool = True) -> tuple[Outcome, bool]:
         drawn = draw.uniform(0, 100)
-        bounds = (self.luck.spoilt, self.luck.tampers, self.luck.fails)
-        if drawn < bounds[0] and self.mended and again:
+        bounds = (self.luck.infra_failed, self.luck.tampers, self.luck.fails)
+        if drawn < bounds[0] and self.fixed and again:
             drawn = 100.0
         if drawn < bounds[0]:
             failed = MachineFailed(failure=MachineFailure.NODE, detail="gone")
@@ -185,7 +185,7 @@ LUCK = st.builds(
     gives_up=st.integers(0, 30),
     fails=st.integers(0, 50),
     tampers=st.integers(0, 10),
-    spoilt=st.integers(0, 15),
+    infra_failed=st.integers(0, 15),
     lost=st.integers(0, 100),
     idle=st.integers(0, 20),
     hopeless=st.integers(0, 20),
@@ -233,13 +233,13 @@ def test_a_driver_killed_anywhere_changes_nothing(
 @given(
     LUCK, STRATEGIES, st.integers(0, 2**16), st.integers(0, 40), st.randoms(use_true_random=False)
 )
-def test_nothing_is_built_on_what_the_machine_spoilt(
+def test_nothing_is_built_on_what_the_machine_infra_failed(
     luck: Luck, own: Strategy, seed: int, after: int, draw: random.Random
 ) -> None:
-    world = World(seed, replace(luck, spoilt=30, lost=100))
+    world = World(seed, replace(luck, infra_failed=30, lost=100))
     killed = Driver(world, random.Random(draw.random()))
     if killed.drive(own, killed_after=after) is None:
-        world.mended = True
+        world.fixed = True
         resumed = Driver(world, random.Random(draw.random()))
         resumed.drive(own)
         assert kept(killed.done) <= kept(resumed.done)

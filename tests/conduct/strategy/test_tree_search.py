@@ -23,7 +23,7 @@ from hpcscientist.records.trial import Direction, MachineFailed, MachineFailure,
 BOUNDS = Bounds(
     drafts=3, nodes=3, workers=3, debug_share=0.5, debug_depth=2, direction=Direction.MAXIMIZE
 )
-SPOILT = MachineFailed(failure=MachineFailure.NODE, detail="gone")
+INFRA_FAILED = MachineFailed(failure=MachineFailure.NODE, detail="gone")
 
 
 def own() -> Strategy:
@@ -62,7 +62,7 @@ def test_first_versions_are_written_in_turn_and_tried_as_they_come() -> None:
 
 def test_what_is_lost_is_left_out_once_all_of_its_step_have_ended() -> None:
     tree = written()
-    answer(tree, 2, Piloted(SPOILT, "trial-2", lost=True))
+    answer(tree, 2, Piloted(INFRA_FAILED, "trial-2", lost=True))
     answer(tree, 1, scored(0.5))
     assert {type(step) for step in own().next(tree).steps} == {Pilot}  # number 3
     answer(tree, 3, scored(0.4))
@@ -73,8 +73,8 @@ def test_what_is_lost_is_left_out_once_all_of_its_step_have_ended() -> None:
 @pytest.mark.parametrize(("waits", "lost"), [(1, 2), (1, 3), (2, 3)])
 def test_nothing_is_left_out_while_the_idea_waits_for_one_before_it(waits: int, lost: int) -> None:
     tree = written()
-    answer(tree, lost, Piloted(SPOILT, f"trial-{lost}", lost=True))
-    answer(tree, waits, Piloted(SPOILT, f"trial-{waits}"))
+    answer(tree, lost, Piloted(INFRA_FAILED, f"trial-{lost}", lost=True))
+    answer(tree, waits, Piloted(INFRA_FAILED, f"trial-{waits}"))
     answer(tree, 6 - waits - lost, scored(0.5))
     (last,) = own().next(tree).steps
     assert last == SetAside(f"trial-{waits}", "machine failed (node): gone")

@@ -224,7 +224,7 @@ def damaged(folder: Path) -> Iterator[Path]:
 DAMAGES: tuple[bytes | None, ...] = (b"", b"{}", b"\x93NUMPY\x01\x00" + b"x" * 200, None)
 
 
-def test_damage_is_told_with_its_mend_and_mended(tmp_path: Path) -> None:
+def test_damage_is_told_with_its_fix_and_fixed(tmp_path: Path) -> None:
     works = [write(tmp_path, range(40)), *write_sources(tmp_path)]
     expected = everything(made(works, tmp_path / "out"))
     names = [p.relative_to(tmp_path / "out") for p in damaged(tmp_path / "out")]
@@ -257,7 +257,7 @@ def flip(file: Path, at: float) -> None:
 
 
 @pytest.mark.parametrize("at", [0.3, 0.6])
-def test_a_changed_bit_is_told_and_mended(tmp_path: Path, at: float) -> None:
+def test_a_changed_bit_is_told_and_fixed(tmp_path: Path, at: float) -> None:
     """Else other papers are found, or tantivy panics: with a hundred lines, and no Exception."""
     works = [write(tmp_path, range(40)), *write_sources(tmp_path)]
     expected = everything(made(works, tmp_path / "out"))

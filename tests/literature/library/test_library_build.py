@@ -217,7 +217,7 @@ def test_library_of_a_newer_version_is_refused(tmp_path: Path, out: Path) -> Non
             use()
 
 
-def test_damaged_parts_are_refused_and_mended(tmp_path: Path, out: Path) -> None:
+def test_damaged_parts_are_refused_and_fixed(tmp_path: Path, out: Path) -> None:
     sources = [write_abstracts(tmp_path / "a.jsonl", 300), write_code(tmp_path / "repo")]
     build(sources, out)
     expected = papers(out)
@@ -234,7 +234,7 @@ def test_damaged_parts_are_refused_and_mended(tmp_path: Path, out: Path) -> None
     assert len(symbols(out)) == 3
 
 
-def test_a_changed_bit_of_a_list_is_told_and_mended(tmp_path: Path, out: Path) -> None:
+def test_a_changed_bit_of_a_list_is_told_and_fixed(tmp_path: Path, out: Path) -> None:
     sources = [write_abstracts(tmp_path / "a.jsonl", 30), write_code(tmp_path / "repo")]
     build(sources, out)
     expected = papers(out), symbols(out)

@@ -181,7 +181,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def test_without_pymupdf_the_mend_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pymupdf_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "made.pdf").write_bytes(b"%PDF-1.7\n")
     monkeypatch.setitem(sys.modules, "pymupdf", None)
     monkeypatch.setattr(document, "pymupdf", document.pymupdf.__wrapped__)

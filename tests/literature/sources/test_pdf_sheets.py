@@ -54,8 +54,8 @@ def test_a_line_without_letters_has_no_font() -> None:
     ],
 )
 def test_what_is_no_json_costs_no_page(written: bytes, read: str) -> None:
-    spoilt = page(line("a MARK b"), line("words", font=FONT | {"name": "MARK"}))
-    assert texts(spoilt.replace(b"MARK", written)) == [f"a {read} b", "words"]
+    damaged = page(line("a MARK b"), line("words", font=FONT | {"name": "MARK"}))
+    assert texts(damaged.replace(b"MARK", written)) == [f"a {read} b", "words"]
 
 
 @pytest.mark.parametrize("data", [b'{"blocks": [', b'{"blocks": 1}', b"{}", b"[]"])

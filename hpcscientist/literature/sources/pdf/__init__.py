@@ -80,7 +80,7 @@ def _document(document: Document, path: Path, origin: str) -> Iterator[Item]:
         yield trouble(origin, f"long: only the first {count} pages were read")
     if damaged:
         yield trouble(origin, f"{damaged} of {len(pages)} pages are damaged and were not read")
-    elif document.mended:
+    elif document.fixed:
         yield trouble(origin, "damaged: fixed as far as that goes, parts of it may be missing")
     elif 2 * blank > len(pages):
         yield trouble(origin, f"no text on {blank} of its {len(pages)} pages; {_OCR}")
@@ -114,7 +114,7 @@ def _page(sheet: Sheet) -> PageText | None:
 
 
 def _without_text(document: Document, path: Path, origin: str, damaged: bool) -> Iterator[Item]:
-    if damaged or document.mended:
+    if damaged or document.fixed:
         yield trouble(origin, "damaged: nothing can be read on its pages")
         return
     title = front.sane(document.metadata("Title"))

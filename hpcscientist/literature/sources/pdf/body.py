@@ -14,9 +14,9 @@ from hpcscientist.literature.sources.pdf.lines import (
     Piece,
     Spelled,
     first_sentence,
+    fixed,
     goes_on,
     last_sentence,
-    mended,
     plain,
 )
 from hpcscientist.records.literature import Formula, Section
@@ -213,7 +213,7 @@ class Reading:
 
     def _heading(self, rows: list[Line], page: int) -> None:
         self._end_formula()
-        text = mended("\n".join(row.text for row in rows), self._spelled)
+        text = fixed("\n".join(row.text for row in rows), self._spelled)
         first = headings.is_first(text)
         self.parts.append(Part(headings.heading_text(text), headings.bare_name(text), page, first))
         self._after_formula = False
@@ -224,7 +224,7 @@ class Reading:
             return
         self._end_formula()
         part = self.parts[-1]
-        text = mended(lines or "\n".join([row.text for row in rows]), self._spelled)
+        text = fixed(lines or "\n".join([row.text for row in rows]), self._spelled)
         small = rows[0].size < self._size * SMALLER and part.name not in headings.ABSTRACTS
         if (small and part is not self.parts[0]) or headings.is_caption(text):
             if _TWO_LETTERS.search(text):  # not the numbers beside a figure's axes
@@ -234,7 +234,7 @@ class Reading:
             self._explain(text)
         before = "" if self._after_formula or not part.paragraphs else part.paragraphs[-1]
         if goes_on(before, text):
-            text = part.paragraphs[-1] = mended(f"{before}\n{text}", self._spelled)
+            text = part.paragraphs[-1] = fixed(f"{before}\n{text}", self._spelled)
         else:
             part.paragraphs.append(text)
         self._after_formula = False
@@ -312,7 +312,7 @@ def entries(pieces: list[Piece], spelled: Spelled) -> list[str]:
             current.append(row)
     found.append(current)
     texts = (
-        mended("\n".join([row.text for row in rows]), spelled)[:_ENTRY] for rows in found if rows
+        fixed("\n".join([row.text for row in rows]), spelled)[:_ENTRY] for rows in found if rows
     )
     return [text for text in map(_without_label, texts) if len(text) >= _SHORTEST]
 

@@ -88,10 +88,10 @@ class Sheet(NamedTuple):
         try:
             return _READ.decode(self.data).blocks
         except (ValueError, msgspec.MsgspecError):  # somebody's font, or text, is no Unicode
-            return _mended(self.data)
+            return _fixed(self.data)
 
 
-def _mended(data: bytes) -> list[TextBlock]:
+def _fixed(data: bytes) -> list[TextBlock]:
     text = _HEXADECIMAL.sub(r"\1\\u00\2", data.decode("utf-8", "replace"))
     try:
         return msgspec.convert(json.loads(text, strict=False), _Blocks).blocks
@@ -152,7 +152,7 @@ class Document:
             raise Unreadable(str(error).partition(": ")[2] or str(error)) from error
 
     @property
-    def mended(self) -> bool:
+    def fixed(self) -> bool:
         """Whether MuPDF had to look for the parts of a damaged file."""
         return bool(self._mupdf.pdf_was_repaired(self._pdf))
 

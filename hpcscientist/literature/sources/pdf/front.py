@@ -10,7 +10,7 @@ from pathlib import Path
 from hpcscientist.literature.sources import ids
 from hpcscientist.literature.sources.pdf import headings
 from hpcscientist.literature.sources.pdf.body import Part, body_type
-from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, mended, plain
+from hpcscientist.literature.sources.pdf.lines import Line, Piece, Spelled, fixed, plain
 from hpcscientist.literature.sources.text import ABSTRACT_CHARACTERS, TITLE_CHARACTERS, one_line
 
 _INSANE = re.compile(
@@ -82,7 +82,7 @@ def find_title(pieces: Sequence[Piece], metadata: object) -> Named:
 
 
 def _text(pieces: Sequence[Piece], group: Sequence[tuple[int, int]]) -> str:
-    text = mended("\n".join([pieces[p].rows[r].text for p, r in group]), _NOTHING)
+    text = fixed("\n".join([pieces[p].rows[r].text for p, r in group]), _NOTHING)
     return text.rstrip(" ∗*†‡§¶")  # marks of footnotes
 
 

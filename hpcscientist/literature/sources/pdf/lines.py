@@ -371,7 +371,7 @@ def _compounds(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def mended(text: str, spelled: Spelled) -> str:
+def fixed(text: str, spelled: Spelled) -> str:
     """Return a paragraph of lines as one line.
 
     A hyphen at a line's end is dropped unless the document has the word with it elsewhere, or

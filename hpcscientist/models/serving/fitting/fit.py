@@ -65,11 +65,11 @@ def on_cpus(checkpoint: Checkpoint, machine: Machine, settings: ServingSettings)
     if tokens < least:
         lacking = workers * (cache.request_bytes(least + CPU_BLOCK) - room)
         where = f"serving.kv_cache_gb {settings.kv_cache_gb:g}" if room == asked else "memory"
-        mend = "raise it" if room == asked else "take nodes with more memory, fewer replicas"
+        fix = "raise it" if room == asked else "take nodes with more memory, fewer replicas"
         raise ServingError(
             f"{checkpoint.folder} does not fit on {words(machine)}, {together} replicas a node: "
             f"{where} lacks {gib(lacking)} for {gib(weights * workers)} of weights and {least} "
-            f"tokens; {mend}, or a smaller model"
+            f"tokens; {fix}, or a smaller model"
         )
     context, shortened = fitted_context(checkpoint, settings, tokens)
     why = [
