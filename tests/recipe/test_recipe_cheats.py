@@ -227,8 +227,8 @@ class TestPointCloud:
 
     def test_no_cloud_occurs_twice(self, topic: Find) -> None:
         clouds = np.concatenate(self.clouds(topic("point-cloud")))
-        nearest = [np.sort(cloud.round(3), axis=0).tobytes() for cloud in clouds]
-        assert len(nearest) == len(set(nearest))
+        whatever_order = [np.sort(cloud.round(3), axis=0).tobytes() for cloud in clouds]
+        assert len(whatever_order) == len(set(whatever_order))
 
     def test_place_size_and_count_say_nothing_of_a_kind(self, topic: Find) -> None:
         for clouds in self.clouds(topic("point-cloud")):
