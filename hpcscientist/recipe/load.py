@@ -40,6 +40,7 @@ SHIPPED = frozenset(
         "graph",
         "grokking",
         "image-classification",
+        "point-cloud",
         "recommender",
         "text-classification",
         "vq",

@@ -190,7 +190,11 @@ class TestRecommender:
 class TestClassification:
     @pytest.mark.parametrize(
         ("name", "classes", "most"),
-        [("text-classification", 2, 0.56), ("image-classification", 10, 0.14)],
+        [
+            ("text-classification", 2, 0.56),
+            ("image-classification", 10, 0.14),
+            ("point-cloud", 10, 0.14),
+        ],
     )
     def test_constants_and_the_order_score_as_chance_does(
         self, topic: Find, name: str, classes: int, most: float
@@ -212,6 +216,38 @@ class TestClassification:
         images = [np.load(part / "images.npy") for part in (found.train, found.asked)]
         texts = [image.tobytes() for part in images for image in part]
         assert len(texts) == len(set(texts))
+
+
+class TestPointCloud:
+    """A cloud that shows anything but its shape: its order, its size, how it was drawn."""
+
+    def clouds(self, found: Topic) -> tuple[np.ndarray, np.ndarray]:
+        known, asked = (np.load(part / "clouds.npy") for part in (found.train, found.asked))
+        return known, asked
+
+    def test_no_cloud_occurs_twice(self, topic: Find) -> None:
+        clouds = np.concatenate(self.clouds(topic("point-cloud")))
+        whatever_order = [np.sort(cloud.round(3), axis=0).tobytes() for cloud in clouds]
+        assert len(whatever_order) == len(set(whatever_order))
+
+    def test_place_size_and_count_say_nothing_of_a_kind(self, topic: Find) -> None:
+        for clouds in self.clouds(topic("point-cloud")):
+            assert clouds.shape[1:] == (96, 3) and clouds.dtype == np.float32
+            assert np.allclose(clouds.mean(axis=1), 0, atol=1e-5)
+            assert np.allclose(np.linalg.norm(clouds, axis=2).max(axis=1), 1, atol=1e-5)
+
+    def test_the_order_of_points_says_nothing_of_a_kind(self, topic: Find) -> None:
+        """The nearest training cloud by first points alone guesses as chance does."""
+        found = topic("point-cloud")
+        known, asked = (clouds[:, 0] for clouds in self.clouds(found))
+        labels = np.load(found.train / "labels.npy")
+        order = np.linalg.norm(asked[:, None] - known[None], axis=2).argmin(axis=1)
+        metrics = found.score(table("id,label", range(len(asked)), lambda i: labels[order[i]]))
+        assert isinstance(metrics, dict) and metrics["accuracy"] < 0.25
+
+    def test_a_neighbour_in_the_file_is_no_relative(self, topic: Find) -> None:
+        labels = np.load(topic("point-cloud").train / "labels.npy")
+        assert np.mean(labels[1:] == labels[:-1]) < 0.14
 
 
 CODER = """
