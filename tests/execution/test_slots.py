@@ -130,6 +130,7 @@ async def test_a_cancelled_wait_lets_those_behind_it_in() -> None:
     await settle()
     suspect.cancel()
     await asyncio.wait_for(behind, 60)
+    assert behind.done() and suspect.cancelled()
 
 
 @pytest.mark.parametrize(

@@ -168,4 +168,6 @@ def test_what_python_is_not_is_refused_with_its_line(tmp_path: Path) -> None:
 def test_the_script_that_runs_programs_parses_whatever_it_is_filled_with(tmp_path: Path) -> None:
     text = 'print("it\'s \\"loss\\":", 1)\nEPOCHS = 3\n'
     draft = draft_of("script", write(tmp_path, {"a.py": text}) / "a.py", metric='it\'s "loss"')
-    ast.parse(draft.files["reference/run_program.py"])
+    tree = ast.parse(draft.files["reference/run_program.py"])
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert 'it\'s "loss"' in texts
