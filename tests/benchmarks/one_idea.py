@@ -47,7 +47,8 @@ class Trace:
     @property
     def modules(self) -> set[str]:
         """The modules of the package that anything was entered of."""
-        return {code.co_filename for code in self.functions if code.co_name != "<module>"}
+        files = (c.co_filename for c in self.functions if c.co_name != "<module>")
+        return {file for file in files if file.endswith(".py")}  # templates are compiled, too
 
     @property
     def calls(self) -> int:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from hpcscientist.authoring.checks.calls import call_problems
-from hpcscientist.authoring.checks.formats import format_problems
+from hpcscientist.authoring.checks.calls import call_problems, format_problems
 from hpcscientist.authoring.checks.imports import attribute_problems, import_problems
 from hpcscientist.authoring.checks.names import name_problems
 from hpcscientist.authoring.checks.project import Project

@@ -11,10 +11,9 @@ from hpcscientist.authoring.run_reading import ANALYSE
 from hpcscientist.campaign.agents import Agents
 from hpcscientist.campaign.proposals.idea_file import known_idea
 from hpcscientist.campaign.proposals.vetting import Vetting
-from hpcscientist.campaign.pursuit.analysis import Analysis
 from hpcscientist.campaign.pursuit.attempt_store import AttemptStore
 from hpcscientist.campaign.pursuit.author_requests import AuthorRequests
-from hpcscientist.campaign.pursuit.code_workflow import CodeWorkflow
+from hpcscientist.campaign.pursuit.code_workflow import Analysis, CodeWorkflow
 from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.campaign.pursuit.notes_writer import NotesWriter
 from hpcscientist.campaign.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcscientist.feedback.drift import Rerun, drift, listing
+from hpcscientist.judgement.baseline_drift import Rerun, drift, listing
 from hpcscientist.records.trial import Direction, MetricSpec
 
 METRIC = MetricSpec(name="accuracy", direction=Direction.MAXIMIZE, minimum_effect=0.005)
