@@ -27,7 +27,7 @@ from hpcscientist.authoring.edits.parts import is_writable
 from hpcscientist.authoring.edits.units import units_in
 from hpcscientist.authoring.part_writer import MOST_PARTS
 from hpcscientist.authoring.revising import AGAIN, TRIES, Question, Reviser
-from hpcscientist.authoring.tracebacks.log import frames
+from hpcscientist.authoring.tracebacks.log import Frame, frames
 from hpcscientist.config.settings import CODE, AuthoringSettings, RoleSettings, Settings
 from hpcscientist.models.prompting.fitting import (
     Prompt,
@@ -136,8 +136,9 @@ class ModelAuthor:
 
         Raises EndpointError.
         """
-        # Where it was looked for there, and not found, all may be changed.
-        failed = () if task.earlier else await asyncio.to_thread(frames, task.log_tail, task.files)
+        # Every other time all may be changed: what fails in one place may be wrong in another.
+        at_once = task.round % 2 == 1
+        failed = await asyncio.to_thread(frames, task.log_tail, task.files) if at_once else ()
         question = Question(
             idea=task.idea,
             stage="debug",
@@ -146,7 +147,7 @@ class ModelAuthor:
             files=task.files,
             seen=task.seen,
             failed=tuple(failed),
-            failure=task.outcome.detail,
+            failure=_told(task.outcome.detail, failed),
             reply_type=FixReply,
         )
         return await self._reviser.revise(question)
@@ -268,6 +269,12 @@ class ModelAuthor:
         steps = [step.name for step in spec.budgets.steps]
         given = {"entry": spec.entry, "predictions": spec.predictions, "steps": steps}
         return render("contract", **given, processes=spec.processes)
+
+
+def _told(detail: str, failed: Sequence[Frame]) -> str:
+    """Say how a trial failed, with the lines of its own code that led there, the innermost last."""
+    lines = [f"  in {frame.function}: {frame.code.strip()}" for frame in failed]
+    return "\n".join([*lines, detail])
 
 
 def _drafts(samples: int, idle: Callable[[], int]) -> int:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from hpcscientist.authoring import checks, quoted
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.faults import Fault, fault_at, fault_of_edit, fault_of_file
-from hpcscientist.authoring.edits.forms import Forms, Offer, of_unit
+from hpcscientist.authoring.edits.forms import LONGEST, Forms, Offer, of_unit
 from hpcscientist.authoring.edits.parts import is_writable
-from hpcscientist.authoring.edits.units import Unit, units_in
+from hpcscientist.authoring.edits.units import Unit, unit_at, units_in
 from hpcscientist.authoring.part_writer import PartsQuestion, PartWriter
 from hpcscientist.authoring.review import reachability
 from hpcscientist.authoring.review.equivalence import same_program, unread_constants
@@ -119,8 +119,11 @@ class Reviser:
     async def revise(self, asked: Question) -> Draft | GaveUp:
         """Return the edited files, or why there are none. Raises EndpointError."""
         client = RoleClient(self._model, "code", self._settings, asked.idea.seed, self._window)
-        offer = self._forms.offer(asked.files, near=self._near(asked))
+        changed = self._changed(asked)
+        offer = self._forms.offer(asked.files, near=_near(asked, changed, self._editable))
         now = first = _Asking.first(asked, offer)
+        if offer.is_parts and (fault := _where(asked, changed, self._editable)) is not None:
+            now = _Asking.of_unit(asked, fault, asked.failure, is_part=True)
         refused, tries, problem = list[object](), 0, ""
         spare: Draft | None = None
         for again, ordinal in enumerate(asked.ordinals):
@@ -200,17 +203,13 @@ class Reviser:
         # In a thread: finding the place of an edit may take a while.
         return _Answer(reply, await asyncio.to_thread(self._read, asked, reply, now))
 
-    def _near(self, asked: Question) -> set[str]:
-        """Return the labels of units in which it failed, or which are not the reference's."""
+    def _changed(self, asked: Question) -> set[str]:
+        """Return the labels of units that are not the reference's; none where no frame is known."""
         if not asked.failed:
             return set()
         old = {u.label: u.text(self._reference) for u in units_in(self._reference, self._editable)}
-        return {
-            unit.label
-            for unit in units_in(asked.files, self._editable)
-            if any(f.file == unit.file and unit.first <= f.line <= unit.last for f in asked.failed)
-            or old.get(unit.label) != unit.text(asked.files)
-        }
+        units = units_in(asked.files, self._editable)
+        return {u.label for u in units if old.get(u.label) != u.text(asked.files)}
 
     def _undefined(self, files: Mapping[str, str]) -> list[str]:
         problems = checks.runtime_problems(files, self._packages, self._reference, self._python)
@@ -326,6 +325,23 @@ class _Asking:
         if self.offer.is_parts:  # the reply was put together from several
             return replace(self, prompt=self.prompt.noted(said))
         return replace(self, prompt=self.prompt.answered((reply.model_dump_json(), GONE), said))
+
+
+def _near(asked: Question, changed: set[str], editable: Sequence[str]) -> set[str]:
+    """Return the labels of units in which it failed, and of those that were changed."""
+    units = units_in(asked.files, editable)
+    held = (unit_at(frame.line, frame.file, units) for frame in asked.failed)
+    return changed | {unit.label for unit in held if unit is not None}
+
+
+def _where(asked: Question, changed: set[str], editable: Sequence[str]) -> Fault | None:
+    """Return the innermost unit in which it failed that was changed, to be written anew at once:
+    small models name another one too often, and the question is five times as long.
+    """
+    units = units_in(asked.files, editable)
+    held = (unit_at(frame.line, frame.file, units) for frame in asked.failed)
+    own = [u for u in held if u is not None and u.label in changed and is_writable(u)]
+    return Fault(asked.files, own[-1]) if own and own[-1].length <= LONGEST else None
 
 
 def _listed(problems: Sequence[checks.Problem]) -> str:

@@ -23,7 +23,10 @@ LEFT_OUT: Mapping[Role, Mapping[str, Mapping[str, Any]]] = {
         "literature": {"concepts": 0},
         "authoring": {"advice_rounds": 0, "further_runs": 0},
     },
-    "code": {"authoring": {"plan": False, "analysis": False, "edits": "parts"}},
+    "code": {
+        "authoring": {"plan": False, "analysis": False, "edits": "parts"},
+        "loop": {"debug_rounds": 3},
+    },
 }
 # `1.5b`, `0.5B`, `135M` as models' names have them, but not the `b` of `8bit`.
 _SIZE = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)(b|m)(?![a-z\d])", re.IGNORECASE)

@@ -62,6 +62,26 @@ def fix(*edits: dict[str, Any], **more: object) -> dict[str, object]:
     return {"diagnosis": "RATE is too large.", "edits": list(edits), **more}
 
 
+@pytest.mark.parametrize(("round_number", "first"), [(1, "debug-part/1"), (2, "debug/2")])
+async def test_every_other_repair_by_parts_is_at_once_of_the_part_that_failed(
+    round_number: int, first: str
+) -> None:
+    code = DOUBLED["experiment.py"].replace("RATE * STEPS", "RATE @ STEPS")
+    line = code.split("\n").index("    print(RATE @ STEPS)") + 1
+    log = (
+        'Traceback (most recent call last):\n  File "experiment.py", line 9, in <module>\n'
+        f'    main()\n  File "experiment.py", line {line}, in main\n    print(RATE @ STEPS)\n'
+        "TypeError: unsupported operand type(s) for @: 'float' and 'int'\n"
+    )
+    task = failed(round_number, log=log)
+    model = ScriptedModel({"debug-part/1": "    print(RATE * 3)\n```"})
+    parts = AuthoringSettings(edits="parts", analysis=False)
+    coder = ModelAuthor(model, toy_recipe(), authoring=parts)
+    found = await coder.fix(task.model_copy(update={"files": {**DOUBLED, "experiment.py": code}}))
+    assert model.keys[0] == first
+    assert isinstance(found, Draft) is (round_number == 1)
+
+
 async def test_a_first_version_is_the_edited_reference() -> None:
     coder, model = author({"code/1": GOOD})
     port: Author = coder

@@ -285,6 +285,17 @@ async def test_what_failed_is_fixed_where_it_failed_or_was_changed() -> None:
     assert "experiment.py: STEPS" in changes["properties"]["part"]["enum"]
 
 
+async def test_a_changed_part_in_which_it_failed_is_written_anew_at_once() -> None:
+    files = {**NOW, "experiment.py": NOW["experiment.py"].replace("RATE * STEPS", "RATE @ STEPS")}
+    asked = replace(FAILED, files=files)
+    found, model = await fixed_by_parts(asked, ("complete-part/4", "    print(RATE * 3)\n```"))
+    assert isinstance(found, Draft)
+    assert "print(RATE * 3)" in found.files["experiment.py"]
+    (written,) = model.asked
+    assert written.begun == "```python\ndef main():\n"
+    assert "TypeError: can't multiply" in written.messages[0].content
+
+
 @pytest.mark.parametrize("value", ["0.2", "0.1"])
 async def test_a_part_that_changes_nothing_or_all_back_is_a_slip(value: str) -> None:
     found, model = await fixed_by_parts(
