@@ -136,8 +136,8 @@ class ModelAuthor:
 
         Raises EndpointError.
         """
-        # Every other time all may be changed: what fails in one place may be wrong in another.
-        at_once = task.round % 2 == 1
+        # At last all may be changed: what fails in one place may be wrong in another.
+        at_once = task.round < task.rounds
         failed = await asyncio.to_thread(frames, task.log_tail, task.files) if at_once else ()
         question = Question(
             idea=task.idea,
