@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ from hpcscientist.records.proposing import ProposalTask, Proposed, Repeated
 
 if TYPE_CHECKING:
     from hpcscientist.recipe.load import Recipe
+
+# Small models number their titles as the list of earlier ideas does.
+_NUMBER = re.compile(r"idea-\d{4,}\b[\s:.,)-]*", re.IGNORECASE)
 
 
 class ModelProposer:
@@ -88,14 +92,24 @@ class ModelProposer:
 
 
 def _settled(task: ProposalTask, proposal: Proposal) -> Proposal:
-    """Return a proposal whose parents and papers exist."""
+    """Return a proposal whose parents and papers exist, its title without an idea's number."""
     # Any earlier idea may be a parent: not only those of a prompt that depends on timing.
     earlier = {idea_id_of(number) for number in range(1, task.number)}
     named: Iterable[str] = (parent for parent in proposal.parent_ids if parent in earlier)
     if task.mode == "follow-up" and task.leader is not None:
         named = (task.leader.idea_id, *named)
     papers = found_ids(proposal.papers, [paper.paper_id for paper in task.references])
-    return proposal.model_copy(update={"parent_ids": tuple(dict.fromkeys(named)), "papers": papers})
+    found = {
+        "title": _without_number(proposal.title),
+        "parent_ids": tuple(dict.fromkeys(named)),
+        "papers": papers,
+    }
+    return proposal.model_copy(update=found)
+
+
+def _without_number(title: str) -> str:
+    number = _NUMBER.match(title)
+    return title if number is None else title[number.end() :] or title
 
 
 class ProposeStage(Stage[ModelProposer]):

@@ -139,6 +139,20 @@ async def test_unknown_parents_are_dropped() -> None:
     assert proposed.proposal.parent_ids == ("idea-0003", "idea-0001", "idea-0007")
 
 
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("idea-0004 Increase the width", "Increase the width"),
+        ("Idea-0004: wider", "wider"),
+        ("Against idea-0004", "Against idea-0004"),
+        ("idea-0004", "idea-0004"),
+    ],
+)
+async def test_a_title_goes_without_an_idea_s_number(written: str, title: str) -> None:
+    proposed = await proposer(OneReply({**REPLY, "title": written})).propose(task())
+    assert proposed.proposal.title == title
+
+
 def test_seeds_differ_by_idea_and_campaign_and_stay_the_same() -> None:
     seeds = {idea_seed(c, n) for c in range(20) for n in range(1, 51)}
     assert len(seeds) == 1000

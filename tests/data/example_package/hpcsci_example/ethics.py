@@ -36,13 +36,13 @@ class EthicsVerdict(Verdict):
 class Board:
     """Judges ideas."""
 
-    def __init__(self, voice: RoleClient, rule: str) -> None:
-        self._voice, self._rule = voice, rule
+    def __init__(self, client: RoleClient, rule: str) -> None:
+        self._client, self._rule = client, rule
 
     async def judge(self, idea: Idea) -> EthicsVerdict:
         asked = f"{self._rule}\nMay this idea be tried? {idea.proposal.summary}"
         prompt = Prompt(0, lambda level: (Message(role="user", content=asked),))
-        reply = await self._voice.ask(
+        reply = await self._client.ask(
             Call(idea.idea_id, idea.number, "ethics"), EthicsReply, prompt
         )
         return EthicsVerdict(allowed=reply.allowed, reason=reply.reason)
@@ -61,7 +61,7 @@ class EthicsStage(VettingStage[Board]):
 
     def open(self, means: Means) -> Board:
         rule = str(means.settings.extensions["ethics"]["rule"])
-        return Board(means.voice("board"), rule)
+        return Board(means.client("board"), rule)
 
     async def weigh(self, opened: Board, sample: Sample) -> None:
         await opened.judge(sample.idea)

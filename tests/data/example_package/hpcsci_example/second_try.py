@@ -37,7 +37,7 @@ class SecondTry(StrategyKind):
     def versions(self, settings: Settings, stages: Collection[str]) -> Versions:
         line = LinearSearch().versions(settings, stages)
         return Versions(
-            *(2, 1, 2 * line.mends, 0, line.runs, line.runs_at_most), ablates=line.ablates
+            *(2, 1, 2 * line.fixes, 0, line.runs, line.runs_at_most), ablates=line.ablates
         )
 
 
