@@ -1,8 +1,8 @@
 """Running trials exactly once: the journal, the result files and the backend put together.
 
 A trial that has a report in the journal is never run again; one that has a result file is
-read; only then is the intent journalled and the backend asked. What the machine failed is
-run again within the budget; what the idea failed is not, its worker included: see
+read; only then is the intent journalled and the backend asked. A trial that the machine failed
+runs again within the budget; one that the idea failed does not, though its worker were lost: see
 `failure_attribution`.
 """
 

@@ -10,6 +10,7 @@ import click
 
 from hpcscientist.campaign import stages
 from hpcscientist.cli.shared.options import settings_from
+from hpcscientist.conduct.reference import fix_of
 from hpcscientist.errors import RecipeError, UsageError
 from hpcscientist.files.handed import expanded
 from hpcscientist.files.text import printable
@@ -21,7 +22,7 @@ from hpcscientist.launching.launch import settle
 from hpcscientist.launching.rehearsal import Rehearsal, rehearse
 from hpcscientist.recipe import create, load
 from hpcscientist.recipe.checks import check as checking
-from hpcscientist.records.trial import Budget, Direction, Scored
+from hpcscientist.records.trial import Budget, Direction, IdeaFailed, Scored
 from hpcscientist.records.writing import REPLIES
 
 
@@ -170,8 +171,10 @@ def _tell(path: Path, rehearsal: Rehearsal) -> None:
     if not isinstance(outcome, Scored):
         click.echo("\n".join(map(printable, rehearsal.log.split("\n"))), err=True)
         where = "" if rehearsal.budget == Budget.PILOT else f" at budget {rehearsal.budget}"
+        fix = f"; {fix_of(outcome)} and try again" if isinstance(outcome, IdeaFailed) else ""
         raise RecipeError(
             f"{path}: the reference code fails{where} ({outcome.failure.value}): {outcome.detail}"
+            f"{fix}"
         )
     for metric, value in outcome.metrics.items():
         click.echo(f"reference at {rehearsal.budget} budget: {metric} {value:.6g}", err=True)

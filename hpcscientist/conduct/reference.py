@@ -15,6 +15,7 @@ from hpcscientist.judgement import baseline_drift
 from hpcscientist.recipe.schema import RecipeSpec
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
 from hpcscientist.records.trial import (
+    IdeaFailed,
     MachineFailed,
     MachineFailure,
     MetricSpec,
@@ -111,9 +112,16 @@ def _failed(report: TrialReport) -> Stop | None:
         )
     return Stop(
         "baseline",
-        f"the reference code fails at baseline ({said}; fix it and try "
+        f"the reference code fails at baseline ({said}; {fix_of(outcome)} and try "
         "`hpcsci recipe check --run` on the recipe",
     )
+
+
+def fix_of(failed: IdeaFailed) -> str:
+    """Say what to do about a reference that fails."""
+    if failed.detail.startswith("ModuleNotFoundError"):
+        return "install that where trials run, give an --image with it, or correct the import,"
+    return "fix it"
 
 
 def is_piloted(settings: Settings, stages: Collection[str]) -> bool:

@@ -150,11 +150,13 @@ def test_reference_that_crashes_leaves_nothing(folder: Path) -> None:
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert "rondom" in last
+    assert "--image" in last
     assert "recipe check" in last
     assert not (folder / "run").exists()
     checked = hpcsci("recipe", "check", "./tiny", "--run", cwd=folder)
     assert checked.returncode == 2
     assert "Traceback (most recent call last)" in checked.stderr, "the candidate's own traceback"
+    assert "--image" in checked.stderr.splitlines()[-1]
 
 
 @pytest.mark.e2e

@@ -28,8 +28,8 @@ def details(found: Estimate) -> list[str]:
     low, high = found.trials
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     lines = [
-        f"trials: guess {spread}, bound {found.trials_at_most:,}; reruns of what the machine "
-        "failed come on top",
+        f"trials: guess {spread}, bound {found.trials_at_most:,}; reruns after machine failures "
+        "come on top",
         f"experiments: guess {_both(found.cpu_hours, found.gpu_hours)}, bound "
         f"{_both(found.cpu_hours_at_most, found.gpu_hours_at_most)}; scoring comes on top",
     ]
