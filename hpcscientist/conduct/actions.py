@@ -197,7 +197,9 @@ def _named(step: AnyStep) -> str:
             what = f"{version.number} {index}"
         case Seeds(version):
             what = f"{version.number} {step.which.stop}"
-        case Write(version) | Pilot(version):
+        case Write(version):
+            return f"write {version.number}"
+        case Pilot(version):
             what = version.number
         case Conclude() | SetAside():
             return "end"

@@ -10,13 +10,12 @@ from hpcscientist.campaign.pursuit.idea_context import IdeaContext
 from hpcscientist.conduct.reference import pilot_values
 from hpcscientist.conduct.strategy.linear import IDLE
 from hpcscientist.conduct.strategy.steps import (
-    Another,
-    Completion,
-    Extension,
-    First,
-    Improvement,
-    Repair,
     Write,
+    WriteCompletion,
+    WriteDraft,
+    WriteFix,
+    WriteFurtherRun,
+    WriteImprovement,
 )
 from hpcscientist.ports import Author
 from hpcscientist.records.authoring import (
@@ -41,70 +40,69 @@ class AuthorRequests:
 
     async def ask(self, context: IdeaContext, step: Write) -> Draft | GaveUp:
         """Have a version written. Raises EndpointError."""
-        match step.wish:
-            case First():
+        match step:
+            case WriteDraft() if step.version.number == 1:
                 return await self.author.write(context.brief)
-            case Another() as wish:
-                return await self.author.redraft(_another(context, step, wish))
-            case Repair() as wish:
-                return await self.author.fix(self._repair(context, step, wish))
-            case Completion() as wish:
-                return await self.author.complete(_completion(context, step, wish))
-            case Improvement() as wish:
-                reference = pilot_values(context.state)
-                return await self.author.improve(_improvement(context, step, wish, reference))
-            case Extension() as wish:
-                return await self.author.extend(_extension(context, step, wish))
+            case WriteDraft():
+                return await self.author.redraft(_redraft(context, step))
+            case WriteFix():
+                return await self.author.fix(self._fix(context, step))
+            case WriteCompletion():
+                return await self.author.complete(_completion(context, step))
+            case WriteImprovement():
+                return await self.author.improve(_improvement(context, step))
+            case WriteFurtherRun():
+                return await self.author.extend(_further_run(context, step))
+            case _:
+                raise AssertionError(f"no request is known for {type(step).__name__}")
 
-    def _repair(self, context: IdeaContext, step: Write, wish: Repair) -> FixTask:
+    def _fix(self, context: IdeaContext, step: WriteFix) -> FixTask:
         version, tried = step.version, context.tried(step.version.parent)
-        outcome = IDLE if wish.idle else tried.outcome
+        outcome = IDLE if step.idle else tried.outcome
         assert isinstance(outcome, IdeaFailed)
         return FixTask(
             idea=context.idea,
             files=tried.draft.files,
             outcome=outcome,
             log_tail=self.attempt_store.log_tail(tried),
-            round=wish.round,
-            rounds=wish.rounds,
+            round=step.round,
+            rounds=step.rounds,
             run=version.run,
-            node=version.number if wish.grown else 0,
-            earlier=_notes(context, wish.earlier),
+            node=version.number if step.grown else 0,
+            earlier=_notes(context, step.earlier),
             seen=context.seen(step.known),
         )
 
 
-def _another(context: IdeaContext, step: Write, wish: Another) -> RedraftTask:
+def _redraft(context: IdeaContext, step: WriteDraft) -> RedraftTask:
     return RedraftTask(
         brief=context.brief,
         number=step.version.number,
-        earlier=_notes(context, wish.earlier),
+        earlier=_notes(context, step.earlier),
         seen=context.seen(step.known),
     )
 
 
-def _completion(context: IdeaContext, step: Write, wish: Completion) -> CompleteTask:
+def _completion(context: IdeaContext, step: WriteCompletion) -> CompleteTask:
     return CompleteTask(
         brief=context.brief,
         files=context.draft(step.version.parent).files,
         review=context.review(step.version.parent),
-        round=wish.round,
+        round=step.round,
         seen=context.seen(step.known),
     )
 
 
-def _improvement(
-    context: IdeaContext, step: Write, wish: Improvement, reference: dict[str, float]
-) -> ImproveTask:
+def _improvement(context: IdeaContext, step: WriteImprovement) -> ImproveTask:
     tried = context.tried(step.version.parent)
     return ImproveTask(
         brief=context.brief,
         files=tried.draft.files,
         number=step.version.number,
         values=tried.values,
-        reference=reference,
-        led=_notes(context, wish.led),
-        tried=tuple(_variant(context, child, last) for child, last in wish.others),
+        reference=pilot_values(context.state),
+        led=_notes(context, step.led),
+        tried=tuple(_variant(context, child, last) for child, last in step.others),
         seen=context.seen(step.known),
     )
 
@@ -118,12 +116,12 @@ def _variant(context: IdeaContext, child: int, last: int) -> Variant:
     return Variant(note=note, failure=f"{outcome.failure.value}: {outcome.detail}")
 
 
-def _extension(context: IdeaContext, step: Write, wish: Extension) -> ExtendTask:
+def _further_run(context: IdeaContext, step: WriteFurtherRun) -> ExtendTask:
     return ExtendTask(
         brief=context.brief,
         files=context.draft(step.version.parent).files,
-        run=wish.run,
-        number=wish.number,
+        run=step.run,
+        number=step.number,
         seen=context.seen(step.known),
     )
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hpcscientist.conduct.strategy.steps import (
-    Completion,
-    First,
     Measured,
     Piloted,
-    Repair,
     Review,
     Version,
-    Write,
+    WriteCompletion,
+    WriteDraft,
+    WriteFix,
     Written,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
@@ -181,9 +180,9 @@ class Evaluation:
         leg.advised += 1
         leg.ready = made
         version = _next(replay, leg, "complete")
-        wish = Completion(leg.advised)
-        written = replay.of(Write(version, f"complete/{leg.advised}", wish, replay.latest))
-        return _made(version, written)
+        task = f"complete/{leg.advised}"
+        step = WriteCompletion(version, task, replay.latest, round=leg.advised)
+        return _made(version, replay.of(step))
 
     def _is_worth_fixing(self, leg: _Leg, tried: Piloted) -> bool:
         """Whether a version that changes nothing is fixed like one that failed: a reviewer would
@@ -203,10 +202,14 @@ class Evaluation:
         if made.version.kind == "debug":
             leg.diagnoses.append(made.version.number)
         version = _next(replay, leg, "debug")
-        idle = leg.failed is IDLE
-        wish = Repair(leg.debugged, self.debug_rounds, tuple(leg.diagnoses), idle=idle)
-        task = f"debug/{leg.run}/{leg.debugged}"
-        return _made(version, replay.of(Write(version, task, wish, replay.latest)))
+        step = WriteFix(
+            *(version, f"debug/{leg.run}/{leg.debugged}", replay.latest),
+            round=leg.debugged,
+            rounds=self.debug_rounds,
+            earlier=tuple(leg.diagnoses),
+            idle=leg.failed is IDLE,
+        )
+        return _made(version, replay.of(step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ class LinearWay:
     def go(self, replay: StrategyReplay) -> End:
         """Take an idea through its first leg. Raises NeedsAnswer."""
         version = Version(1)
-        return self.legs.go(replay, version, replay.of(Write(version, "code", First())))
+        return self.legs.go(replay, version, replay.of(WriteDraft(version, "code", 0)))
 
 
 def _objection(tried: Piloted) -> str | None:

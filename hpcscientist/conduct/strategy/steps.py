@@ -30,64 +30,6 @@ class Version:
     run: int = 0
 
 
-# -- what an author may be asked for ----------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """A first version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Another:
-    """A first version unlike `earlier` ones."""
-
-    earlier: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A repair of what failed, number `round` of `rounds`; `earlier` ones were about the same.
-
-    `grown`: in a tree of versions; `idle`: it ran, and predicts what the reference predicts.
-    """
-
-    round: int
-    rounds: int
-    earlier: tuple[int, ...] = ()
-    grown: bool = False
-    idle: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a review of the parent found lacking; `round` counts from 1."""
-
-    round: int
-
-
-@dataclass(frozen=True, slots=True)
-class Improvement:
-    """Something better than the parent, to which the versions `led` came.
-
-    `others` were made of it before, each with what its repairs came to (or itself).
-    """
-
-    led: tuple[int, ...]
-    others: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """Further run `number`, counted from 1."""
-
-    number: int
-    run: FurtherRun
-
-
-Wish = First | Another | Repair | Completion | Improvement | Extension
-
-
 # -- what steps come to -----------------------------------------------
 
 
@@ -167,16 +109,64 @@ class Step(Generic[Answer_co]):
 
 @dataclass(frozen=True, slots=True)
 class Write(Step[Written | GaveUp]):
-    """Have a version written. `task` names this in the journal should it come to nothing.
+    """Ask the author for a version: one of the classes below says what for.
 
-    The author knows the versions up to `known`.
+    `task` names the step in the journal if the author gives up. The author knows the versions up
+    to number `known`.
     """
 
     priority: ClassVar[int] = 1
     version: Version
     task: str
-    wish: Wish
-    known: int = 0
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDraft(Write):
+    """Ask for a first version, unlike the `earlier` ones."""
+
+    earlier: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFix(Write):
+    """Ask for a fix of the parent, which failed: number `round` of `rounds`.
+
+    The `earlier` versions tried to fix the same failure. `grown`: the parent is in a tree of
+    versions. `idle`: the parent ran, and predicts what the reference predicts.
+    """
+
+    round: int
+    rounds: int
+    earlier: tuple[int, ...] = ()
+    grown: bool = False
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCompletion(Write):
+    """Ask for what a review found missing in the parent; `round` counts from 1."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteImprovement(Write):
+    """Ask for something better than the parent, to which the versions `led` came.
+
+    `others` are earlier improvements of the same parent, each with its last fix (or itself).
+    """
+
+    led: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFurtherRun(Write):
+    """Ask for the code of further run `number`, counted from 1."""
+
+    number: int
+    run: FurtherRun
 
 
 @dataclass(frozen=True, slots=True)

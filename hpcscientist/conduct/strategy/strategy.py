@@ -19,13 +19,12 @@ from hpcscientist.conduct.strategy.linear import (
 from hpcscientist.conduct.strategy.steps import (
     AnyStep,
     Conclude,
-    Extension,
     Last,
     Ran,
     Read,
     SetAside,
     Version,
-    Write,
+    WriteFurtherRun,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
     InfraFailed,
@@ -97,9 +96,8 @@ class Following:
 
     def _further(self, replay: StrategyReplay, main: Arrived, run: FurtherRun, number: int) -> End:
         version = Version(replay.latest + 1, run.kind, main.version.number, run=number)
-        wish = Extension(number, run)
-        written = replay.of(Write(version, f"extend/{number}", wish, replay.latest))
-        return self.legs.go(replay, version, written)
+        step = WriteFurtherRun(version, f"extend/{number}", replay.latest, number=number, run=run)
+        return self.legs.go(replay, version, replay.of(step))
 
 
 def _read(replay: StrategyReplay, number: int, main: Arrived, runs: list[Ran]) -> FurtherRun | None:

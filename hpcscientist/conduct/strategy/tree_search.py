@@ -16,15 +16,13 @@ from hpcscientist.authoring.tree import Bounds, Expansion, Node, NodeState, Tree
 from hpcscientist.conduct.strategy.linear import NOTHING_DONE, Dropped, End, Evaluation, Failed
 from hpcscientist.conduct.strategy.steps import (
     Abandon,
-    Another,
-    First,
-    Improvement,
     Pilot,
     Piloted,
-    Repair,
     Version,
-    Wish,
     Write,
+    WriteDraft,
+    WriteFix,
+    WriteImprovement,
     Written,
 )
 from hpcscientist.conduct.strategy.strategy_replay import (
@@ -150,17 +148,19 @@ class _Batch:
         self._replay.need()
 
     def _write(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Write:
-        return Write(version, _task(version), self._wish(version, written), self._known)
-
-    def _wish(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Wish:
-        tree = Tree([shoot.node for shoot in self._grown])
+        step = version, _task(version), self._known
         if version.kind == "draft":
-            return self._first(version, written)
+            return WriteDraft(*step, earlier=self._earlier(version, written))
+        tree = Tree([shoot.node for shoot in self._grown])
         parent = tree.node(version.parent)
         if version.kind == "debug":
-            repairs = tuple(node.number for node in tree.repairs(parent))
-            return Repair(len(repairs) + 1, self._bounds.debug_depth, repairs, grown=True)
-        return Improvement(
+            earlier = tuple(node.number for node in tree.repairs(parent))
+            rounds = self._bounds.debug_depth
+            return WriteFix(
+                *step, round=len(earlier) + 1, rounds=rounds, earlier=earlier, grown=True
+            )
+        return WriteImprovement(
+            *step,
             led=tuple(node.number for node in tree.line(parent)),
             # What the machine failed is no evidence.
             others=tuple(
@@ -170,10 +170,12 @@ class _Batch:
             ),
         )
 
-    def _first(self, version: Version, written: Sequence[Written | GaveUp | None]) -> Wish:
-        """First versions all come first, so `version` has its place among them as its number."""
+    def _earlier(
+        self, version: Version, written: Sequence[Written | GaveUp | None]
+    ) -> tuple[int, ...]:
+        """Return the first versions before `version`; all first versions come before all others."""
         if version.number == 1:
-            return First()
+            return ()
         # One that tampered, or does nothing, sets no example.
         roots = [
             shoot.version.number
@@ -186,7 +188,7 @@ class _Batch:
             for other, one in zip(self._versions, written, strict=False)
             if isinstance(one, Written)
         ]
-        return Another((*roots, *beside))
+        return *roots, *beside
 
     def _shoot(self, version: Version, written: Written | GaveUp, node: Node) -> _Shoot | None:
         """What became of a version, `node` where it was not written; None while it is piloted."""

@@ -27,6 +27,11 @@ from hpcscientist.conduct.strategy.steps import (
     Seeds,
     SetAside,
     Write,
+    WriteCompletion,
+    WriteDraft,
+    WriteFix,
+    WriteFurtherRun,
+    WriteImprovement,
     Written,
 )
 from hpcscientist.conduct.strategy.strategy import Following, Strategy
@@ -256,7 +261,7 @@ def test_versions_descend_from_earlier_ones_and_are_tried_once(
     assert len(tried) == sum(isinstance(step, Pilot) for step in driver.done)
     for step in driver.done:
         match step:
-            case Write(version, _, _, known):
+            case Write(version, _, known):
                 assert 0 <= known < version.number
                 assert version.parent == 0 or version.parent in tried
                 assert version.parent < version.number
@@ -277,7 +282,8 @@ def test_every_end_is_met() -> None:
         steps |= {type(step) for step in driver.done}
         ends.add(_kind(last, driver.world.abandoned))
     assert ends == {"scored", "failed", "set aside", "failed by the machine", "doubles"}
-    assert steps == {Write, Pilot, Abandon, Review, Climb, Seeds, Read}
+    asked = {WriteDraft, WriteFix, WriteCompletion, WriteImprovement, WriteFurtherRun}
+    assert steps == {*asked, Pilot, Abandon, Review, Climb, Seeds, Read}
 
 
 def _kind(last: Last | None, abandoned: Mapping[str, str]) -> str:

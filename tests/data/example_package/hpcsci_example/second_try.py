@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from hpcscientist.conduct.strategy.linear import End, Evaluation, Failed, LinearWay
-from hpcscientist.conduct.strategy.steps import Another, Version, Write
+from hpcscientist.conduct.strategy.steps import Version, WriteDraft
 from hpcscientist.conduct.strategy.strategy import LinearSearch, StrategyKind, Way
 from hpcscientist.conduct.strategy.strategy_replay import StrategyReplay
 from hpcscientist.config.extent import Versions
@@ -23,7 +23,8 @@ class Twice:
         if not isinstance(end, Failed) or not walk.tried:
             return end
         version = Version(walk.latest + 1)
-        step = Write(version, f"code/{version.number}", Another(tuple(walk.tried)), walk.latest)
+        task, earlier = f"code/{version.number}", tuple(walk.tried)
+        step = WriteDraft(version, task, walk.latest, earlier=earlier)
         return self.legs.go(walk, version, walk.of(step))
 
 
