@@ -96,7 +96,9 @@ class ScriptedTrials:
             if outcome is not None:
                 values = {m.name: 0.5 for m in spec.metrics}
                 if isinstance(outcome, Scored):
-                    outcome = Scored(metrics=values | {spec.metrics[0].name: _first(outcome)})
+                    others = dict(list(outcome.metrics.items())[1:])
+                    first = {spec.metrics[0].name: _first(outcome)}
+                    outcome = Scored(metrics=values | first | others)
                 report = TrialReport(
                     trial_id=spec.trial_id,
                     run=spec.run,

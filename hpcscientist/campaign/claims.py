@@ -199,6 +199,7 @@ def derive(
         budget=Budget.FULL,
         limits=trial_limits(recipe.spec, Budget.FULL),
         metric=metric,
+        tolerances=recipe.spec.objective.tolerances,
         q=config.settings.loop.q,
         decision=config.settings.loop.decision,
         evidence=evidence,

@@ -44,7 +44,7 @@ class Confirming:
     def judge(self, action: Judge) -> None:
         """Look at the findings, and put on record which ideas are to be confirmed."""
         spec = self.specs.recipe.spec
-        found = judging.judge(self.state, spec.primary, self.settings, seeds=spec.seeds)
+        found = judging.judge(self.state, spec.objective, self.settings, seeds=spec.seeds)
         improved = {i for i, finding in found.items() if finding.verdict is Verdict.IMPROVEMENT}
         self.journal.record(
             IdeasJudged(

@@ -5,6 +5,11 @@ it is. Neither that choice nor anything the candidate could learn from its score
 the test inputs or these seeds. The test is one-sided, for only "better" is claimed, and
 each idea is tested once.
 
+A metric with a tolerance is tested too, for "is not worse by more than that" (non-inferiority).
+An idea is confirmed when every one of these tests is passed at level q, so that q bounds the
+chance of a false confirmation without a correction (intersection-union test: Berger 1982,
+Technometrics 24).
+
 What is confirmed was found before, at a false discovery rate of q; of ideas that do nothing
 at most a share q passes this test, whatever number of them comes to it. Seeds vary training,
 not the inputs: a difference smaller than what another sample of test inputs would make is
@@ -13,12 +18,22 @@ real on these alone, and `minimum_effect` is where a recipe says what is worth a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from hpcscientist.feedback.decision import gain
+from hpcscientist.feedback.decision import better_by, gain
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.findings import Comparison, Confirmation
 from hpcscientist.records.trial import MetricSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Values by seed, on the test split, of a metric with a tolerance."""
+
+    metric: MetricSpec
+    baseline: Mapping[int, float]
+    idea: Mapping[int, float]
 
 
 def judge(
@@ -26,11 +41,13 @@ def judge(
     idea_test: Mapping[int, float],
     metric: MetricSpec,
     q: float,
+    limits: Sequence[Limited] = (),
 ) -> Confirmation:
     """Judge an idea by its values by seed on the test split, and the baseline's.
 
-    Confirmed when it is better and the one-sided p-value of the comparison is at most `q`.
-    With seeds in common they are paired, as in the search.
+    Confirmed when it is better and the one-sided p-value of the comparison is at most `q`, and
+    when it is within each tolerance of `limits`. With seeds in common they are paired, as in the
+    search.
 
     Raises ValueError unless 0 < q < 1, or if a value is not a finite number.
     """
@@ -47,8 +64,40 @@ def judge(
         reason = "is no better than the baseline on the test split"
     elif p > q:
         reason = f"its gain on the test split may be chance (one-sided p {p:.2g} > {q:g})"
+    else:
+        reason = next(filter(None, (over_tolerance(limit, q) for limit in limits)), None)
     return Confirmation(
         comparison=comparison, p_one_sided=p, confirmed=reason is None, reason=reason
+    )
+
+
+def over_tolerance(limit: Limited, q: float) -> str | None:
+    """Say why an idea is not shown to be within a tolerance; None if it is.
+
+    Where all seeds differ by the same amount, that is compared with the tolerance. Raises
+    ValueError as `judge` does.
+    """
+    metric, tolerance = limit.metric, limit.metric.tolerance
+    assert tolerance is not None
+    if not limit.baseline or not limit.idea:
+        return f"has no {metric.name} on the test split, whose tolerance is {tolerance:g}"
+    found = compare(limit.baseline, limit.idea)
+    worse = -gain(found, metric)
+    # A constant difference has no interval, or one of no width.
+    if found.n > 1 and found.ci_low == found.ci_high:
+        if worse <= tolerance:
+            return None
+        return f"{metric.name} is worse by {worse:.3g} on the test split, tolerance {tolerance:g}"
+    allowed = better_by(tolerance, 0.0, metric)
+    p = one_sided(
+        compare(limit.baseline, {seed: v + allowed for seed, v in limit.idea.items()}), metric
+    )
+    if p is not None and p <= q:
+        return None
+    chance = "too few seeds to tell" if p is None else f"one-sided p {p:.2g} > {q:g}"
+    return (
+        f"{metric.name} may be worse by more than its tolerance {tolerance:g} on the test split "
+        f"({worse:+.3g} measured, {chance})"
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hpcscientist.config.settings import LoopSettings
@@ -59,14 +59,31 @@ class Rule:
         return f"FDR {self.q:g}, {self.control}"
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What else is known of ideas than their values, by idea.
+
+    `factors`, at least 1, multiply the p-values of ideas that were looked at repeatedly. `planned`
+    is how many seeds an idea may have; 0: none were planned. `left` are ideas that were left before
+    they had any value, because others did better below the full budget. `exceeded` says which
+    tolerance of another metric an idea exceeds.
+    """
+
+    factors: Mapping[str, float] = field(default_factory=dict)
+    planned: int = 0
+    left: Collection[str] = ()
+    exceeded: Mapping[str, str] = field(default_factory=dict)
+
+
+NOTHING_ELSE = Known()
+
+
 def findings(
     baseline: Mapping[int, float],
     ideas: Mapping[str, Mapping[int, float] | None],
     metric: MetricSpec,
     rule: Rule,
-    factors: Mapping[str, float] | None = None,
-    planned: int = 0,
-    left: Collection[str] = (),
+    known: Known = NOTHING_ELSE,
 ) -> dict[str, Finding]:
     """Judge ideas by one metric's values by seed; `ideas` are in the order of their numbers.
 
@@ -76,13 +93,11 @@ def findings(
     the two-sided one by a rule that has no other.
 
     The verdict is None, and `reason` says why, where too few seeds were scored for a p-value;
-    where fewer than the `planned` seeds were (0: none were planned), nothing was found, and
-    the interval holds gains beyond the minimum effect; and, with online control, behind an
-    idea that has not ended yet, whose values are None: the levels depend on the order of
-    numbers, and must not depend on which idea ends first. `factors`, at least 1, multiply the
-    p-values of ideas that were looked at repeatedly. `left` names ideas that were left before they
-    had any value, because others did better below the full budget: they have no finding, and
-    count as p = 1 among the others.
+    where fewer than the planned seeds were, nothing was found, and the interval holds gains beyond
+    the minimum effect; and, with online control, behind an idea that has not ended yet, whose
+    values are None: the levels depend on the order of numbers, and must not depend on which idea
+    ends first. Ideas that were left have no finding, and count as p = 1 among the others. Ideas
+    that exceed a tolerance are no improvement, count as p = 1 among these, and `reason` says so.
 
     Ideas without values (empty or None), or any idea while the baseline has none, have no
     finding. Raises ValueError if a value is not a finite number, or a factor is below 1.
@@ -90,28 +105,37 @@ def findings(
     if not baseline:
         return {}
     compared = {idea: compare(baseline, values) for idea, values in ideas.items() if values}
+    exceeded = {
+        idea: why for idea, why in known.exceeded.items() if gain(compared[idea], metric) > 0
+    }
     if rule.decision == "point":
         return {
-            idea: Finding(comparison=comparison, p_adjusted=None, verdict=_sign(comparison, metric))
+            idea: Finding(
+                comparison=comparison,
+                p_adjusted=None,
+                verdict=Verdict.MAINTENANCE if idea in exceeded else _sign(comparison, metric),
+                reason=exceeded.get(idea),
+            )
             for idea, comparison in compared.items()
         }
     awaited = _awaited(ideas) if rule.control == "online" else {}
     # One that was left after a single seed counts as p = 1: others were chosen by that seed.
-    counts = {i for i, c in compared.items() if c.p_value is not None or c.n < planned}
-    tested = {i: compared.get(i) for i in ideas if i in counts or i in left if i not in awaited}
-    adjusted = _adjust(tested, metric, rule, factors or {})
+    counts = {i for i, c in compared.items() if c.p_value is not None or c.n < known.planned}
+    counts |= set(known.left)
+    tested = {i: compared.get(i) for i in ideas if i in counts and i not in awaited}
+    adjusted = _adjust(tested, metric, rule, known.factors, exceeded)
     return {
         idea: Finding(
             comparison=comparison,
             p_adjusted=adjusted.get(idea) if comparison.p_value is not None else None,
             verdict=None if reason else _verdict(comparison, adjusted[idea], metric, rule.q),
-            reason=reason,
+            reason=reason or exceeded.get(idea),
         )
         for idea, comparison in compared.items()
         for reason in [
             f"waits for {awaited[idea]}"
             if idea in awaited
-            else _undecided(comparison, adjusted.get(idea, 1.0), metric, rule.q, planned)
+            else _undecided(comparison, adjusted.get(idea, 1.0), metric, rule.q, known.planned)
         ]
     }
 
@@ -157,13 +181,19 @@ def _adjust(
     metric: MetricSpec,
     rule: Rule,
     factors: Mapping[str, float],
+    exceeded: Collection[str],
 ) -> dict[str, float]:
-    """Return each idea's adjusted p-value in the direction of its effect; none of None."""
+    """Return each idea's adjusted p-value in the direction of its effect; none of None.
+
+    Those of `exceeded`, which are better, have p = 1.
+    """
     if not all(factor >= 1 for factor in factors.values()):
         raise ValueError("factors of p-values are at least 1")
     if rule.control == "two-sided":
         both = [
-            1.0 if c is None or c.p_value is None else min(1.0, c.p_value * factors.get(idea, 1.0))
+            1.0
+            if c is None or c.p_value is None or idea in exceeded
+            else min(1.0, c.p_value * factors.get(idea, 1.0))
             for idea, c in tested.items()
         ]
         return dict(zip(tested, adjust(both), strict=True))
@@ -180,7 +210,8 @@ def _adjust(
             # better when it was left is costly, whatever factor its look has (`bench null`).
             most = online.TAU if effect > 0 and rule.control == "online" else 1.0
             p_values.append(min(most, p * factors.get(idea, 1.0)))
-            disqualified.append(effect <= metric.minimum_effect)
+            is_over = sign > 0 and idea in exceeded
+            disqualified.append(effect <= metric.minimum_effect or is_over)
         if rule.control == "online":
             family = online.adjust(p_values, rule.q, disqualified)
         else:

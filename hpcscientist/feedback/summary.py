@@ -181,7 +181,9 @@ def _line(note: IdeaNote, metric: MetricSpec, level: float) -> str:
             # Whom it waits for may be an idea that the reader is not told of.
             text += f"; {_WAITS.sub('waits for an earlier idea', note.finding.reason)}"
         text += "."
-        causes = likely_causes(note.finding, note.evidence, metric, level)
+        # One that exceeds a tolerance has its cause in `reason`.
+        if note.finding.verdict is None or not note.finding.reason:
+            causes = likely_causes(note.finding, note.evidence, metric, level)
     if causes:
         text += f" Likely: {'; '.join(causes)}."
     if note.copy_of is not None:

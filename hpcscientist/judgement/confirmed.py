@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcscientist.feedback.confirmation import judge, refuse
+from hpcscientist.feedback.confirmation import Limited, judge, refuse
 from hpcscientist.history.entities import IdeaState, TrialState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
 from hpcscientist.records.events import SplitSpent
 from hpcscientist.records.findings import Confirmation, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.trial import IdeaFailed, MachineFailed, MetricSpec, Outcome
+from hpcscientist.records.trial import IdeaFailed, MachineFailed, Objective, Outcome
 
 Values = Callable[[str, int], Mapping[int, float]]
 """From an idea's id and an attempt to its values by seed on the test split."""
@@ -39,25 +39,26 @@ class Confirmed:
 
 def confirmed(
     state: CampaignState,
-    metric: MetricSpec,
+    objective: Objective,
     q: float,
     values: Values | None = None,
     improved: Collection[str] = (),
 ) -> dict[str, Confirmed]:
     """Return what came of each idea whose look at the test split is spent.
 
-    `values` are the journal's unless given. Of those that `improved` and were not let to it, it
-    tells where the reference's failure there is why. An idea that fails there is not confirmed;
-    where the machine or the reference failed, or trials have not ended, nothing is said of it.
+    `values`, of the metric that decides, are the journal's unless given. Of those that `improved`
+    and were not let to it, it tells where the reference's failure there is why. An idea that fails
+    there is not confirmed; where the machine or the reference failed, or trials have not ended,
+    nothing is said of it.
     """
 
     def of(idea_id: str, attempt: int) -> Mapping[int, float]:
-        return state.test_scores(idea_id, attempt, metric.name)
+        return state.test_scores(idea_id, attempt, objective.primary.name)
 
     read = values or of
     repeats = duplicates.repeated_on_test(state)
     told = {
-        idea.idea_id: _confirmed(state, idea, idea.spent, metric, q, read, repeats)
+        idea.idea_id: _confirmed(state, idea, idea.spent, objective, q, read, repeats)
         for idea in state.in_order()
         if idea.spent is not None
     }
@@ -90,7 +91,7 @@ def _confirmed(
     state: CampaignState,
     idea: IdeaState,
     spent: SplitSpent,
-    metric: MetricSpec,
+    objective: Objective,
     q: float,
     values: Values,
     repeats: Mapping[str, str],
@@ -109,7 +110,15 @@ def _confirmed(
     baseline, scored = values(BASELINE_ID, BASELINE_ATTEMPT), values(idea.idea_id, spent.attempt)
     if not set(spent.seeds) <= baseline.keys() & scored.keys():
         return Confirmed(None, "its results on the test split are gone or were changed")
-    return Confirmed(judge(baseline, scored, metric, q))
+    limits = [
+        Limited(
+            metric,
+            state.test_scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name),
+            state.test_scores(idea.idea_id, spent.attempt, metric.name),
+        )
+        for metric in objective.tolerances
+    ]
+    return Confirmed(judge(baseline, scored, objective.primary, q, limits))
 
 
 def _lacking(trials: Mapping[str, TrialState], seeds: tuple[int, ...], whose: str) -> str | None:

@@ -6,21 +6,19 @@ which rule holds, which ideas count, and in which order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from hpcscientist.config.settings import Settings
-from hpcscientist.feedback.decision import Rule, findings
+from hpcscientist.feedback.decision import Known, Rule, findings, gain
 from hpcscientist.feedback.effort import correction, schedule_of
+from hpcscientist.feedback.statistics import compare
 from hpcscientist.history.entities import IdeaState
 from hpcscientist.history.state import CampaignState
 from hpcscientist.judgement import duplicates
 from hpcscientist.records.findings import Finding
 from hpcscientist.records.idea import BASELINE_ATTEMPT, BASELINE_ID
-from hpcscientist.records.trial import MetricSpec
-
-Values = Callable[[str, int], Mapping[int, float]]
-"""From an idea's id and an attempt to its values by seed on the validation split."""
+from hpcscientist.records.trial import MetricSpec, Objective
 
 
 def rule_of(settings: Settings) -> Rule:
@@ -30,26 +28,28 @@ def rule_of(settings: Settings) -> Rule:
 
 def judge(
     state: CampaignState,
-    metric: MetricSpec,
+    objective: Objective,
     settings: Settings,
     *,
-    values: Values | None = None,
     seeds: int,
     before: int | None = None,
 ) -> dict[str, Finding]:
     """Return the findings of the ideas that ended scored, in order of their numbers.
 
-    `values` are the journal's unless given. `seeds` is the recipe's number of seeds, from which
-    follow the corrections of ideas that were looked at repeatedly, and which of them were left
-    early. `before` leaves out ideas from that number on.
+    `seeds` is the recipe's number of seeds, from which follow the corrections of ideas that were
+    looked at repeatedly, and which of them were left early. `before` leaves out ideas from that
+    number on.
 
     An idea that has not ended holds up the verdicts behind it under online control; one that
     ended without a score is no evidence, and holds up nothing. Nor does one that repeats the
     predictions of an earlier idea: it has no finding of its own. One that was left below the full
     budget has none either, and counts among the others.
-    """
 
-    read = values or partial(state.scores, metric=metric.name)
+    An idea that is worse on average by more than the tolerance of another metric is no
+    improvement.
+    """
+    metric = objective.primary
+    read = partial(state.scores, metric=metric.name)
     copies = duplicates.repeated(state)
     ideas = {
         idea.idea_id: {} if idea.idea_id in copies else _values(idea, read)
@@ -65,10 +65,33 @@ def judge(
     }
     planned = schedule.at_most if schedule is not None else 0
     left = {idea for idea in ideas if state.ideas[idea].left is not None}
-    return findings(baseline, ideas, metric, rule_of(settings), corrections, planned, left)
+    exceeded = {
+        idea: why
+        for idea, scored in ideas.items()
+        if scored and (why := _exceeded(state, state.ideas[idea], objective.tolerances))
+    }
+    known = Known(corrections, planned, left, exceeded)
+    return findings(baseline, ideas, metric, rule_of(settings), known)
 
 
-def _values(idea: IdeaState, read: Values) -> Mapping[int, float] | None:
+def _exceeded(state: CampaignState, idea: IdeaState, limits: Sequence[MetricSpec]) -> str:
+    """Say which tolerance a scored idea exceeds on average, "" if none."""
+    assert idea.ended is not None and idea.ended.attempt is not None
+    for metric in limits:
+        assert metric.tolerance is not None
+        baseline = state.scores(BASELINE_ID, BASELINE_ATTEMPT, metric.name)
+        own = state.scores(idea.idea_id, idea.ended.attempt, metric.name)
+        if not baseline or not own:
+            continue
+        worse = -gain(compare(baseline, own), metric)
+        if worse > metric.tolerance:
+            return f"{metric.name} is worse by {worse:.3g}, tolerance {metric.tolerance:g}"
+    return ""
+
+
+def _values(
+    idea: IdeaState, read: Callable[[str, int], Mapping[int, float]]
+) -> Mapping[int, float] | None:
     """Seed -> value of an idea that ended scored, none of one that ended otherwise."""
     if idea.ended is None:
         return None

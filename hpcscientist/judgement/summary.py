@@ -146,7 +146,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
 
     # What is not missing has the journal's values in its files, maybe with some that are not
     # journalled yet. An idea whose files are gone has no finding, and keeps its place.
-    judged = judge(state, metric, config.settings, seeds=spec.seeds)
+    judged = judge(state, spec.objective, config.settings, seeds=spec.seeds)
     judged = {i: finding for i, finding in judged.items() if not lacking.finding(i)}
 
     def test_values(idea_id: str, attempt: int) -> Mapping[int, float]:
@@ -154,7 +154,7 @@ def read_rows(paths: RunPaths, state: CampaignState | None = None) -> Summary:
 
     loop = config.settings.loop
     improved = [i for i, finding in judged.items() if finding.verdict is Verdict.IMPROVEMENT]
-    told = confirmed(state, metric, loop.q, test_values, improved if loop.confirm else ())
+    told = confirmed(state, spec.objective, loop.q, test_values, improved if loop.confirm else ())
     copies = {i: said(state, i, original) for i, original in repeated(state).items()}
     table = _Table(metric, found, judged, state.ideas, told, state.used, copies)
     rows = [table.baseline()] if state.trials else []

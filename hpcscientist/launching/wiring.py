@@ -239,7 +239,7 @@ def _knowledge(
     return Knowledge(
         paths=session.paths,
         state=session.state,
-        metric=recipe.spec.primary,
+        objective=recipe.spec.objective,
         settings=settings,
         feedback_tokens=loop.feedback_tokens,
         archive_size=loop.archive,

@@ -11,7 +11,14 @@ from pydantic_core import PydanticCustomError
 
 from hpcscientist.records.base import Record
 from hpcscientist.records.idea import KnobValue
-from hpcscientist.records.trial import SELF_REPORTED, Budget, MetricSpec, ProcessSpec, StepName
+from hpcscientist.records.trial import (
+    SELF_REPORTED,
+    Budget,
+    MetricSpec,
+    Objective,
+    ProcessSpec,
+    StepName,
+)
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 _PART = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}|\.\.)"  # of more no file system makes a name
@@ -194,6 +201,21 @@ class RecipeSpec(Record):
     def primary(self) -> MetricSpec:
         """The metric that decides."""
         return self.metrics[0]
+
+    @property
+    def objective(self) -> Objective:
+        """What counts as an improvement."""
+        bounded = tuple(metric for metric in self.metrics if metric.tolerance is not None)
+        return Objective(primary=self.primary, tolerances=bounded)
+
+    @model_validator(mode="after")
+    def _metric_that_decides_has_no_tolerance(self) -> RecipeSpec:
+        if self.primary.tolerance is not None:
+            raise ValueError(
+                f"metric {self.primary.name!r} decides, so it has no tolerance: set its "
+                "minimum_effect, or give the tolerance to another metric"
+            )
+        return self
 
     @model_validator(mode="after")
     def _processes_follow_each_other(self) -> RecipeSpec:

@@ -134,7 +134,8 @@ class Evidence(Record):
 
 
 class Claim(Record):
-    """`ideas/ID/claim.json`. `code` is relative to the idea's folder; `metric` is what counts.
+    """`ideas/ID/claim.json`. `code` is relative to the idea's folder; `metric` is what counts,
+    and `tolerances` are the metrics that have one.
 
     The recipe lies beside it as recipe.tar, with `recipe_hash`. `q` and `decision` are those of
     `loop`, None in claims of earlier versions.
@@ -165,6 +166,7 @@ class Claim(Record):
     budget: Budget
     limits: Limits
     metric: MetricSpec
+    tolerances: tuple[MetricSpec, ...] = ()
     q: float | None = Field(default=None, gt=0, lt=1)
     decision: Literal["fdr", "point"] | None = None
     evidence: dict[Split, Evidence]

@@ -150,16 +150,30 @@ paper can show its value without saying so.
 
 
 class MetricSpec(Record):
-    """A metric that the scorer reports. `minimum_effect` is in the metric's unit."""
+    """A metric that the scorer reports. `minimum_effect` and `tolerance` are in its unit.
+
+    `tolerance` is how much worse than the baseline an improvement may be by this metric; None:
+    any amount. The metric that decides has none.
+    """
 
     name: str
     direction: Direction
     minimum_effect: float = Field(default=0.0, ge=0)
+    tolerance: float | None = Field(default=None, ge=0)
 
     @property
     def is_self_reported(self) -> bool:
         """Whether the candidate computed the value itself: then nothing confirms it."""
         return self.name.startswith(SELF_REPORTED)
+
+
+class Objective(Record):
+    """What an improvement is: better by `primary`, and not worse than allowed by `tolerances`, the
+    metrics that have a tolerance.
+    """
+
+    primary: MetricSpec
+    tolerances: tuple[MetricSpec, ...] = ()
 
 
 class Provenance(Record):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hpcscientist.feedback.confirmation import Limited
 from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.replication import Agreement, agreement, is_same, shows
 from hpcscientist.feedback.statistics import compare
@@ -60,7 +61,7 @@ def judge(
             found = agreement(*_by_seed(rows, split), claim.metric.minimum_effect)
             differs = _astray(split, evidence, found, effects[split])
             (untold if found.too_few else reasons).extend(differs)
-            reasons += _unshown(claim, said, split, rows, effects[split])
+            reasons += _unshown(claim, said, split, reports, effects[split])
     outcome = Holding.BITS if same else Holding.FIGURES
     if reasons or untold:
         outcome = Holding.NOT if reasons else Holding.OPEN
@@ -136,15 +137,22 @@ def _broken(
 
 
 def _effect(claim: Claim, evidence: Evidence, reports: Mapping[str, TrialReport]) -> Effect:
-    name = claim.metric.name
-    again: list[dict[int, float]] = [{}, {}]
+    again = _again(evidence, reports, claim.metric.name)
+    both = again[0].keys() & again[1].keys()
+    return Effect(recorded=evidence.comparison, again=compare(*again) if both else None)
+
+
+def _again(
+    evidence: Evidence, reports: Mapping[str, TrialReport], metric: str
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return a metric's values by seed in the rerun: the baseline's, and the idea's."""
+    again: tuple[dict[int, float], dict[int, float]] = {}, {}
     for side, trials in zip(again, (evidence.baseline, evidence.idea), strict=True):
         for trial in trials:
             outcome = reports[trial.trial_id].outcome
             if isinstance(outcome, Scored):
-                side[trial.seed] = outcome.metrics[name]
-    both = again[0].keys() & again[1].keys()
-    return Effect(recorded=evidence.comparison, again=compare(*again) if both else None)
+                side[trial.seed] = outcome.metrics[metric]
+    return again
 
 
 def _by_seed(
@@ -179,7 +187,7 @@ def _astray(split: Split, evidence: Evidence, found: Agreement, effect: Effect) 
 
 
 def _unshown(
-    claim: Claim, said: Said, split: Split, rows: tuple[SeedAgain, ...], effect: Effect
+    claim: Claim, said: Said, split: Split, reports: Mapping[str, TrialReport], effect: Effect
 ) -> Iterator[str]:
     """Yield what the campaign says and the rerun by itself does not show."""
     again = effect.again
@@ -190,11 +198,10 @@ def _unshown(
         if not shows(again, said.finding, claim.metric, level):
             yield f"validation: the rerun by itself shows no {said.finding.value}{_p(again)}"
     if split is Split.TEST and said.confirmed:
-        sides: dict[str, dict[int, float]] = {"baseline": {}, "idea": {}}
-        for row in rows:
-            if row.split is split and row.again is not None:
-                sides[row.of][row.seed] = row.again
-        verdict = confirm(sides["baseline"], sides["idea"], claim.metric, said.q)
+        evidence = claim.evidence[split]
+        limits = [Limited(m, *_again(evidence, reports, m.name)) for m in claim.tolerances]
+        baseline, idea = _again(evidence, reports, claim.metric.name)
+        verdict = confirm(baseline, idea, claim.metric, said.q, limits)
         if not verdict.confirmed:
             yield f"test: the rerun by itself does not confirm it: {verdict.reason}"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from hpcscientist.config.settings import LoopSettings
 from hpcscientist.errors import RunDirectoryError, UsageError
 from hpcscientist.execution.sandbox import isolation
+from hpcscientist.feedback.confirmation import Limited
 from hpcscientist.feedback.confirmation import judge as confirm
 from hpcscientist.feedback.replication import shows
 from hpcscientist.files.atomic import write_text
@@ -20,8 +21,8 @@ from hpcscientist.files.rundir import RunPaths
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.ports import Tell
 from hpcscientist.recipe.load import find, load
-from hpcscientist.records.findings import Claim, Holding, Reproduction, Verdict
-from hpcscientist.records.trial import Isolation, Split
+from hpcscientist.records.findings import Claim, Holding, Measured, Reproduction, Verdict
+from hpcscientist.records.trial import Isolation, MetricSpec, Split
 from hpcscientist.reproduction import folder, recorded, verify_bundle
 from hpcscientist.reproduction.claim_integrity import Wholeness, examine, package_notes
 from hpcscientist.reproduction.environment import Wanted, config_here, config_of
@@ -217,11 +218,16 @@ def _confirmed(claim: Claim, q: float) -> bool | None:
     evidence = claim.evidence.get(Split.TEST)
     if evidence is None:
         return None
-    baseline, idea = (
-        {trial.seed: trial.metrics[claim.metric.name] for trial in side}
-        for side in (evidence.baseline, evidence.idea)
+
+    def values(trials: tuple[Measured, ...], metric: MetricSpec) -> dict[int, float]:
+        return {trial.seed: trial.metrics[metric.name] for trial in trials}
+
+    found = (
+        Limited(metric, values(evidence.baseline, metric), values(evidence.idea, metric))
+        for metric in (claim.metric, *claim.tolerances)
     )
-    return confirm(baseline, idea, claim.metric, q).confirmed
+    decisive, *limits = found
+    return confirm(decisive.baseline, decisive.idea, decisive.metric, q, limits).confirmed
 
 
 def _unheld_alone(claim: Claim, problems: Sequence[str], notes: Sequence[str]) -> Reproduction:

@@ -145,6 +145,7 @@ def differences(claim: Claim, recipe: Recipe) -> Iterator[str]:
         "budget": Budget.FULL,
         "limits": trial_limits(spec, Budget.FULL),
         "metric": spec.primary,
+        "tolerances": spec.objective.tolerances,
     }
     for name, theirs in wanted.items():
         if getattr(claim, name) != theirs:

@@ -165,13 +165,13 @@ class Follower:
         if (seen == self._judged and not state.confirming) or now < self._judge_at:
             return
         begun = time.monotonic()
-        metric, settings = self._recipe.primary, self._config.settings
-        judged = judge(state, metric, settings, seeds=self._recipe.seeds)
-        told = confirmed(state, metric, settings.loop.q)
+        objective, settings = self._recipe.objective, self._config.settings
+        judged = judge(state, objective, settings, seeds=self._recipe.seeds)
+        told = confirmed(state, objective, settings.loop.q)
         improved = {i: f for i, f in judged.items() if f.verdict is Verdict.IMPROVEMENT}
         outcomes = {i: told[i].confirmation for i in improved if i in told}
         held = {i for i, outcome in outcomes.items() if outcome is not None and outcome.confirmed}
-        sign = 1 if metric.direction is Direction.MAXIMIZE else -1
+        sign = 1 if objective.primary.direction is Direction.MAXIMIZE else -1
         best = max(
             improved, key=lambda i: (i in held, sign * improved[i].comparison.delta), default=None
         )

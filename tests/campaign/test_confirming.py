@@ -15,11 +15,20 @@ from hpcscientist.errors import MachineTrouble, RunDirectoryError
 from hpcscientist.history import frozen, journal
 from hpcscientist.judgement.summary import read_rows
 from hpcscientist.launching.costs import spending
+from hpcscientist.recipe.load import load
 from hpcscientist.records.events import Event, IdeaEnded, SplitSpent, TrialQueued
-from hpcscientist.records.findings import ResultRow, Verdict
+from hpcscientist.records.findings import Claim, ResultRow, Verdict
 from hpcscientist.records.idea import BASELINE_ID
 from hpcscientist.records.proposing import ProposalTask, Proposed
-from hpcscientist.records.trial import IdeaFailed, IdeaFailure, Outcome, Split, Stage, TrialSpec
+from hpcscientist.records.trial import (
+    IdeaFailed,
+    IdeaFailure,
+    Outcome,
+    Scored,
+    Split,
+    Stage,
+    TrialSpec,
+)
 
 WORDS = ("alpha beta gamma", "delta epsilon zeta", "eta theta iota", "kappa lambda mu")
 TRUE, LUCKY, NOTHING = "idea-0001", "idea-0002", "idea-0003"
@@ -408,10 +417,51 @@ async def test_a_proposer_is_told_of_a_copy_and_of_no_idea_of_the_control_arm(
     if arm == "control":
         bench.state.ideas[TRUE].arm = "control"
     spec, settings = bench.recipe.spec, bench.config.settings
-    known = bench.paths, bench.state, spec.primary
+    known = bench.paths, bench.state, spec.objective
     knowledge = Knowledge(*known, settings, 10_000, 10, seeds=spec.seeds)
     text = knowledge.feedback().text
     assert "Not decided yet" not in text
     told = f"its predictions are those of {TRUE if arm == 'model' else 'an earlier idea'}"
     assert told in text
     assert (TRUE in text) is (arm == "model")
+
+
+TOLERANCE = """[[metrics]]
+name = "seconds"
+direction = "minimize"
+tolerance = 1.0
+
+[budgets.pilot]"""
+
+
+def timed(spec: TrialSpec) -> Outcome:
+    """All ideas gain as much. One takes a little longer, one much, one much on the test split."""
+    noise = zlib.crc32(f"{spec.idea_id} {spec.seed}".encode()) % 97 / 1e4
+    is_test = spec.split is Split.TEST
+    longer = {"idea-0001": 0.5, "idea-0002": 3.0, "idea-0003": 3.0 if is_test else 0.5}
+    gain = 0.0 if spec.idea_id == BASELINE_ID else 0.2
+    seconds = 10.0 + longer.get(spec.idea_id, 0.0) + noise
+    return Scored(metrics={"accuracy": 0.5 + gain + noise, "seconds": seconds})
+
+
+async def test_an_improvement_stays_within_the_tolerances_of_other_metrics(tmp_path: Path) -> None:
+    bench = CampaignBench(tmp_path, ideas=3)
+    toml = bench.recipe.folder / "recipe.toml"
+    toml.write_text(toml.read_text().replace("[budgets.pilot]", TOLERANCE))
+    scorer = bench.recipe.folder / "score.py"
+    scorer.write_text(scorer.read_text() + 'ALSO = "seconds"\n')
+    bench.recipe = load(bench.recipe.folder)
+    bench.config = bench.config.model_copy(update={"recipe_hash": bench.recipe.recipe_hash})
+    frozen.write(bench.paths, bench.config)
+    await bench.drive(timed, ScriptedProposer(*WORDS))
+    rows = [row_of(bench, f"idea-000{number}") for number in (1, 2, 3)]
+    assert [row.finding for row in rows] == [
+        Verdict.IMPROVEMENT,
+        Verdict.MAINTENANCE,
+        Verdict.IMPROVEMENT,
+    ]
+    assert [row.confirmed for row in rows] == [True, None, False]
+    assert [bool(row.reason and "seconds" in row.reason) for row in rows] == [False, True, True]
+    assert [spent.idea_id for spent in spent_of(bench)] == ["idea-0001", "idea-0003"]
+    claim = Claim.model_validate_json(bench.paths.idea("idea-0003").claim.read_bytes())
+    assert [metric.name for metric in claim.tolerances] == ["seconds"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpcscientist.feedback.confirmation import judge, one_sided
+from hpcscientist.feedback.confirmation import Limited, judge, one_sided
 from hpcscientist.feedback.statistics import compare
 from hpcscientist.records.trial import Direction, MetricSpec
 
@@ -91,3 +91,50 @@ def test_of_ideas_that_do_nothing_at_most_a_share_q_is_confirmed() -> None:
         idea = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
         confirmed += judge(baseline, idea, UP, q).confirmed
     assert confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5
+
+
+SECONDS = MetricSpec(name="seconds", direction=Direction.MINIMIZE, tolerance=2.0)
+
+
+def seconds(by: float, noise: float = 0.0, metric: MetricSpec = SECONDS) -> Limited:
+    """By how much an idea takes longer; `noise` differs by seed."""
+    sign = 1.0 if metric.direction is Direction.MINIMIZE else -1.0
+    wobble = (0.3, -0.1, 0.2, 0.0, -0.4)
+    idea = {seed: 10.0 + sign * (by + noise * wobble[seed]) for seed in BASE}
+    return Limited(metric, dict.fromkeys(BASE, 10.0), idea)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_an_idea_is_confirmed_only_within_the_tolerances(direction: Direction) -> None:
+    metric = SECONDS.model_copy(update={"direction": direction})
+    for by, noise, confirmed in (
+        (0.0, 0.0, True),
+        (2.0, 0.0, True),  # the same for each seed, so nothing is left to chance
+        (2.001, 0.0, False),
+        (-5.0, 0.0, True),
+        (1.0, 1.0, True),
+        (1.0, 10.0, False),  # within it on average, and maybe not
+        (2.0, 1.0, False),
+        (3.0, 1.0, False),
+    ):
+        found = judge(BASE, shifted(0.1), UP, 0.05, [seconds(by, noise, metric)])
+        assert found.confirmed is confirmed, (by, noise, found.reason)
+        assert (found.reason is None) is confirmed
+    # All of them count, and the metric that decides first.
+    over = [seconds(0.0), seconds(3.0)]
+    assert "seconds" in str(judge(BASE, shifted(0.1), UP, 0.05, over).reason)
+    assert "no better" in str(judge(BASE, shifted(-0.1), UP, 0.05, over).reason)
+    lacking = Limited(SECONDS, {}, {})
+    assert not judge(BASE, shifted(0.1), UP, 0.05, [lacking]).confirmed
+
+
+def test_of_ideas_at_the_edge_of_a_tolerance_at_most_a_share_q_is_confirmed() -> None:
+    rng = random.Random(11)
+    confirmed, campaigns, q = 0, 4000, 0.05
+    for _ in range(campaigns):
+        shared = [rng.gauss(0, 1) for _ in range(5)]
+        baseline = {seed: value + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
+        idea = {seed: value + 2.0 + rng.gauss(0, 0.5) for seed, value in enumerate(shared)}
+        limit = Limited(SECONDS, baseline, idea)
+        confirmed += judge(BASE, shifted(0.1), UP, q, [limit]).confirmed
+    assert q / 2 < confirmed / campaigns <= q + 3 * (q * (1 - q) / campaigns) ** 0.5

@@ -41,7 +41,7 @@ async def driven(folder: Path, **loop: object) -> CampaignBench:
 
 def judged(bench: CampaignBench, before: int | None = None) -> dict[str, Finding]:
     spec, settings = bench.recipe.spec, bench.config.settings
-    return judge(bench.state, spec.primary, settings, seeds=spec.seeds, before=before)
+    return judge(bench.state, spec.objective, settings, seeds=spec.seeds, before=before)
 
 
 def verdicts(found: dict[str, Finding]) -> dict[str, Verdict | None]:

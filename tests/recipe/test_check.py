@@ -98,6 +98,12 @@ def test_a_name_given_twice(folder):
     assert "'DEGREE' is named twice" in only(folder)[2]
 
 
+def test_the_metric_that_decides_has_no_tolerance(folder):
+    change(folder / "recipe.toml", "minimum_effect = 0.005", "tolerance = 0.005")
+    assert only(folder)[0] == "recipe.toml"
+    assert "tolerance" in only(folder)[2]
+
+
 def test_all_problems_are_found_at_once(folder):
     change(folder / "recipe.toml", "seeds = 5", "seeds = 0\nextra = 1")
     change(folder / "recipe.toml", "low = 1\n", "")

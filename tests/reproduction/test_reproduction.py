@@ -14,10 +14,13 @@ from hpcscientist.files.hashing import hash_file
 from hpcscientist.files.rundir import RunPaths
 from hpcscientist.records.findings import Claim, Evidence, Holding, Measured, Reproduction, Verdict
 from hpcscientist.records.trial import (
+    Direction,
     IdeaFailed,
     IdeaFailure,
     Isolation,
+    MetricSpec,
     Outcome,
+    Scored,
     Split,
     TrialReport,
     TrialSpec,
@@ -118,6 +121,23 @@ def test_an_improvement_that_noise_buries_is_not_shown_again(claim: Claim) -> No
     assert any("does not confirm" in reason for reason in found.reasons)
     nothing = Said(Verdict.MAINTENANCE, None, 0.05)
     assert judge(claim, nothing, again).outcome is Holding.FIGURES
+
+
+def test_a_rerun_that_exceeds_a_tolerance_does_not_confirm(claim: Claim) -> None:
+    """Runs take as long as recorded on a machine as fast, and the idea's longer on another."""
+    tolerated = MetricSpec(name="seconds", direction=Direction.MINIMIZE, tolerance=1.0)
+    claim = claim.model_copy(update={"tolerances": (tolerated,)})
+    for longer, outcome in ((0.5, Holding.FIGURES), (3.0, Holding.NOT)):
+        again = {
+            trial_id: report.model_copy(update={"outcome": Scored(metrics=values)})
+            for trial_id, report in reports(claim, {}, bits=False).items()
+            if isinstance(report.outcome, Scored)
+            for seconds in [10.0 + longer * trial_id.startswith("idea")]
+            for values in [report.outcome.metrics | {"seconds": seconds}]
+        }
+        found = judge(claim, FOUND, again)
+        assert found.outcome is outcome
+        assert any("seconds" in reason for reason in found.reasons) is (longer > 1)
 
 
 def test_a_trial_that_fails_now_does_not_hold(claim: Claim) -> None:

@@ -51,7 +51,7 @@ from hpcscientist.records.proposing import (
     ProposalTask,
     Reference,
 )
-from hpcscientist.records.trial import MetricSpec
+from hpcscientist.records.trial import Objective
 
 if TYPE_CHECKING:
     from hpcscientist.ideation.directions import DirectionFinder
@@ -163,7 +163,7 @@ class Knowledge:
 
     paths: RunPaths
     state: CampaignState
-    metric: MetricSpec
+    objective: Objective
     settings: Settings
     feedback_tokens: int
     archive_size: int
@@ -219,7 +219,7 @@ class Knowledge:
                 )
                 notes.append(note)
         level = self.settings.loop.q
-        self._told = summarise(notes, self.metric, self.feedback_tokens, level)
+        self._told = summarise(notes, self.objective.primary, self.feedback_tokens, level)
         return self._told
 
     def leader(self, before: int) -> Leader | None:
@@ -227,19 +227,19 @@ class Knowledge:
 
         None without an improvement. It depends on those ideas alone, judged among themselves.
         """
-        judged = judge(self.state, self.metric, self.settings, seeds=self.seeds, before=before)
+        judged = judge(self.state, self.objective, self.settings, seeds=self.seeds, before=before)
         own = {idea.idea_id for idea in self._own()}
         better = {i for i, found in judged.items() if found.verdict is Verdict.IMPROVEMENT}
         improved = [i for i in judged if i in own & better]
         if not improved:
             return None
-        best = max(improved, key=lambda i: gain(judged[i].comparison, self.metric))
+        best = max(improved, key=lambda i: gain(judged[i].comparison, self.objective.primary))
         return Leader(
             idea_id=best,
             proposal=known_idea(
                 self.paths.idea(best).idea, self.state.ideas[best].idea_hash
             ).proposal,
-            effect=effect_of(judged[best].comparison, self.metric),
+            effect=effect_of(judged[best].comparison, self.objective.primary),
         )
 
     def archive(self) -> tuple[ArchiveEntry, ...]:
@@ -290,11 +290,11 @@ class Knowledge:
         Return whether there is anything new to tell.
         """
         ended = self.state.progress.ended
-        baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.metric.name)
+        baseline = self.state.scores(BASELINE_ID, BASELINE_ATTEMPT, self.objective.primary.name)
         before, seeds = self._judged
         if seeds == len(baseline) and ended - before < max(1, before // 20):
             return False
-        self._findings = judge(self.state, self.metric, self.settings, seeds=self.seeds)
+        self._findings = judge(self.state, self.objective, self.settings, seeds=self.seeds)
         self._judged = (ended, len(baseline))
         return True
 
@@ -302,7 +302,7 @@ class Knowledge:
         """Seed -> value of an idea that ended scored; None of any other."""
         if idea.ended is None or idea.ended.status != "scored" or idea.ended.attempt is None:
             return None
-        return self.state.scores(idea.idea_id, idea.ended.attempt, self.metric.name)
+        return self.state.scores(idea.idea_id, idea.ended.attempt, self.objective.primary.name)
 
 
 # What the literature says to a campaign: surveyed once, before its first idea.

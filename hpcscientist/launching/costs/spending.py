@@ -259,12 +259,12 @@ def count(paths: RunPaths, state: CampaignState) -> Counted:
     """Count findings, improvements on the baseline among them, by the values in the journal."""
     config = frozen.read(paths)
     spec, settings = LaunchedRecipe(paths.recipe, config.recipe_hash).load().spec, config.settings
-    judged = judge(state, spec.primary, settings, seeds=spec.seeds)
+    judged = judge(state, spec.objective, settings, seeds=spec.seeds)
     findings = {i: found.verdict for i, found in judged.items() if found.verdict is not None}
     improved = [i for i, verdict in findings.items() if verdict is Verdict.IMPROVEMENT]
     if not settings.loop.confirm:
         return Counted(findings=len(findings), improvements=len(improved))
-    told = confirmed_ideas(state, spec.primary, settings.loop.q)
+    told = confirmed_ideas(state, spec.objective, settings.loop.q)
     outcomes = (told[i].confirmation for i in improved if i in told)
     held = sum(o is not None and o.confirmed for o in outcomes)
     return Counted(findings=len(findings), improvements=len(improved), confirmed=held)
