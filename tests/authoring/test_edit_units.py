@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from newer_python import NEWER
 
 from hpcscientist.authoring.edits import EditError, apply
-from hpcscientist.authoring.edits.units import Unit, find_unit, unit_at, unit_like, units_of
+from hpcscientist.authoring.edits.units import (
+    SETTINGS,
+    Unit,
+    find_unit,
+    unit_at,
+    unit_like,
+    units_of,
+)
 from hpcscientist.records.authoring import Edit, UnitEdit
 
 FILE = '''"""What it does."""
@@ -243,6 +250,13 @@ def test_new_code_comes_after_the_unit() -> None:
 def test_code_for_a_newer_python_stands_where_it_was_meant() -> None:
     code = f"def start(size):\n    return f'{{size}}'\n\n\n{NEWER[0]}"
     assert NEWER[0] in edited(f"{NAME}: start", code)
+
+
+def test_settings_for_a_newer_python_take_nothing_between_them_away() -> None:
+    text = "A = 1\n\n\ndef f():\n    return A\n\n\nB = 2\n"
+    edit = UnitEdit(unit=f"{NAME}: settings", code=f"A = 3\n{NEWER[2]}")
+    found = apply({NAME: text}, [edit], [NAME])  # refused where Python cannot read the code
+    assert isinstance(found, EditError) or "def f():" in found[NAME]
 
 
 def test_a_docstring_that_is_half_closed_is_closed() -> None:

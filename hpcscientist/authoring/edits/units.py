@@ -217,7 +217,11 @@ class _Merge:
         inside = [code] if tree is None else map("\n".join, _definitions(code, tree))
         if any(matching.markers(text.split("\n"), known) for text in inside):
             return Refusal("the code leaves lines out; write the whole unit from its first line on")
-        if tree is None and (broken := fault(code)) is not None:
+        broken = fault(code) if tree is None else None
+        if tree is None and unit.name in (IMPORTS, SETTINGS) and not adds:
+            # What lies between them would be lost.
+            broken = broken or "this Python is too old; write simpler code"
+        if broken is not None:
             return Refusal(f"the code of {unit.name} cannot be read: {broken}")
         if tree is None:  # for a newer Python than this one
             if adds:
