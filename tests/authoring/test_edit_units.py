@@ -11,7 +11,6 @@ from newer_python import NEWER
 
 from hpcscientist.authoring.edits import EditError, apply
 from hpcscientist.authoring.edits.units import (
-    SETTINGS,
     Unit,
     find_unit,
     unit_at,
