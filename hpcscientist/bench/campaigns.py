@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hpcscientist.config import model_size
 from hpcscientist.config.layers import KEY_VARIABLES
 from hpcscientist.config.settings import Settings
 from hpcscientist.errors import UsageError
@@ -58,7 +59,9 @@ def run(
 
 
 def _check_same(settings: Settings, paths: RunPaths) -> None:
-    before = frozen.read(paths).settings
+    config = frozen.read(paths)
+    before = config.settings
+    settings, _ = model_size.fitted(settings, config.role_specs)  # as the launch did
     for key in type(settings).model_fields:
         if key not in _FREE and getattr(before, key) != getattr(settings, key):
             raise UsageError(

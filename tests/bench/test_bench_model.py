@@ -141,3 +141,14 @@ def test_a_recorded_model_beside_the_control_arm(tmp_path: Path) -> None:
     again = hpcsci(*command, cwd=tmp_path)
     assert json.loads(again.stdout) == json.loads(done.stdout)
     assert (tmp_path / "executed").read_text() == trials
+
+
+@pytest.mark.e2e
+def test_what_a_launch_leaves_out_for_a_small_model_makes_no_other_campaign(tmp_path: Path) -> None:
+    TinyCampaign.prepare(tmp_path)
+    (tmp_path / "hpcsci.toml").write_text('model_size = "small"\n')
+    command = ["bench", "model", "--recipe", "./tiny", "--model", "playbook", "--ideas", "1"]
+    command += ["--seeds", "1", "--no-control", "--allow-unsandboxed", "--dir", "."]
+    for _ in range(2):
+        done = hpcsci(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
